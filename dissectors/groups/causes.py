@@ -96,13 +96,15 @@ def cause_of(group: GroupHistory, lane: Lane, expired: list[Lane], at: int) -> R
     return RebalanceCause(kind, key, text)
 
 
-def on_epoch(group: GroupHistory, lane: Lane) -> RebalanceCause:
-    """The cause of an epoch of the newer protocols that `lane` is the first to reach."""
+def on_epoch(group: GroupHistory, lane: Lane, expired: list[Lane]) -> RebalanceCause:
+    """The cause of an epoch of the newer protocols that `lane` is the first to reach; `expired` as in `cause_of`."""
     if group.leaver is not None:
         key, label = group.leaver
         cause = RebalanceCause(CauseKind.LEAVE, key, f"{label} left")
     elif lane.state is MembershipState.JOINING or lane.generation <= 0:
         cause = RebalanceCause(CauseKind.JOIN, lane.key, f"{lane.label} joined")
+    elif expired:
+        cause = RebalanceCause(CauseKind.TOLD, expired[0].key, f"the session of {_names(expired)} expired")
     else:
         cause = RebalanceCause(CauseKind.TOLD, "", "the coordinator began it")
     group.leaver, group.joiner, group.was_told = None, None, False

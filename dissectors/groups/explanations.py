@@ -78,6 +78,11 @@ OLD = _names(Error.ILLEGAL_GENERATION, Error.STALE_MEMBER_EPOCH)
 #: The broker is not the coordinator, or not ready to be.
 NO_COORDINATOR = _names(Error.NOT_COORDINATOR, Error.COORDINATOR_NOT_AVAILABLE, Error.COORDINATOR_LOAD_IN_PROGRESS)
 
+#: Of records or a share session, after which the member continues: family Q explains them.
+OF_SHARE_SESSION = _names(
+    Error.INVALID_RECORD_STATE, Error.SHARE_SESSION_NOT_FOUND, Error.INVALID_SHARE_SESSION_EPOCH,
+)  # fmt: skip
+
 _OFFSETS = "check that __consumer_offsets exists and each of its partitions has a leader; a single broker needs "
 _POLL = "check how long the member works between two polls (max.poll.interval.ms), and what blocks the process ("
 

@@ -27,8 +27,11 @@ class GroupRepeat(Protocol):
 class GroupTopic(Protocol):
     """A topic in a frame: its name, or else its id, and partitions of it."""
 
-    topic: str | None
-    topic_id: str | None
+    @property
+    def topic(self) -> str | None: ...
+
+    @property
+    def topic_id(self) -> str | None: ...
 
     @property
     def partitions(self) -> Sequence[int]: ...

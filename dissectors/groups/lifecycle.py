@@ -105,6 +105,8 @@ def _coordinator_answered(group: GroupHistory, server: str, at: int, row: int) -
 
 def _on_error(group: GroupHistory, lane: Lane, event: Event, at: int) -> None:
     kind, error = event.kind, event.error
+    if error in explanations.OF_SHARE_SESSION:
+        return
     if kind is EventKind.JOIN:
         causes.on_refused_join(group, event.row)
     elif kind is EventKind.HEARTBEAT or kind is EventKind.SYNC:

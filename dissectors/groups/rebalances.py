@@ -125,7 +125,7 @@ def on_generation(group: GroupHistory, lane: Lane, generation: int, at: int, row
             cause = causes.cause_of(group, lane, expired, at)
             group.leader = ""
         else:
-            cause = causes.on_epoch(group, lane)
+            cause = causes.on_epoch(group, lane, expired)
             group.rebalance = group.rebalance or RebalanceInProgress(at, before)
         group.boundaries.append(Boundary(at, generation, row, cause))
     lane.generation = generation

@@ -251,7 +251,9 @@ def refusal(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
     times = f" {streak.count} times within {elapsed(streak.last - streak.first)}" if streak.count > 1 else ""
     text = f"the {streak.api} of {lane.label} got {printable(streak.error)}{times}"
     text += f": {explanation.reason}" if explanation.reason else ""
-    if commit:
+    if streak.api == "ShareAcknowledge":
+        text += "; the acknowledgements are not stored, so these records will be delivered again"
+    elif commit:
         text += "; the offsets are not stored" + (", so these records will be read again" if lane.member_id else "")
     severity = "error" if kind is StallKind.FENCED or streak.count >= max(3, explanation.threshold) else "warning"
     yield Stall(

@@ -9,19 +9,20 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
-from dissectors.trackers.acquired_records import (
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.partitions import label
+from dissectors.trackers.share_acquisitions import (
     APIS,
     Acknowledged,
     AcknowledgeType,
-    AcquiredRecords,
+    AcquiredPartition,
     Acquisition,
     EndedAcquisition,
-    SharePartition,
+    ShareAcquisitions,
     acknowledgements,
+    group_and_member,
     refused_places,
 )
-from dissectors.trackers.allowed_waits import duration
-from dissectors.trackers.partitions import label
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.transactions import named_client
 from dissectors.trackers.triggers import FrameFlags
@@ -40,7 +41,7 @@ _DONE = {
     events=(ResponseReceived,),
     apis=APIS,
     only=FrameFlags.REFUSED,
-    needs=(AcquiredRecords,),
+    needs=(ShareAcquisitions,),
     since="0.1",
     blame="client",
 )
@@ -115,8 +116,8 @@ def acknowledged_late(event: ResponseReceived, connection: ConnectionState) -> I
     if message is None or request is None:
         return
     refused = refused_places(message.body)
-    asked, tracker = request.message.body, connection.run.state(AcquiredRecords)
-    group, member = asked.get("group_id") or "", asked.get("member_id") or ""
+    asked, tracker = request.message.body, connection.run.state(ShareAcquisitions)
+    group, member = group_and_member(asked)
     for each in acknowledgements(asked):
         partition = tracker.partitions.get((group, each.place))
         if partition is None or refused.get(each.place) != Error.INVALID_RECORD_STATE:
@@ -134,7 +135,7 @@ def acknowledged_late(event: ResponseReceived, connection: ConnectionState) -> I
             )
 
 
-def _reason(refused: Acknowledged, partition: SharePartition, member: str, at: int) -> str:
+def _reason(refused: Acknowledged, partition: AcquiredPartition, member: str, at: int) -> str:
     """Why a member does not have records that it acknowledges; empty if that is unknown."""
     held = [each for each in partition.held if each.covers(refused.first, refused.last)]
     ended = [each for each in partition.ended if each.acquisition.covers(refused.first, refused.last)]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.acquired_records import DELIVERIES, AcquiredRecords
 from dissectors.trackers.partitions import label
+from dissectors.trackers.share_acquisitions import DELIVERIES, ShareAcquisitions, group_and_member
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -19,7 +19,7 @@ from dissectors.trackers.triggers import FrameFlags
     events=(ResponseReceived,),
     apis=("ShareFetch",),
     only=FrameFlags.IRREGULAR,
-    needs=(AcquiredRecords,),
+    needs=(ShareAcquisitions,),
     limits=(DELIVERIES,),
     since="0.1",
     blame="client",
@@ -106,8 +106,8 @@ def delivery_limit(event: ResponseReceived, connection: ConnectionState) -> Iter
     message, request = event.message, event.request
     if message is None or request is None:
         return
-    group = request.message.body.get("group_id") or ""
-    for place, ended in connection.run.state(AcquiredRecords).archived:
+    group, _ = group_and_member(request.message.body)
+    for place, ended in connection.run.state(ShareAcquisitions).archived:
         last = ended.acquisition
         them = "it" if last.first == last.last else "them"
         how = "the lock ran out" if ended.by is None else f"{last.client} released {them}"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.acquired_records import AcquiredRecords
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.partitions import label
+from dissectors.trackers.share_acquisitions import ShareAcquisitions, group_and_member
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.transactions import named_client
 from dissectors.trackers.triggers import FrameFlags
@@ -21,7 +21,7 @@ from dissectors.trackers.triggers import FrameFlags
     events=(ResponseReceived,),
     apis=("ShareFetch",),
     only=FrameFlags.IRREGULAR,
-    needs=(AcquiredRecords,),
+    needs=(ShareAcquisitions,),
     since="0.1",
     blame="client",
 )
@@ -87,8 +87,8 @@ def lock_expired(event: ResponseReceived, connection: ConnectionState) -> Iterat
     message, request = event.message, event.request
     if message is None or request is None:
         return
-    group = request.message.body.get("group_id") or ""
-    for place, before, now in connection.run.state(AcquiredRecords).redelivered:
+    group, _ = group_and_member(request.message.body)
+    for place, before, now in connection.run.state(ShareAcquisitions).redelivered:
         if before.until is None or before.until > event.at:
             continue  # the broker has released them early: it ended the session
         held = duration(before.until - before.at)

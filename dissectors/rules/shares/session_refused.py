@@ -10,8 +10,8 @@ from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.schemas import error_name
 from dissectors.schemas.codes import Error
-from dissectors.trackers.acquired_records import APIS, AcquiredRecords, ShareSession
 from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.share_acquisitions import APIS, SessionEpoch, ShareAcquisitions
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.transactions import named_client
 from dissectors.trackers.triggers import FrameFlags
@@ -27,7 +27,7 @@ _HIGHEST = (1 << 31) - 1
     events=(ResponseReceived,),
     apis=APIS,
     only=FrameFlags.REFUSED,
-    needs=(AcquiredRecords,),
+    needs=(ShareAcquisitions,),
     since="0.1",
     blame="client",
 )
@@ -88,7 +88,7 @@ def share_session_refused(event: ResponseReceived, connection: ConnectionState) 
         asked.get("member_id") or "",
         asked.get("share_session_epoch", 0),
     )
-    sessions = connection.run.state(AcquiredRecords).sessions
+    sessions = connection.run.state(ShareAcquisitions).sessions
     known = sessions.get((connection.connection_id, group, member))
     other = next(
         (each for key, each in reversed(sessions.items()) if key[1:] == (group, member) and each is not known), None
@@ -109,7 +109,7 @@ def share_session_refused(event: ResponseReceived, connection: ConnectionState) 
 
 
 def _reason(
-    epoch: int, known: ShareSession | None, other: ShareSession | None, at: int, *, midstream: bool
+    epoch: int, known: SessionEpoch | None, other: SessionEpoch | None, at: int, *, midstream: bool
 ) -> tuple[str, str, Severity]:
     """Why a session with this epoch is refused, whose fault it is, and how bad; `other` is on another connection."""
     if known is None:

@@ -112,8 +112,8 @@ def classic_member(event: ResponseReceived, connection: ConnectionState) -> Iter
     if generation - first >= run.limit(GENERATIONS):
         yield Problem(
             f"group {group!r} went through {generation - first} generations of the classic protocol within "
-            f"{duration(event.at - since)}, and all its members had to join again each time; {named(connection)} "
-            "and the broker have the newer protocol (KIP-848)",
+            f"{duration(event.at - since)}, and all its members had to join again each time; "
+            f"{named(connection)} and the broker have the newer protocol (KIP-848)",
             hint="set group.protocol=consumer in all members of the group; they may be restarted one after the other",
             cause=group,
             once_per=group,

@@ -79,6 +79,9 @@ def test_the_stall_ends_when_the_coordinator_begins_an_epoch_for_no_other_reason
     story = two_members((0, 1), (0, 1))
     beat(story, 8.1, "a", 3)
     assert lost(story, 9).until is not None
+    cause = story.view(9).boundaries[-1].cause
+    assert cause is not None
+    assert (cause.by, cause.text) == ("b" + TAIL, "the session of b 5dc891 expired")
 
 
 def test_the_stall_lasts_when_another_member_begins_the_epoch() -> None:
@@ -86,3 +89,12 @@ def test_the_stall_lasts_when_another_member_begins_the_epoch() -> None:
     beat(story, 8.1, "c", 3, 0, 1, joins=True)
     beat(story, 8.2, "a", 3)
     assert lost(story, 9).until is None
+
+
+def test_refused_acknowledgements_are_no_refused_commits() -> None:
+    story = two_members((0,), (0,))
+    story.say(4, "a", "ShareAcknowledge", error="INVALID_RECORD_STATE")
+    story.say(5, "a", "ShareAcknowledge", error="KAFKA_STORAGE_ERROR")
+    [stall] = [each for each in story.stalls(6) if each.kind is StallKind.COMMIT_REFUSED]
+    assert stall.error == "KAFKA_STORAGE_ERROR"
+    assert stall.text.endswith("; the acknowledgements are not stored, so these records will be delivered again")

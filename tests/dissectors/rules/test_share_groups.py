@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from dissectors.trackers.acquired_records import AcknowledgeType, AcquiredRecords, acknowledgements
+from dissectors.trackers.share_acquisitions import AcknowledgeType, ShareAcquisitions, acknowledgements
 from tests.kproxy.stories import findings
 
 TOPIC = "iQ2TY3LnUY29Lbs4b27PzA"
@@ -210,6 +210,6 @@ def test_too_many_acknowledgements_are_one_of_unknown_type() -> None:
 
 
 def test_the_memory_is_fixed() -> None:
-    tracker = AcquiredRecords()
+    tracker = ShareAcquisitions()
     assert tracker.partitions.max_size <= 10_000
     assert tracker.sessions.max_size <= 10_000

@@ -1,4 +1,4 @@
-"""AcquiredRecords: which member of a share group has acquired which records, until when, and what became of them.
+"""ShareAcquisitions: which member of a share group has acquired which records, until when, and what became of them.
 
 Sources: KIP-932, KIP-1222, Kafka's SharePartition.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from dissectors.bounded import BoundedDict
+from dissectors.bounded import MAX_NAME_LENGTH, BoundedDict
 from dissectors.connections.events import BytesSkipped, ConnectionEnded, ResponseReceived
 from dissectors.limits import Limit
 from dissectors.trackers import tracker
@@ -25,10 +25,10 @@ DELIVERIES: Final = Limit("deliveries", 5, "deliveries", "records have been deli
 
 APIS: Final = ("ShareFetch", "ShareAcknowledge")
 
-_MOST_PARTITIONS = 2_000
+_MOST_PARTITIONS = 1_000
 _MOST_SESSIONS = 10_000
-_MOST_HELD = 200
-_MOST_ENDED = 100
+_MOST_HELD = 100
+_MOST_ENDED = 50
 _MOST_PENDING = 20
 
 #: The most ranges of a partition in one frame that are followed. With more acknowledgements, all is forgotten.
@@ -106,7 +106,7 @@ class Redelivery(NamedTuple):
 
 
 @dataclass(slots=True)
-class SharePartition:
+class AcquiredPartition:
     """The records of a partition that members of a group have, and the latest that they had.
 
     `pending` are those that were released, or whose lock ran out, after so many deliveries that they may be archived.
@@ -125,6 +125,9 @@ class SharePartition:
             if each.first > last or first > each.last:
                 kept.append(each)
                 continue
+            if first <= each.first and each.last <= last:
+                taken.append(each)
+                continue
             taken.append(replace(each, first=max(first, each.first), last=min(last, each.last)))
             if each.first < first:
                 kept.append(replace(each, last=first - 1))
@@ -139,7 +142,7 @@ class SharePartition:
 
 
 @dataclass(slots=True)
-class ShareSession:
+class SessionEpoch:
     """The share session of a member on a connection: its last epoch that succeeded, -1 if it was closed, and when."""
 
     epoch: int
@@ -151,21 +154,22 @@ class ShareSession:
     events=(ResponseReceived,),
     apis=APIS,
     also=(Trigger((BytesSkipped, ConnectionEnded)),),
-    flags=FrameFlags.IRREGULAR,
 )
-class AcquiredRecords:
+class ShareAcquisitions:
     """The acquired records of all share groups of a run, and their share sessions.
 
     `redelivered` and `archived` are about the latest response, which is flagged as irregular if there are any.
     """
 
     def __init__(self) -> None:
-        self.partitions: BoundedDict[tuple[str, TopicPartition], SharePartition] = BoundedDict(_MOST_PARTITIONS)
-        self.sessions: BoundedDict[tuple[str, str, str], ShareSession] = BoundedDict(_MOST_SESSIONS)
+        self.partitions: BoundedDict[tuple[str, TopicPartition], AcquiredPartition] = BoundedDict(_MOST_PARTITIONS)
+        self.sessions: BoundedDict[tuple[str, str, str], SessionEpoch] = BoundedDict(_MOST_SESSIONS)
         self.redelivered: list[Redelivery] = []
         self.archived: list[tuple[TopicPartition, EndedAcquisition]] = []
         self.most_deliveries: BoundedDict[str, int] = BoundedDict(_MOST_PARTITIONS)
         self._pending: set[tuple[str, TopicPartition]] = set()
+        # Connections on which records were acquired.
+        self._connections: BoundedDict[str, None] = BoundedDict(_MOST_SESSIONS)
 
     def observe(self, event: ResponseReceived | BytesSkipped | ConnectionEnded, connection: ConnectionState) -> None:
         """Observe a response, lost bytes, or the end of a connection."""
@@ -182,10 +186,10 @@ class AcquiredRecords:
         if message is None or request is None or message.body.get("error_code"):
             return
         asked = request.message.body
-        group, member = asked.get("group_id") or "", asked.get("member_id") or ""
+        group, member = group_and_member(asked)
         epoch = asked.get("share_session_epoch", 0)
         key = connection.connection_id, group, member
-        session = self.sessions.touch(key, lambda: ShareSession(epoch, event.at, named_client(connection)))
+        session = self.sessions.touch(key, lambda: SessionEpoch(epoch, event.at, named_client(connection)))
         session.epoch, session.at = epoch, event.at
         self._acknowledge((asked, message.body), event.at, connection)
         if message.api == "ShareFetch":
@@ -197,6 +201,9 @@ class AcquiredRecords:
 
     def _closed(self, connection: ConnectionState) -> None:
         closed = connection.connection_id
+        if closed not in self._connections:
+            return
+        del self._connections[closed]
         for partition in self.partitions.values():
             for each in partition.held:
                 if each.connection_id == closed:
@@ -211,7 +218,7 @@ class AcquiredRecords:
     def _acknowledge(self, bodies: _Bodies, at: int, connection: ConnectionState) -> None:
         asked, body = bodies
         refused, lock_ms = refused_places(body), body.get("acquisition_lock_timeout_ms") or 0
-        group, member = asked.get("group_id") or "", asked.get("member_id") or ""
+        group, member = group_and_member(asked)
         for each in acknowledgements(asked):
             key = group, each.place
             partition = self.partitions.get(key)
@@ -249,17 +256,18 @@ class AcquiredRecords:
 
     def _acquire(self, bodies: _Bodies, times: tuple[int, int], connection: ConnectionState) -> None:
         (asked, body), (asked_at, at) = bodies, times
-        group, member = asked.get("group_id") or "", asked.get("member_id") or ""
+        group, member = group_and_member(asked)
         lock_ms = body.get("acquisition_lock_timeout_ms") or 0
         until = at + lock_ms * _MS if lock_ms else None
         client = named_client(connection)
+        self._connections[connection.connection_id] = None
         highest: dict[TopicPartition, int] = {}
         for topic in body.get("responses") or ():
             for row in topic.get("partitions") or ():
                 if not (ranges := row.get("acquired_records")):
                     continue
                 place = topic.get("topic_id") or "", row.get("partition_index", 0)
-                partition = self.partitions.touch((group, place), SharePartition)
+                partition = self.partitions.touch((group, place), AcquiredPartition)
                 partition.members[member] = None
                 for each in ranges[:_MOST_RANGES]:
                     first, last = each.get("first_offset", 0), each.get("last_offset", 0)
@@ -274,7 +282,7 @@ class AcquiredRecords:
         if self._pending:
             self._find_archived(asked_at, (group, member), highest, connection)
 
-    def _acquired(self, place: TopicPartition, partition: SharePartition, now: Acquisition) -> None:
+    def _acquired(self, place: TopicPartition, partition: AcquiredPartition, now: Acquisition) -> None:
         before = partition.take(now.first, now.last)
         partition.end(before, None, now.at)
         for each in before:
@@ -319,6 +327,11 @@ class AcquiredRecords:
             partition.pending = [each for each in partition.pending if each not in found]
 
 
+def group_and_member(asked: Mapping[str, Any]) -> tuple[str, str]:
+    """The group and the member of a request, as they are kept here."""
+    return (asked.get("group_id") or "")[:MAX_NAME_LENGTH], (asked.get("member_id") or "")[:MAX_NAME_LENGTH]
+
+
 def refused_places(body: Mapping[str, Any]) -> dict[TopicPartition, int]:
     """The partitions whose acknowledgements a response refuses, with the error."""
     refused = {}
@@ -343,7 +356,7 @@ def acknowledgements(asked: Mapping[str, Any]) -> Iterator[Acknowledged]:
 def _ranges(place: TopicPartition, batch: Mapping[str, Any]) -> Iterator[Acknowledged]:
     first, last = batch.get("first_offset", 0), batch.get("last_offset", 0)
     types: Sequence[int] = batch.get("acknowledge_types") or ()
-    if len(types) == 1:
+    if types and types.count(types[0]) == len(types):
         yield Acknowledged(place, first, last, types[0])
     else:
         for offset, each in enumerate(types[: last - first + 1], first):

@@ -1,0 +1,161 @@
+"""Share groups of Kafka's Java client at real Kafka: what goes wrong is named, what is right is not."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.peers.kafka import RELEASES, Kafka, missing
+from tests.peers.processes import until
+from tests.peers.proxy import Proxy
+from tests.peers.share_members import ShareMember
+from tests.peers.trace import all_findings, read_lines
+
+pytestmark = pytest.mark.peers
+
+#: Short sessions and locks, so that a test waits for them and not for defaults of 45 s and 30 s.
+PROPERTIES = {
+    "num.partitions": "1",
+    "group.share.heartbeat.interval.ms": "1000",
+    "group.share.min.heartbeat.interval.ms": "1000",
+    "group.share.session.timeout.ms": "10000",
+    "group.share.min.session.timeout.ms": "10000",
+    "group.share.record.lock.duration.ms": "5000",
+    "group.share.min.record.lock.duration.ms": "1000",
+}
+RECORDS = 10
+
+
+class Lab:
+    """A Kafka, a proxy in front of it, and members of share groups behind that."""
+
+    def __init__(self, kafka: Kafka, directory: Path) -> None:
+        self.kafka, self._directory = kafka, directory
+        directory.mkdir()
+        self.proxy = Proxy(kafka.direct, directory, "--advertise", "-q")
+        self._direct = "{}:{}".format(*kafka.direct)
+        self.name = directory.name
+        self._members: list[ShareMember] = []
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def prepare(self, partitions: int = 1) -> None:
+        """A topic, and a group that reads it from its beginning; both have the name of the test."""
+        at, entity = ("--bootstrap-server", self._direct), ("--entity-type", "groups", "--entity-name", self.name)
+        self.kafka.tool("topics", *at, "--create", "--topic", self.name, "--partitions", str(partitions))
+        self.kafka.tool("configs", *at, "--alter", *entity, "--add-config", "share.auto.offset.reset=earliest")
+        until("the group begins at the earliest",
+              lambda: "=earliest" in self.kafka.tool("configs", *at, "--describe", *entity))  # fmt: skip
+
+    def produce(self) -> None:
+        """Write a few records."""
+        self.kafka.tool("producer-perf", *self._records(RECORDS, -1))
+
+    def keep_producing(self) -> None:
+        """Write records until the lab is closed."""
+        self._processes.append(self.kafka.start_tool("producer-perf", *self._records(1_000_000, 100)))
+
+    def _records(self, records: int, throughput: int) -> tuple[str, ...]:
+        sizes = ("--num-records", str(records), "--record-size", "100", "--throughput", str(throughput))
+        return ("--topic", self.name, *sizes, "--producer-props", f"bootstrap.servers={self._direct}")
+
+    def member(self, client_id: str, workload: str, *arguments: str) -> ShareMember:
+        member = ShareMember(
+            self.proxy.bootstrap, client_id, self.name, self.name, workload, *arguments, printed=self._directory
+        )
+        self._members.append(member)
+        return member
+
+    def close(self) -> None:
+        """End all that still runs."""
+        for member in self._members:
+            member.kill()
+        for process in self._processes:
+            process.kill()
+            process.wait()
+        self.proxy.kill_all()
+
+    def findings(self) -> list[tuple[str, str]]:
+        """The findings that are worse than information, when the proxy has ended: codes and messages."""
+        self.proxy.interrupt()
+        found = all_findings(read_lines(self.proxy.trace))
+        return [(each["code"], each["message"]) for each in found if each["severity"] != "info"]
+
+
+def codes(lab: Lab) -> set[str]:
+    """The codes of the findings so far."""
+    return {each["code"] for each in all_findings(read_lines(lab.proxy.trace, torn_end=True))}
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    if reason := missing():
+        pytest.skip(reason)
+    opened = Kafka(RELEASES[0], tmp_path_factory.mktemp("kafka"), {}, PROPERTIES)
+    yield opened
+    opened.kill()
+
+
+@pytest.fixture
+def lab(kafka: Kafka, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
+    opened = Lab(kafka, tmp_path / request.function.__name__.removeprefix("test_")[:40])
+    yield opened
+    opened.close()
+
+
+def test_one_of_two_members_is_killed_and_the_other_reads_on(lab: Lab) -> None:
+    lab.prepare()
+    survivor, victim = lab.member("survivor", "accept"), lab.member("victim", "accept")
+
+    lab.keep_producing()
+    until("both have read", lambda: survivor.records and victim.records, seconds=60)
+    victim.kill()
+    until("the loss is reported", lambda: "G007" in codes(lab), seconds=30)
+    before = survivor.records
+    until("the survivor reads on", lambda: survivor.records > before, seconds=30)
+    survivor.close()
+    [loss] = [
+        each["message"] for each in all_findings(read_lines(lab.proxy.trace, torn_end=True)) if each["code"] == "G007"
+    ]
+    assert "other members are assigned all of its partitions and read on" in loss
+    assert lab.findings() == []  # that is only information
+
+
+def test_records_are_released_until_they_are_archived(lab: Lab) -> None:
+    lab.prepare()
+    lab.produce()
+    member = lab.member("releaser", "release")
+    until("they were delivered 5 times", lambda: sum(line.endswith(" 5") for line in member.lines) == RECORDS)
+    until("they are archived", lambda: "Q003" in codes(lab), seconds=30)
+    member.close()
+    [(code, message)] = lab.findings()
+    assert code == "Q003"
+    assert "client 'releaser' at 127.0.0.1" in message
+    assert "at delivery 5" in message
+
+
+def test_an_acknowledgement_after_the_lock_ran_out(lab: Lab) -> None:
+    lab.prepare()
+    lab.produce()
+    late = lab.member("late", "late", "7000")
+    until("it is refused", lambda: any("InvalidRecordState" in line for line in late.lines), seconds=60)
+    until("it is named", lambda: "Q001" in codes(lab))
+    late.kill()
+    found = dict(lab.findings())
+    assert found.keys() <= {"Q001", "Q002"}
+    assert f"offsets 0 to {RECORDS - 1} of {lab.name}[0]" in found["Q001"]
+    assert "its lock ran out" in found["Q001"]
+
+
+def test_members_that_do_what_they_should(lab: Lab) -> None:
+    lab.prepare(partitions=2)
+    renews = lab.member("renews", "renew", "6500")
+    accepts = lab.member("accepts", "accept")
+
+    lab.keep_producing()
+    until("both have accepted records", lambda: accepts.records and "accept done" in renews.lines, seconds=60)
+    renews.close()
+    accepts.close()
+    assert lab.findings() == []
