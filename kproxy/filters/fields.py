@@ -88,6 +88,9 @@ def _all_in(entries: str, key: str) -> Read:
     return lambda line: list(chain.from_iterable(entry.get(key) or () for entry in line.get(entries) or ()))
 
 
+_ages = _all_in("topics", "ages_ms")
+
+
 def _software(line: Line) -> Sequence[str]:
     """A client's software: its name, and its name with its version."""
     name, version = line.get("software_name"), line.get("software_version")
@@ -225,6 +228,8 @@ FIELDS: tuple[FilterField, ...] = (
     *(field for part in record_fields.PARTS if (field := _of_records(part))),
     _many("lag", Kind.COUNT, "records left to read after a Fetch response, of any topic", _in("topics", "lag"),
           columns=("topics",)),
+    _many("age", Kind.DURATION, "age of the first record that a Fetch response has of any partition; a bare number is "
+          "milliseconds", lambda line: [age for age in _ages(line) if age is not None], columns=("topics",), unit=1000),
     _many("bytes", Kind.SIZE, "record bytes of any topic, or the bytes of a gap", _bytes,
           columns=("topics", "bytes")),
     _one("group_id", Kind.TEXT, "consumer group", "group"),

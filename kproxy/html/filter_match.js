@@ -181,6 +181,7 @@ const READS = {
   direction: (line) => line.kind === "request" || line.kind === "response" ? line.kind : line.direction,
   topic: inEach("topics", "topic"), topic_id: inEach("topics", "topic_id"), partition: allInEach("topics", "partitions"),
   records: inEach("topics", "records"), batches: inEach("topics", "batches"), lag: inEach("topics", "lag"),
+  age: (line) => allInEach("topics", "ages_ms")(line).filter(isThere),
   broker: listed("brokers"), rewritten: inEach("rewritten", "path"),
   waiting: listed("waiting"), waiting_ids: listed("waiting_ids"), blamed: listed("blamed"), blamed_ids: listed("blamed_ids"),
   compression: allInEach("topics", "compression"),

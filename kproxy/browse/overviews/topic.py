@@ -29,8 +29,9 @@ class TopicSummary:
     """A topic; `topic` is None while only its id is known. Rows are of the index, `last_at` is ns since the epoch.
 
     `lag` is that of the reader furthest behind, in records, `lag_max` the highest ever; None if no Fetch response had
-    one. `errors` are errors of this topic in responses of any API, except a Produce for several topics that failed for
-    some.
+    one. `age_ms` is the age of the oldest record in the last responses to its readers, `delivery_us` the last time from
+    a Produce request to a Fetch response with its batch, `delivery_max_us` the longest. `errors` are errors of this
+    topic in responses of any API, except a Produce for several topics that failed for some.
     """
 
     topic: str | None
@@ -39,6 +40,9 @@ class TopicSummary:
     fetched: Traffic
     lag: int | None
     lag_max: int | None
+    age_ms: int | None
+    delivery_us: int | None
+    delivery_max_us: int | None
     errors: tuple[tuple[str, int], ...]
     producers: int
     consumers: int
@@ -58,6 +62,8 @@ class PartitionSummary:
     produced_records: int | None
     fetched_records: int | None
     lag: int | None
+    delivery_us: int | None
+    delivery_max_us: int | None
     last_at: int
     last_row: int
 
@@ -81,11 +87,19 @@ class TopicClient:
 
 @dataclass(frozen=True, slots=True)
 class ReaderLag:
-    """The lag of a group, or of a client without one, in records: the last value, the highest, and when it was seen."""
+    """The lag of a group, or of a client without one, in records: the last value, the highest, and when it was seen.
+
+    `age_ms` is the age of the oldest record in its last response, by the broker's clock with `append_time`, else by the
+    producer's; None once it has read everything. `delivery_us` and `delivery_max_us` are as in `TopicSummary`.
+    """
 
     name: str
     is_group: bool
     lag: int
     lag_max: int
+    age_ms: int | None
+    append_time: bool
+    delivery_us: int | None
+    delivery_max_us: int | None
     last_at: int
     last_row: int

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dissectors.bounded import Recent
 from dissectors.connections.addresses import ClientKey
 from dissectors.error_counts import ErrorCounts, most_first
+from kproxy.browse.overviews.deliveries import DeliveryTimes
 from kproxy.browse.overviews.topic import PartitionSummary, ReaderLag, TopicClient, TopicSummary, Traffic
 from kproxy.counting.rates import RateClock, RateSeries
 from kproxy.trace.lines import TopicEntry
@@ -83,6 +84,7 @@ class PartitionState:
     bytes: list[int] = field(default_factory=lambda: [0, 0])
     records: list[int] = field(default_factory=lambda: [-1, -1])
     lag: int = -1
+    deliveries: DeliveryTimes = field(default_factory=DeliveryTimes)
     last_at: int = 0
     last_row: int = 0
 
@@ -105,12 +107,26 @@ class ReaderState:
     lags: dict[int, int] = field(default_factory=dict)
     lag: int = 0
     lag_max: int = 0
+    age_ms: int | None = None
+    append_time: bool = False
+    deliveries: DeliveryTimes = field(default_factory=DeliveryTimes)
     last_at: int = 0
     last_row: int = 0
 
     def row(self, name: str, is_group: bool) -> ReaderLag:
         """Return the lag as a row."""
-        return ReaderLag(name, is_group, self.lag, self.lag_max, self.last_at, self.last_row)
+        return ReaderLag(
+            name=name,
+            is_group=is_group,
+            lag=self.lag,
+            lag_max=self.lag_max,
+            age_ms=self.age_ms,
+            append_time=self.append_time,
+            delivery_us=_unless_none(self.deliveries.last_us),
+            delivery_max_us=_unless_none(self.deliveries.max_us),
+            last_at=self.last_at,
+            last_row=self.last_row,
+        )
 
 
 def count(value: int | None) -> int:
@@ -133,6 +149,7 @@ class TopicState:
     topic: str | None = None
     topic_id: str | None = None
     errors: ErrorCounts = field(default_factory=ErrorCounts)
+    deliveries: DeliveryTimes = field(default_factory=DeliveryTimes)
     last_at: int = 0
     last_row: int = 0
 
@@ -146,6 +163,7 @@ class TopicState:
             own_partition.records = [
                 max(a, b, a + b) for a, b in zip(own_partition.records, partition.records, strict=True)
             ]
+            own_partition.deliveries.merge(partition.deliveries)
             if own_partition.last_at <= partition.last_at:
                 own_partition.lag, own_partition.last_at, own_partition.last_row = (
                     partition.lag,
@@ -162,6 +180,7 @@ class TopicState:
         for key, reader in other.readers.items():
             if key not in self.readers:
                 self.readers[key] = reader
+        self.deliveries.merge(other.deliveries)
         self.errors = ErrorCounts.merged((self.errors, other.errors))
         self.first_row = min(self.first_row, other.first_row)
         if self.last_at <= other.last_at:
@@ -176,6 +195,9 @@ class TopicState:
             fetched=self.sides[1].row(clock, now),
             lag=readers[0][1].lag if readers else None,
             lag_max=max((reader.lag_max for _, reader in readers), default=None),
+            age_ms=max((reader.age_ms for _, reader in readers if reader.age_ms is not None), default=None),
+            delivery_us=_unless_none(self.deliveries.last_us),
+            delivery_max_us=_unless_none(self.deliveries.max_us),
             errors=self.errors.row(),
             producers=sum(client.requests[0] > 0 for client in self.clients.values()),
             consumers=sum(client.requests[1] > 0 for client in self.clients.values()),
@@ -195,6 +217,8 @@ class TopicState:
                 produced_records=each.records[0] if each.records[0] >= 0 else None,
                 fetched_records=each.records[1] if each.records[1] >= 0 else None,
                 lag=each.lag if each.lag >= 0 else None,
+                delivery_us=_unless_none(each.deliveries.last_us),
+                delivery_max_us=_unless_none(each.deliveries.max_us),
                 last_at=each.last_at,
                 last_row=each.last_row,
             )
@@ -224,3 +248,7 @@ class TopicState:
 def _add(to: list[int], more: list[int]) -> None:
     for place, value in enumerate(more):
         to[place] += value
+
+
+def _unless_none(us: int) -> int | None:
+    return us if us >= 0 else None

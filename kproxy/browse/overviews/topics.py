@@ -6,6 +6,7 @@ import re
 
 from dissectors.bounded import MAX_NAME_LENGTH, Recent
 from dissectors.connections.addresses import ClientKey, client_of
+from kproxy.browse.overviews.deliveries import Deliveries
 from kproxy.browse.overviews.topic import PartitionSummary, ReaderLag, TopicClient, TopicSummary
 from kproxy.browse.overviews.topic_counts import (
     ClientState,
@@ -58,6 +59,7 @@ class TopicsOverview:
         self._names: Recent[str, str] = Recent(MOST_IDS)
         self._sessions: Recent[str, dict[str, None]] = Recent(MOST_CONNECTIONS)
         self._groups: Recent[ClientKey, str] = Recent(MOST_CLIENTS)
+        self._deliveries = Deliveries()
 
     @property
     def evicted(self) -> int:
@@ -80,6 +82,8 @@ class TopicsOverview:
                 self._record_names(line.topics)
             if line.errors and line.topics:
                 self._refused(line, line.errors, row, at)
+            if line.api == "Produce":
+                self._stored(line, row, at)
         elif isinstance(line, RequestLine):
             if line.api == "Produce":
                 self._produced(line, row, at)
@@ -102,13 +106,47 @@ class TopicsOverview:
         for entry in line.topics:
             topic = self._topic(entry, row, at)
             self._count(topic, 1, entry, who, row, at)
+            group = line.group_id or self._groups.get(who)
             if entry.lag is not None:
-                self._lags(topic, entry, entry.lag, line.group_id or self._groups.get(who), who, row, at)
+                self._lags(topic, entry, entry.lag, group, who, row, at)
+            if entry.offsets or entry.ages_ms:
+                self._add_times(topic, entry, line.server, self._reader(topic, group, who), row, at)
         if not line.topics and not line.errors:
             for key in self._sessions.get(line.connection_id, ()):
                 if (topic_of_session := self._topics.get(key)) is not None:
                     topic_of_session.sides[1].requests += 1
                     topic_of_session.sides[1].empty += 1
+
+    def _stored(self, line: ResponseLine, row: int, at: int) -> None:
+        """Record the batches that a broker has stored; consumers may have read them already."""
+        for entry in line.topics:
+            if not entry.offsets:
+                continue
+            topic, asked_at = self._topic(entry, row, at), at - (line.latency_us or 0) * 1000
+            for number, offset in zip(entry.partitions, entry.offsets, strict=False):
+                if offset is not None:
+                    took_us = self._deliveries.write(
+                        (line.server[:MAX_NAME_LENGTH], topic.key, number, offset), asked_at
+                    )
+                    if took_us is not None:
+                        topic.deliveries.add(took_us)
+                        self._partition(topic, number, row, at).deliveries.add(took_us)
+
+    def _add_times(
+        self, topic: TopicState, entry: TopicEntry, server: str, reader: ReaderState, row: int, at: int
+    ) -> None:
+        """Record how old the records of a Fetch response are, and when they were produced."""
+        if entry.bytes:
+            reader.age_ms = max((age for age in entry.ages_ms if age is not None), default=None)
+            reader.append_time = entry.append_time
+        for number, offset in zip(entry.partitions, entry.offsets, strict=False):
+            if offset is None:
+                continue
+            took_us = self._deliveries.read((server[:MAX_NAME_LENGTH], topic.key, number, offset), at)
+            if took_us is not None:
+                topic.deliveries.add(took_us)
+                reader.deliveries.add(took_us)
+                self._partition(topic, number, row, at).deliveries.add(took_us)
 
     def _add_to_session(self, line: RequestLine) -> None:
         """Record the topics of a Fetch request, which starts or continues a fetch session."""
@@ -219,10 +257,9 @@ class TopicsOverview:
         self, topic: TopicState, entry: TopicEntry, lag: int, group: str | None, who: ClientKey, row: int, at: int
     ) -> None:
         """Record the lag in a Fetch response over the partitions that it contains."""
-        key = (group[:MAX_NAME_LENGTH], True) if group else (f"{who[1]} at {who[0]}", False)
-        reader = topic.readers.get(key)
-        if reader is None:
-            reader = topic.readers[key] = ReaderState()
+        reader = self._reader(topic, group, who)
+        if not lag and not entry.bytes:
+            reader.age_ms = None  # it has read everything
         lags = reader.lags
         for number in (entry.partitions or (-1,)) if lag or reader.lag else ():
             if number in lags or len(lags) < topic.partitions.max_size:
@@ -231,6 +268,13 @@ class TopicsOverview:
             lag = 0
         reader.lag_max = max(reader.lag_max, reader.lag)
         reader.last_at, reader.last_row = at, row
+
+    def _reader(self, topic: TopicState, group: str | None, who: ClientKey) -> ReaderState:
+        key = (group[:MAX_NAME_LENGTH], True) if group else (f"{who[1]} at {who[0]}", False)
+        reader = topic.readers.get(key)
+        if reader is None:
+            reader = topic.readers[key] = ReaderState()
+        return reader
 
     def _refused(self, line: ResponseLine, errors: list[ErrorEntry], row: int, at: int) -> None:
         """Record errors of topics by their position in the response."""

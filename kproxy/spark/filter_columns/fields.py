@@ -82,6 +82,7 @@ _MANY: Mapping[str, Callable[[], Column]] = {
     "batches": _in("topics", "batches"),
     "compression": _all_in("topics", "compression"),
     "lag": _in("topics", "lag"),
+    "age": lambda: F.array_compact(_all_in("topics", "ages_ms")()),
     "bytes": _bytes,
     "software": _software,
     "error": _errors,

@@ -6,12 +6,12 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name, is_decoded, maybe, topic_name
+from kproxy.spark.derived.memberships import memberships
 from kproxy.spark.jobs import job
 from kproxy.spark.sentences import host
 
 #: An empty response that took this long waited for fetch.max.wait.ms (500 by default), which lines do not contain.
 _WAITED_US = 100_000
-_MEMBERSHIP = ("JoinGroup", "Heartbeat", "OffsetCommit", "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat")
 
 
 @job("data returned by Fetch, empty fetches, and consumer lag, by client, group and topic")
@@ -56,7 +56,7 @@ def fetches(lines: DataFrame) -> DataFrame:
     )
     of_client = Window.partitionBy("cluster", "client", "group_id")
     return (
-        fetched.join(_members(lines), ["cluster", "client", "host"], "left")
+        fetched.join(memberships(lines), ["cluster", "client", "host"], "left")
         .withColumn("group_id", F.coalesce("own_group", "member_group"))
         .groupBy("cluster", "client", "group_id", "view.topic")
         .agg(*_counts())
@@ -95,17 +95,6 @@ def _sum(key: str) -> Column:
     known = F.array_compact(F.transform("topics", lambda entry: entry[key]))
     total = F.aggregate(known, F.lit(0).cast("long"), lambda total, number: total + number)
     return F.when(F.size(known) > 0, total)
-
-
-def _members(lines: DataFrame) -> DataFrame:
-    """Return the group of each client on a host; null if it is in several."""
-    asked = lines.where((F.col("kind") == "request") & F.col("api").isin(*_MEMBERSHIP) & (F.col("group_id") != ""))
-    groups = asked.groupBy("cluster", client_name().alias("client"), host(F.col("client")).alias("host")).agg(
-        F.min("group_id").alias("lowest"), F.max("group_id").alias("highest")
-    )
-    return groups.select(
-        "cluster", "client", "host", F.when(F.col("lowest") == F.col("highest"), F.col("lowest")).alias("member_group")
-    )
 
 
 def _counts() -> list[Column]:

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from kproxy.browse.overviews.topic import PartitionSummary, ReaderLag, TopicClient, TopicSummary, Traffic
 from kproxy.browse.session import BrowseSession
-from kproxy.trace.formatting import safe, size
-from kproxy.tui.overview import OverviewView, bars, count, lines, names_and_counts, quoted, squeezed
+from kproxy.trace.formatting import duration, safe, size
+from kproxy.tui.overview import OverviewView, bars, count, lines, names_and_counts, quoted, squeezed, took
 from kproxy.tui.table import Cell, TableColumn
 
 _BARS = 14
@@ -23,10 +23,10 @@ class TopicView(OverviewView[TopicSummary]):
 
     title: ClassVar[str] = "Topics"
     about: ClassVar[str] = (
-        "Each row is a topic: records written and read, per second and in total. Lag comes from Fetch "
-        "responses: how many"
-        " records are between a reader's position and the high watermark, for the slowest reader. Empty are"
-        " fetches without records. Enter shows its frames."
+        "Each row is a topic: records written and read, per second and in total. Lag comes from Fetch responses: how"
+        " many records are between a reader's position and the high watermark, for the slowest reader. Behind is how"
+        " old the records are that it gets, by their timestamps; delivery is the last time from Produce to Fetch, if"
+        " both passed here. Empty are fetches without records. Enter shows its frames."
     )
     columns: ClassVar[Sequence[TableColumn]] = (
         TableColumn("topic", 16, grow=2),
@@ -41,10 +41,13 @@ class TopicView(OverviewView[TopicSummary]):
         TableColumn("empty", 7, right=True, drop=5),
         TableColumn("lag", 8, right=True),
         TableColumn("most lag", 8, right=True, drop=2),
+        TableColumn("behind", 8, right=True, drop=8),
+        TableColumn("delivery", 8, right=True, drop=9),
         TableColumn("errors", 12, grow=1, drop=1),
     )
     orders: ClassVar = (
         ("l", "lag", lambda each: each.lag or -1),
+        ("t", "behind", lambda each: each.age_ms or -1),
         ("w", "written", lambda each: each.produced.records),
         ("r", "read", lambda each: each.fetched.records),
         ("b", "bytes", lambda each: each.produced.bytes + each.fetched.bytes),
@@ -80,6 +83,8 @@ class TopicView(OverviewView[TopicSummary]):
             count(item.fetched.empty, "dim"),
             [] if lag is None else [(f"{lag:,}", "warning" if lag else "")],
             [] if item.lag_max is None else [(f"{item.lag_max:,}", "dim")],
+            [] if item.age_ms is None else [(_age(item.age_ms), "")],
+            took(item.delivery_us),
             [(names_and_counts(item.errors), "error")],
         ]
 
@@ -95,7 +100,7 @@ class TopicView(OverviewView[TopicSummary]):
     def item_text(self, item: TopicSummary) -> Text:
         """See `OverviewView`."""
         topics, name = self.session.overviews.topics, item.topic or item.topic_id or ""
-        readers = (f"{_reader(each)} {each.lag:,} (most {each.lag_max:,})" for each in topics.readers(name)[:_MOST])
+        readers = (_reader_text(each) for each in topics.readers(name)[:_MOST])
         clients = (_client(each) for each in topics.clients(name)[:_MOST])
         parts = (_partition_text(each) for each in topics.partitions(name)[:_MOST])
         return lines(
@@ -104,6 +109,7 @@ class TopicView(OverviewView[TopicSummary]):
             ("written", _summed(item.produced, "requests")),
             ("read", _summed(item.fetched, "responses")),
             ("lag", ", ".join(readers)),
+            ("delivery", _delivery(item)),
             ("clients", "; ".join(clients)),
             ("by partition", "  ".join(parts)),
             ("errors", names_and_counts(item.errors)),
@@ -125,6 +131,26 @@ def _reader(reader: ReaderLag) -> str:
     return f"group {safe(reader.name)}" if reader.is_group else safe(reader.name)
 
 
+def _reader_text(reader: ReaderLag) -> str:
+    """``group billing 12 (most 40), 3.2 s behind by CreateTime``."""
+    text = f"{_reader(reader)} {reader.lag:,} (most {reader.lag_max:,})"
+    if reader.age_ms is not None:
+        text += f", {_age(reader.age_ms)} behind by {'LogAppendTime' if reader.append_time else 'CreateTime'}"
+    return text + (f", delivery {_delivery(reader)}" if reader.delivery_us is not None else "")
+
+
+def _age(ms: int) -> str:
+    """A duration; a record may be from the future, if clocks differ."""
+    return f"-{duration(-ms * 1000)}" if ms < 0 else duration(ms * 1000)
+
+
+def _delivery(item: TopicSummary | ReaderLag | PartitionSummary) -> str:
+    """``3.1 ms (most 20.0 ms)``: the time from Produce to Fetch."""
+    if item.delivery_us is None or item.delivery_max_us is None:
+        return ""
+    return f"{duration(item.delivery_us)} (most {duration(item.delivery_max_us)})"
+
+
 def _client(client: TopicClient) -> str:
     """``shop at 10.0.0.1 (group billing) writes 12 reads 3``."""
     group = f" (group {safe(client.group)})" if client.group else ""
@@ -138,6 +164,7 @@ def _partition_text(part: PartitionSummary) -> str:
     text = [f"{size(part.produced_bytes)} in"] if part.produced_bytes else []
     text += [f"{size(part.fetched_bytes)} out"] if part.fetched_bytes else []
     text += [f"lag {part.lag:,}"] if part.lag else []
+    text += [f"delivery {_delivery(part)}"] if part.delivery_us is not None else []
     return f"[{part.partition}] {', '.join(text)}".rstrip()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections import Counter, defaultdict
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -108,7 +109,7 @@ def test_lag_of_a_group_that_several_clients_read_for() -> None:
     [row] = overview.rows()
     assert (row.lag, row.lag_max) == (37, 430)
     billing, other = overview.readers("orders")
-    assert billing == ReaderLag("billing", True, 37, 430, billing.last_at, 5)
+    assert billing == ReaderLag("billing", True, 37, 430, None, False, None, None, billing.last_at, 5)
     assert (other.name, other.is_group, other.lag) == ("other at 10.0.0.1", False, 9)
     assert {client.client_id: client.group for client in overview.clients("orders")} == {
         "c-1": "billing", "c-2": "billing", "other": None,
@@ -130,7 +131,8 @@ def test_partitions_as_far_as_lines_tell() -> None:
     ])  # fmt: skip
     at = BEGAN + 1_000_000
     assert overview.partitions("orders") == [
-        PartitionSummary(0, 100, 0, None, None, None, BEGAN, 0), PartitionSummary(5, 250, 70, 2, 1, 4, at, 2),
+        PartitionSummary(0, 100, 0, None, None, None, None, None, BEGAN, 0),
+        PartitionSummary(5, 250, 70, 2, 1, 4, None, None, at, 2),
     ]  # fmt: skip
     assert overview.partitions("other") == overview.clients("other") == overview.readers("other") == []
 
@@ -262,6 +264,64 @@ def test_torn_lines_never_raise(lines: list[tuple[Line, int]]) -> None:
         for row in overview.rows(now):
             name = row.topic if row.topic is not None else row.topic_id or ""
             overview.partitions(name), overview.clients(name), overview.readers(name)
+
+
+def stored(number: int, offset: int, *, at: float, took: float = 0.01, partition: int = 0, **more: Any) -> list[Line]:
+    """A Produce whose response has an offset."""
+    asked = request(number, at=at, api="Produce", api_key=0, topics=[entry(bytes=9, partitions=(partition,))], **more)
+    return [
+        asked,
+        response(
+            asked, after_us=int(took * 1_000_000), topics=[entry(bytes=9, partitions=(partition,), offsets=[offset])]
+        ),
+    ]
+
+
+def brought(number: int, *offsets: int | None, at: float, **more: Any) -> list[Line]:
+    """A Fetch whose response, a moment later, has the batches of partitions 0, 1 ... with these offsets."""
+    columns = {name: more.pop(name) for name in ("ages_ms", "append_time", "lag", "bytes") if name in more}
+    numbers = tuple(range(len(offsets)))
+    asked = request(number, at=at, topics=[entry(partitions=numbers)], **more)
+    brings = entry(partitions=numbers, offsets=list(offsets), **{"bytes": 9, "lag": 0, **columns})
+    return [asked, response(asked, after_us=0, topics=[brings])]
+
+
+def test_a_delivery_is_from_the_produce_request_to_the_fetch_response() -> None:
+    overview = feed(TopicsOverview(), [
+        *stored(1, 70, at=0), *stored(2, 71, at=1, partition=1), *brought(3, 70, 71, at=3), *brought(4, 70, at=9),
+    ])  # fmt: skip
+    [row] = overview.rows()
+    assert (row.delivery_us, row.delivery_max_us) == (9_000_000, 9_000_000)
+    assert [each.delivery_us for each in overview.partitions("orders")] == [9_000_000, 2_000_000]
+    [reader] = overview.readers("orders")
+    assert (reader.delivery_us, reader.delivery_max_us) == (9_000_000, 9_000_000)
+
+
+def test_a_consumer_may_have_it_before_the_producer_has_its_response() -> None:
+    row = only(brought(1, 70, at=0.5), stored(2, 70, at=0, took=1))
+    assert row.delivery_us == 500_000
+
+
+@pytest.mark.parametrize("other", [{"server": "10.0.0.3:9092"}, {"partition": 1}])
+def test_other_batches_are_not_taken_for_it(other: dict[str, Any]) -> None:
+    assert only(stored(1, 70, at=0, **other), brought(2, 70, None, at=1)).delivery_us is None
+    assert only(stored(1, 71, at=0), brought(2, 70, at=1)).delivery_us is None
+
+
+def test_what_was_read_long_before_was_another_batch() -> None:
+    assert only(brought(1, 70, at=0), stored(2, 70, at=50, took=1)).delivery_us is None
+
+
+def test_a_reader_is_as_far_behind_as_its_oldest_record_until_it_has_read_everything() -> None:
+    late = brought(1, 5, 6, at=0, ages_ms=[100, 90_000], append_time=True, lag=7)
+    overview = feed(TopicsOverview(), late)
+    [reader] = overview.readers("orders")
+    assert (reader.age_ms, reader.append_time) == (90_000, True)
+    assert overview.rows()[0].age_ms == 90_000
+    [done] = feed(TopicsOverview(), [*late, *brought(2, None, None, at=1, bytes=0)]).rows()
+    assert done.age_ms is None
+    [waits] = feed(TopicsOverview(), [*late, *brought(2, None, None, at=1, bytes=0, lag=3)]).rows()
+    assert waits.age_ms == 90_000
 
 
 def test_a_name_of_many_ids_is_one_topic_and_no_more_memory() -> None:

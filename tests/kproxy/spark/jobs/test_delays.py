@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from collections import defaultdict
+from statistics import median
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kproxy.spark.jobs.delays import delays
+from kproxy.trace.lines import TopicEntry
+from tests.kproxy.spark.made import request, response, table
+from tests.kproxy.spark.plain import client_of
+
+NO_DELIVERY = {"deliveries": 0, "p50_delivery_us": None, "p99_delivery_us": None, "max_delivery_us": None}
+
+
+def assert_rows(table: DataFrame, expected: list[dict[str, Any]]) -> None:
+    """Compare the columns that are expected."""
+    rows = [row.asDict() for row in table.collect()]
+    assert [{name: row[name] for name in some} for row, some in zip(rows, expected, strict=True)] == expected
+
+
+def batches(*offsets: int | None, **more: Any) -> list[TopicEntry]:
+    return [TopicEntry("orders", partitions=list(range(len(offsets))), offsets=list(offsets), **more)]
+
+
+def test_ages_and_deliveries_of_first_batches(spark: SparkSession) -> None:
+    lines = table(
+        spark,
+        request("Heartbeat", group_id="billing"),
+        response("Produce", at=1, latency_us=500_000, client_id="shop", topics=batches(70, 3)),
+        response(at=2, topics=batches(70, None, ages_ms=[1400, None])),
+        response(at=3, topics=batches(71, 3, ages_ms=[100, -5], append_time=True)),
+        response(at=4, topics=[TopicEntry("orders", partitions=[0, 1], bytes=0, lag=0)]),
+        response("ShareFetch", at=9, client_id="other", topics=batches(70)),
+    )
+    assert_rows(delays(lines), [
+        {"topic": "orders", "partition": 0, "client": "app", "group_id": "billing", "responses": 2,
+         "p50_age_ms": 750.0, "max_age_ms": 1400, "append_time_share": 0.5, "deliveries": 1,
+         "p50_delivery_us": 1_500_000.0, "max_delivery_us": 1_500_000},
+        {"partition": 1, "responses": 1, "p50_age_ms": -5.0, "p99_age_ms": -5.0, "append_time_share": 1.0,
+         "client": "app", "group_id": "billing", "deliveries": 1, "p50_delivery_us": 2_500_000.0},
+        {"partition": 0, "client": "other", "group_id": None, "responses": 1, "p50_age_ms": None, "max_age_ms": None,
+         "append_time_share": None, "deliveries": 1, "p99_delivery_us": 8_500_000.0},
+    ])  # fmt: skip
+
+
+def test_the_producer_may_have_its_response_later_than_the_consumer_its_batch(spark: SparkSession) -> None:
+    lines = table(
+        spark,
+        response(at=1.5, topics=batches(70)),
+        response("Produce", at=2, latency_us=1_000_000, client_id="shop", topics=batches(70)),
+    )
+    assert_rows(delays(lines), [{"deliveries": 1, "max_delivery_us": 500_000}])
+
+
+def test_batches_of_another_broker_or_time_are_others(spark: SparkSession) -> None:
+    produced: dict[str, Any] = {"latency_us": 1000, "client_id": "shop", "topics": batches(70)}
+    lines = table(
+        spark,
+        response("Produce", at=1, server="10.0.0.7:9092", **produced),
+        response(at=2, topics=batches(70)),
+        response("Produce", at=3, **produced),  # the offset is used again
+        response("Produce", at=200, **(produced | {"latency_us": 199_000_000})),  # too late to be the same
+        response("Produce", at=3.5, **(produced | {"topics": batches(71)})),
+    )
+    assert_rows(delays(lines), [{"responses": 1, **NO_DELIVERY}])
+
+
+def test_after_the_offset_is_used_again_the_latest_counts(spark: SparkSession) -> None:
+    lines = table(
+        spark,
+        *(response("Produce", at=at, latency_us=1000, client_id="shop", topics=batches(70)) for at in (1, 5)),
+        response(at=5.5, topics=batches(70)),
+    )
+    assert_rows(delays(lines), [{"deliveries": 1, "max_delivery_us": 501_000}])
+
+
+def test_real_clients(real: DataFrame) -> None:
+    lines = sorted((line for line in real.collect() if line["kind"] == "response"), key=lambda line: line["ts"])
+    written: dict[Any, list[Any]] = defaultdict(list)
+    ages, took = defaultdict(list), defaultdict(list)
+    for line in lines:
+        for entry in line["topics"] or ():
+            for number, offset in zip(entry["partitions"] or (), entry["offsets"] or (), strict=False):
+                if offset is not None and line["api"] == "Produce":
+                    written[line["server"], entry["topic"], number, offset].append(line["request_ts"])
+    for line in lines:
+        if line["api"] not in ("Fetch", "ShareFetch") or line["not_decoded"]:
+            continue
+        for entry in line["topics"] or ():
+            for place, (number, offset) in enumerate(
+                zip(entry["partitions"] or (), entry["offsets"] or (), strict=False)
+            ):
+                if offset is None:
+                    continue
+                name = entry["topic"] or entry["topic_id"]
+                reader = name, number, client_of(line)
+                ages[reader].append(entry["ages_ms"][place] if entry["ages_ms"] else None)
+                before = [at for at in written[line["server"], entry["topic"], number, offset] if at <= line["ts"]]
+                if before:
+                    took[reader].append((line["ts"] - max(before)).total_seconds())
+    found: dict[Any, list[Any]] = defaultdict(list)
+    for row in delays(real).collect():
+        found[row["topic"], row["partition"], row["client"]].append(row)
+    assert found.keys() == ages.keys()
+    assert len(took) > 3
+    for reader, rows in found.items():
+        known = [age for age in ages[reader] if age is not None]
+        assert sum(row["responses"] for row in rows) == len(ages[reader])
+        assert sum(row["deliveries"] for row in rows) == len(took[reader])
+        assert max((row["max_age_ms"] for row in rows if row["max_age_ms"] is not None), default=None) == max(
+            known, default=None
+        )
+        if len(rows) == 1 and took[reader]:
+            assert abs(rows[0]["p50_delivery_us"] - median(took[reader]) * 1e6) < 1
