@@ -116,6 +116,7 @@ def test_messages_that_arrive_together_get_the_same_replies_as_one_by_one() -> N
     assert [len(reply.causes) for reply in found.replies] == [0, 0, 1, 0, 0, 3, 0, 1, 0]
     codes = [line.code for reply in found.replies for line in reply.lines if isinstance(line, FindingLine)]
     assert codes[:3] == ["C020", "C004", "M005"]  # were due, before the bytes of the other connection
+    assert found.progress.keys() == {1, 2}
     assert found.progress == {number: progress for each in single for number, progress in each.progress.items()}
 
 
