@@ -208,7 +208,10 @@ class Inspector:
 
     def flush(self) -> list[Line]:
         """Judge what `receive` has got."""
-        return self.judge(self.take_received())
+        if not (received := self._received):
+            return []
+        self._received = []
+        return self._inspection.lines(received)
 
     def take_received(self) -> Received:
         """What `receive` has got, for `judge`: a caller takes it after each piece of data to know the lines of each."""
