@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from dissectors import diagnosis
 from dissectors.bounded import BoundedDict
@@ -39,8 +39,13 @@ FORGOTTEN_AFTER = 3600 * 1_000_000_000
 
 #: The number of repeats that are marked on one frame.
 MAX_REPEATS = 20
+#: Sets of subscribers of a run, and plans of a connection, that are kept.
+_MAX_SETS = 1_000
+_MAX_PLANS = 64
 
 T = TypeVar("T")
+#: Whether it is a request, the API key and the version of a frame.
+_Kind: TypeAlias = tuple[bool, int, int]
 
 
 class Place(NamedTuple):
@@ -79,6 +84,7 @@ class RunState:
     _reported: BoundedDict[Hashable, tuple[int, Place]] = field(default_factory=lambda: BoundedDict(MAX_CAUSES))
     latest_problems: BoundedDict[Hashable, int] = field(default_factory=lambda: BoundedDict(MAX_CAUSES))
     _states: dict[type[Any], Any] = field(default_factory=dict)
+    _sets: dict[Subscribed, Subscribed] = field(default_factory=lambda: {NO_SUBSCRIBERS: NO_SUBSCRIBERS})
 
     def learn(self, message: Message) -> None:
         """Remember the topic ids in a response."""
@@ -101,12 +107,18 @@ class RunState:
     def subscribe(self, code: str, *, api: str = "") -> None:
         """Send all frames of its APIs, or of `api`, to the rule or tracker `code`, not only unusual ones."""
         if (subscriber := f"{code} {api}" if api else code) not in self.subscribed:
-            self.subscribed |= {subscriber}
+            self._set_subscribed(self.subscribed | {subscriber})
 
     def unsubscribe(self, code: str, *, api: str = "") -> None:
         """Send only unusual frames to the rule or tracker `code` again."""
         if (subscriber := f"{code} {api}" if api else code) in self.subscribed:
-            self.subscribed -= {subscriber}
+            self._set_subscribed(self.subscribed - {subscriber})
+
+    def _set_subscribed(self, subscribed: Subscribed) -> None:
+        """Use the same object for the same set: the plans of connections are valid for one object."""
+        if len(self._sets) >= _MAX_SETS:
+            self._sets.clear()
+        self.subscribed = self._sets.setdefault(subscribed, subscribed)
 
     def is_new_cause(self, cause: Hashable, at: int) -> bool:
         """Whether a cause occurs for the first time, or for the first time after an hour."""
@@ -156,7 +168,9 @@ class ConnectionState:
     #: Failures during the last event; `dissectors.rules.failed` reports them.
     failures: list[Failure] = field(default_factory=list)
     _seen_versions: set[tuple[bool, int, int]] = field(default_factory=set)
-    _plans: dict[tuple[bool, int, int], FramePlan] = field(default_factory=dict)
+    _plans: dict[_Kind, FramePlan] = field(default_factory=dict)
+    #: The plans for the sets of subscribers that there were: rules subscribe and unsubscribe again and again.
+    _known_plans: dict[tuple[_Kind, Subscribed], FramePlan] = field(default_factory=dict)
     _states: dict[type[Any], Any] = field(default_factory=dict)
 
     def observe(self, event: object) -> None:
@@ -185,7 +199,11 @@ class ConnectionState:
             message: Message = event.message  # type: ignore[assignment]
             key = (message.is_request, message.api_key, message.version)
             plan = self._plans.get(key)
-            if plan is not None and plan.subscribed is self.run.subscribed:
+            if plan is not None and plan.subscribed is not (subscribed := self.run.subscribed):
+                plan = self._known_plans.get((key, subscribed))
+                if plan is not None:
+                    self._plans[key] = plan
+            if plan is not None:
                 if message.is_request:
                     self.client_id = message.client_id
                 self.plan, self.flags = plan, plan.flags
@@ -198,6 +216,9 @@ class ConnectionState:
         observers = self._observers(event)
         if is_planned and not (self.failures or self.flags & ~SASL):
             self.plan = self._plans[key] = FramePlan(self.flags, self.run.subscribed, observers)
+            if len(self._known_plans) >= _MAX_PLANS:
+                self._known_plans.clear()
+            self._known_plans[key, self.run.subscribed] = self.plan
         return observers
 
     def _observers(self, event: object) -> tuple[Observer, ...]:
@@ -266,3 +287,4 @@ class ConnectionState:
         elif message.api_key == SASL_HANDSHAKE:
             self.sasl_mechanism = message.body.get("mechanism")
             self._plans.clear()  # the flags of all frames change
+            self._known_plans.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from dissectors import schemas
 from dissectors.connections.connection import Connection
@@ -33,6 +33,9 @@ from kproxy.trace.timestamps import timestamp
 if TYPE_CHECKING:
     from kproxy.inspection.record_budget import RecordBudget
     from kproxy.inspection.record_values import RecordValues
+
+#: Events that are not yet judged, each with its connection.
+Received: TypeAlias = list[tuple[InspectedConnection, Event]]
 
 
 class Inspector:
@@ -87,7 +90,7 @@ class Inspector:
         )
         self._bodies_of = None if needs.decoding else _keys(self._inspection.run_state.trackers.apis)
         self._connections: dict[int, InspectedConnection] = {}
-        self._received: list[tuple[InspectedConnection, Event]] = []  # that are not yet judged
+        self._received: Received = []  # that is not yet judged
         self.frames = frames
 
     @property
@@ -209,6 +212,19 @@ class Inspector:
             return []
         self._received = []
         return self._inspection.lines(received)
+
+    def take_received(self) -> Received:
+        """What `receive` has got, for `judge`: a caller takes it after each piece of data to know the lines of each."""
+        received, self._received = self._received, []
+        return received
+
+    def judge(self, received: Received) -> list[Line]:
+        """Judge what was taken; everything that was received before it must be judged."""
+        return self._inspection.lines(received) if received else []
+
+    def is_due(self, at: int) -> bool:
+        """Whether `receive` may have lines that are due before its data; what was taken is judged before it."""
+        return self._inspection.is_due(at)
 
     def replace_next(self, number: int, direction: Direction, frame: bytes) -> None:
         """The relay sent `frame` in place of the next frame of one direction."""

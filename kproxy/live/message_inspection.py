@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from dissectors.connections.events import BEHIND, RESTARTED, TlsFailed
 from dissectors.connections.tls_failures import TlsReason
 from kproxy.inspection.inspected_connection import Progress
-from kproxy.inspection.inspector import Inspector
+from kproxy.inspection.inspector import Inspector, Received
 from kproxy.live.progress import ProgressLog
 from kproxy.proxy import tap_messages
 from kproxy.proxy.inspector_activity import InspectorActivity
@@ -50,6 +51,19 @@ class MessageInspection:
             return self._lines(message)
         except Exception as error:  # noqa: BLE001  # a bug that one message triggers: the others are still inspected
             return self._inspector.fail("inspecting a message of the relay", error, at=message.at)
+
+    def lines_of_each(self, messages: Iterable[tap_messages.TapData]) -> list[list[Line]]:
+        """The lines of each of several messages with data. Their frames are decoded before the first is judged."""
+        inspector = self._inspector
+        lines: list[list[Line]] = []
+        decoded: list[Received] = []
+        for message in messages:
+            if inspector.is_due(message.at):
+                _judge(inspector, decoded, lines)
+            lines.append(self.lines(message))
+            decoded.append(inspector.take_received())
+        _judge(inspector, decoded, lines)
+        return lines
 
     def add_progress(self, message: tap_messages.Message) -> None:
         """The lines of a message were handled."""
@@ -101,6 +115,13 @@ class MessageInspection:
         if isinstance(message, tap_messages.Bye):
             self.left_out = message.left_out
         return []
+
+
+def _judge(inspector: Inspector, decoded: list[Received], lines: list[list[Line]]) -> None:
+    """Add the lines of the latest messages, which are decoded, to those that each had before."""
+    for received, found in zip(decoded, lines[len(lines) - len(decoded) :], strict=True):
+        found += inspector.judge(received)
+    decoded.clear()
 
 
 def run_gap(at: int, reason: str, size: int = 0, frames: int = 0) -> GapLine:

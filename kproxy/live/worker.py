@@ -9,7 +9,7 @@ import os
 import pickle
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -127,7 +127,16 @@ class Worker:
 
     def replies(self, messages: list[tap_messages.Message]) -> Replies:
         """Reply to each of these messages."""
-        replies = [self._reply(message) for message in messages]
+        replies: list[Reply] = []
+        data: list[tap_messages.TapData] = []
+        for message in messages:
+            if type(message) is tap_messages.TapData:
+                data.append(message)
+                continue
+            replies += self._replies_to_data(data)
+            replies.append(self._reply(message))
+            data = []
+        replies += self._replies_to_data(data)
         numbers, self._moved.numbers = self._moved.numbers, set()
         progress = {each: found for each in numbers if (found := self._inspector.progress(each)) is not None}
         return Replies(replies, progress)
@@ -138,6 +147,17 @@ class Worker:
         lines = self._messages.lines(message) + self._inspector.flush()
         self._messages.add_progress(message)
         return self._reply_with(lines) if lines else _NOTHING
+
+    def _replies_to_data(self, messages: list[tap_messages.TapData]) -> list[Reply]:
+        """Reply to messages with data: their frames are decoded together, then judged, then encoded."""
+        lines = self._messages.lines_of_each(messages)
+        self._moved.numbers.update(message.connection_id for message in messages)
+        causes = iter(self._inspector.take_new_causes())
+        return [self._reply_to_data(found, causes) if found else _NOTHING for found in lines]
+
+    def _reply_to_data(self, lines: list[Line], causes: Iterator[str]) -> Reply:
+        found = list(islice(causes, sum(map(_findings, lines))))
+        return Reply([self._encoded(line) for line in lines], found)
 
     def _reply_with(self, lines: list[Line], value: Any = None) -> Reply:
         return Reply([self._encoded(line) for line in lines], self._inspector.take_new_causes(), value)
@@ -176,6 +196,11 @@ class Worker:
 
 
 _NOTHING: Final = Reply()
+
+
+def _findings(line: Line) -> int:
+    """The number of findings of a line, each of which has a cause."""
+    return len(line.findings) if isinstance(line, FRAME_LINES) else isinstance(line, FindingLine)
 
 
 def work(sock: socket.socket, worker: Worker) -> None:

@@ -10,6 +10,7 @@ from dissectors.connections.addresses import host_of
 from dissectors.connections.events import BytesSkipped, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.message import Message
+from dissectors.messages.topic_records import topic_records
 from dissectors.rules import rule
 from dissectors.trackers.commits import Commits, Key, key_of
 from dissectors.trackers.partitions import TopicPartition, topic_of
@@ -49,28 +50,41 @@ class _Ends:
         Followers may lag, so an end is lowered only if the topic id has changed. ListOffsets has no topic ids. A broker
         takes the high watermark before it reads, so the records may end behind it.
         """
-        is_fetch = message.api == "Fetch"
-        rows, end_of = ("responses", "high_watermark") if is_fetch else ("topics", "offset")
-        listed = frozenset() if is_fetch else _latest(event.request_body or {})
-        offsets, names = self.offsets, connection.run.topic_names
+        if message.api == "Fetch":
+            self._update_by_fetch(client, event, message, connection)
+            return
+        listed, names = _latest(event.request_body or {}), connection.run.topic_names
+        for topic in message.body.get("topics") or ():
+            name = topic_of(topic)
+            name = names.get(name, name)
+            for row in topic.get("partitions") or ():
+                partition = row.get("partition_index", 0)
+                if (name, partition) in listed:
+                    self._raise((client, name, partition), None, row.get("offset", -1))
+
+    def _update_by_fetch(
+        self, client: _Client, event: ResponseReceived, message: Message, connection: ConnectionState
+    ) -> None:
+        names = connection.run.topic_names
         read = {
             part.place: part.batches[-1].last_offset + 1
             for part in record_data(event, connection).parts
             if part.batches
         }
-        for topic in message.body.get(rows) or ():
-            topic_id, topic_key = topic.get("topic_id"), topic_of(topic)
-            name = names.get(topic_key, topic_key)
-            for row in topic.get("partitions") or ():
-                partition, end = row.get("partition_index", 0), row.get(end_of, -1)
-                if not is_fetch and (name, partition) not in listed:
-                    continue
+        for name, topic_id, partitions in topic_records(message):
+            topic_key = name or topic_id or ""
+            known_name = names.get(topic_key, topic_key)
+            for number, row, _, _ in partitions:
+                partition = number or 0
+                end = row.get("high_watermark", -1)
                 if read and (read_to := read.get((topic_key, partition), -1)) > end:
                     end = read_to
-                key = client, name, partition
-                known = offsets.get(key)
-                if known is None or known[1] < end or (topic_id is not None and known[0] not in (None, topic_id)):
-                    offsets[key] = (topic_id or (known[0] if known else None), end)
+                self._raise((client, known_name, partition), topic_id, end)
+
+    def _raise(self, key: tuple[_Client, str, int], topic_id: str | None, end: int) -> None:
+        known = self.offsets.get(key)
+        if known is None or known[1] < end or (topic_id is not None and known[0] not in (None, topic_id)):
+            self.offsets[key] = (topic_id or (known[0] if known else None), end)
 
 
 def _latest(asked: Mapping[str, Any]) -> frozenset[TopicPartition]:

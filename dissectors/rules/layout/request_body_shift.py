@@ -10,6 +10,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
+from dissectors.wire.layout import Layout, cached_on_owner
 
 _APIS = ("Produce", "ListOffsets", "OffsetCommit", "OffsetForLeaderEpoch", "DeleteRecords", "CreateTopics",
          "TxnOffsetCommit", "AddPartitionsToTxn", "OffsetDelete")  # fmt: skip
@@ -44,8 +45,11 @@ def request_body_shift(event: ResponseReceived, _: ConnectionState) -> Iterator[
     asked = event.request_body
     if asked is None or event.message is None:
         return
-    named = {name for _, _, name in _names(asked)}
-    for array, index, name in _names(event.message.body) if named else ():
+    assert event.request is not None
+    named = _topics(asked, event.request.message.layout)
+    if not named or named.issuperset(_topics(event.message.body, event.message.layout)):
+        return
+    for array, index, name in _names(event.message.body):
         if name not in named:
             yield Problem(
                 f"{event.message.api} v{event.message.version} got a response for topic {name!r}, which the request "
@@ -56,6 +60,25 @@ def request_body_shift(event: ResponseReceived, _: ConnectionState) -> Iterator[
                 got=repr(name),
             )
             return
+
+
+def _topics(body: dict[str, Any], layout: Layout | None) -> set[str]:
+    """The topics that a body names."""
+    if layout is None or (field := _topic_field(layout)) is None:
+        return set()
+    array, topic = field
+    return {row[topic] for row in body.get(array) or () if topic in row}
+
+
+@cached_on_owner
+def _topic_field(layout: Layout) -> tuple[str, str] | None:
+    """The array of topics in a message, and the field with the name of each."""
+    for array in layout.fields:
+        if array.array and array.struct is not None:
+            for field in array.struct.fields:
+                if field.name in ("name", "topic") and field.type == "string":
+                    return array.name, field.name
+    return None
 
 
 def _names(body: dict[str, Any]) -> list[tuple[str, int, str]]:

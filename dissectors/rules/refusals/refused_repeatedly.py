@@ -42,7 +42,7 @@ _GAP_OF_FETCH = 5 * SECOND
 #: The next attempt may come this much later (ns), and is counted then.
 _GRACE = SECOND
 LASTING = Limit("lasting", 15, "s", "they are an error if they last so long, before that a warning")
-#: The rule observes successes of an API until there was no refusal for this long (ns).
+#: The rule observes successes of an API until all streaks ended, or there was no refusal for this long (ns).
 _OBSERVED = 60 * SECOND
 
 _REFUSED = FrameFlags.REFUSED.value
@@ -83,24 +83,24 @@ class _Streak:
         return self.refused == self.requests >= _OF_ALL
 
 
-#: Client and API.
-_Key = tuple[tuple[str, str | None], str]
+_Client = tuple[str, str | None]
 
 
 class _Pending(NamedTuple):
     """The problem of a streak that is reported if it does not end before."""
 
-    key: _Key
+    api: str
+    client: _Client
     streak: _Streak
     refusal: ReturnedError
     problem: Problem
 
 
 class _Streaks:
-    """The current streaks by error, and when an API was last refused."""
+    """The current streaks by API, client and error, and when an API was last refused."""
 
     def __init__(self) -> None:
-        self.of: BoundedDict[_Key, dict[int, _Streak]] = BoundedDict(_MOST_CLIENTS)
+        self.of: dict[str, BoundedDict[_Client, dict[int, _Streak]]] = {}
         self.refused_at: dict[str, int] = {}
 
 
@@ -166,6 +166,7 @@ def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: Con
         return
     if not (connection.flags & _REFUSED and (found := _retriable(event))):
         _note_success(event, connection, streaks, {})
+        _stop_observing(message.api, event.at, connection, streaks)
         return
     connection.run.subscribe("E002", api=message.api)
     streaks.refused_at[message.api] = event.at
@@ -173,8 +174,9 @@ def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: Con
     for each in found:
         by_error.setdefault(each.code, []).append(each)
     _note_success(event, connection, streaks, by_error)
-    key = client_key(connection), message.api
-    errors = streaks.of.touch(key, dict)
+    client = client_key(connection)
+    key = client, message.api
+    errors = streaks.of.setdefault(message.api, BoundedDict(_MOST_CLIENTS)).touch(client, dict)
     for code, refused in by_error.items():
         streak = errors.get(code)
         if streak is None or event.request.at - streak.last > _gap(message.api):
@@ -191,20 +193,22 @@ def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: Con
             streak.severity = severity
             yield problem
         else:
-            connection.expect("E002", (key, code), by=due + _GRACE, about=_Pending(key, streak, lasting[0], problem))
+            pending = _Pending(message.api, client, streak, lasting[0], problem)
+            connection.expect("E002", (key, code), by=due + _GRACE, about=pending)
 
 
 def is_refused(connection: ConnectionState) -> bool:
     """Whether requests of a connection's client are refused, of any API, without a success since."""
     client = client_key(connection)
-    return any(key[0] == client for key in connection.run.state(_Streaks).of)
+    return any(client in clients for clients in connection.run.state(_Streaks).of.values())
 
 
 def _still_refused(event: DeadlinePassed, connection: ConnectionState, streaks: _Streaks) -> Iterator[Problem]:
     """A streak that lasts long enough while the client waits for its next attempt."""
     pending: _Pending = event.about
     streak, refusal = pending.streak, pending.refusal
-    is_current = streaks.of.get(pending.key, {}).get(refusal.code) is streak and refusal.target in streak.targets
+    errors = streaks.of[pending.api].get(pending.client, {})
+    is_current = errors.get(refusal.code) is streak and refusal.target in streak.targets
     if is_current and not has_owner_spoken(refusal, connection, since=streak.first):
         streak.severity = pending.problem.severity
         yield replace(pending.problem, start=None, end=None, path=None)
@@ -220,16 +224,11 @@ def _note_success(
     streaks: _Streaks,
     by_error: Mapping[int, Sequence[ReturnedError]],
 ) -> None:
-    """Count the response, and end what its targets without an error end; stop observing what is long over."""
+    """Count the response, and end what its targets without an error end."""
     assert event.message is not None
-    api = event.message.api
-    if event.at - streaks.refused_at.get(api, event.at) > _OBSERVED:
-        del streaks.refused_at[api]
-        connection.run.unsubscribe("E002", api=api)
-    if not streaks.of:  # as for most responses that are observed: transient errors have ended
-        return
-    key = client_key(connection), api
-    if (errors := streaks.of.get(key)) is None:
+    of_api = streaks.of.get(event.message.api)
+    client = client_key(connection)
+    if of_api is None or (errors := of_api.get(client)) is None:
         return
     for code, streak in list(errors.items()):
         streak.requests += 1
@@ -245,7 +244,14 @@ def _note_success(
         if not streak.targets:
             del errors[code]
     if not errors:
-        del streaks.of[key]
+        del of_api[client]
+
+
+def _stop_observing(api: str, at: int, connection: ConnectionState, streaks: _Streaks) -> None:
+    """Do not observe the successes of an API of which nothing is refused any more, or nothing was for long."""
+    if api in streaks.refused_at and (not streaks.of.get(api) or at - streaks.refused_at[api] > _OBSERVED):
+        del streaks.refused_at[api]
+        connection.run.unsubscribe("E002", api=api)
 
 
 def _count(

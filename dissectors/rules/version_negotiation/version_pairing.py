@@ -8,6 +8,7 @@ from dissectors.bounded import BoundedDict
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
+from dissectors.schemas.codes import ApiKey
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 from dissectors.trackers.versions import Versions
@@ -34,7 +35,13 @@ class _Members:
     apis=HEARTBEATS,
     also=(
         Trigger((RequestReceived,), ("OffsetCommit",), only=FrameFlags.SUBSCRIBED, versions=range(COMMITS_BY_EPOCH)),
-        Trigger((RequestReceived,), ("Produce",), versions=range(PRODUCE_ADDS_PARTITIONS, 1 << 15)),
+        Trigger(
+            (RequestReceived,),
+            ("Produce",),
+            only=FrameFlags.SUBSCRIBED,
+            versions=range(PRODUCE_ADDS_PARTITIONS, 1 << 15),
+        ),
+        Trigger((ResponseReceived,), ("ApiVersions",)),
     ),
     needs=(Versions,),
     since="0.1",
@@ -91,7 +98,11 @@ def version_pairing(event: RequestReceived | ResponseReceived, connection: Conne
     """
     message = event.message
     assert message is not None  # the rule gets only frames that decode
-    if isinstance(event, ResponseReceived):
+    level = connection.state(Versions).transaction_version
+    if isinstance(event, ResponseReceived) and message.api_key == ApiKey.API_VERSIONS:
+        if level is not None and level < TRANSACTIONS_V2:
+            connection.run.subscribe("V015", api="Produce")
+    elif isinstance(event, ResponseReceived):
         if (asked := event.request_body) and message.body["error_code"] == 0:
             connection.run.state(_Members).known[asked["group_id"], message.body["member_id"]] = None
             connection.run.subscribe("V015")
@@ -109,7 +120,6 @@ def version_pairing(event: RequestReceived | ResponseReceived, connection: Conne
             )
     else:
         transaction = message.body["transactional_id"]
-        level = connection.state(Versions).transaction_version
         if transaction is not None and level is not None and level < TRANSACTIONS_V2:
             yield _problem(
                 f"Produce v{message.version} in transaction {transaction!r} needs transaction.version"

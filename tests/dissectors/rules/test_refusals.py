@@ -277,20 +277,21 @@ def test_successes_are_observed_for_the_refused_api_alone_and_not_forever() -> N
     teller.tell(produced(19) + heartbeat(0))
     observing = {each for each in run.subscribed if each.startswith("E002")}
     assert observing == {"E002 Produce"}
-    teller.tell("+30s\n" + produced(0))
-    assert "E002 Produce" in run.subscribed, "so that a new refusal soon after does not change the plans of all frames"
-    teller.tell("+31s\n" + produced(0))
+    teller.tell(produced(0, partition=1))
+    assert "E002 Produce" in run.subscribed, "the success of another partition ends nothing"
+    teller.tell(produced(0))
     assert "E002 Produce" not in run.subscribed
+    teller.tell(produced(19) + "+61s\n" + produced(0, partition=1))
+    assert "E002 Produce" not in run.subscribed, "although this partition was refused to the end"
 
 
 def test_a_response_without_errors_costs_little_once_no_error_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
     teller = Teller()
     teller.tell(produced(19) + produced(0))
     read = []
-    for name in ("refusals", "results", "client_key"):
+    for name in ("refusals", "results", "client_key", "_note_success"):
         monkeypatch.setattr(refused_repeatedly, name, lambda *_, name=name: read.append(name))
     teller.tell(5 * produced(0))
-    assert "E002 Produce" in teller.inspector._inspection.run_state.subscribed
     assert not read
 
 

@@ -1,5 +1,7 @@
 """Family V where the pages' stories do not say it: the data, spans, thresholds, and what is forgotten."""
 
+import json
+
 import pytest
 
 from dissectors import rules
@@ -8,7 +10,7 @@ from dissectors.trackers.state import ConnectionState, RunState
 from dissectors.trackers.versions import MOST_APIS, MOST_SERVERS, Servers, Versions, client_text, range_text
 from kproxy.inspection.explain import explain
 from kproxy.trace.lines import FindingEntry
-from tests.kproxy.stories import findings
+from tests.kproxy.stories import Teller, findings
 
 ASK = '> ApiVersions v3 {"client_software_name": "app", "client_software_version": "1"}\n'
 KAFKA_4 = """< {"api_keys": [{"api_key": 0, "max_version": 13}, {"api_key": 1, "min_version": 4, "max_version": 18},
@@ -20,6 +22,19 @@ KAFKA_4 = """< {"api_keys": [{"api_key": 0, "max_version": 13}, {"api_key": 1, "
 
 def codes(story: str) -> list[str]:
     return [each.code for each in findings(story) if each.code.startswith("V")]
+
+
+@pytest.mark.parametrize(("level", "is_observed"), [(1, True), (2, False)])
+def test_produce_requests_are_observed_only_if_the_cluster_is_below_their_transactions(
+    level: int, is_observed: bool
+) -> None:
+    feature = {"name": "transaction.version", "max_version_level": level, "min_version_level": level}
+    teller = Teller()
+    teller.tell(
+        ASK + f'< {{"finalized_features_epoch": 7, "finalized_features": [{json.dumps(feature)}], '
+        '"api_keys": [{"api_key": 0, "max_version": 12}, {"api_key": 18, "max_version": 4}]}\n'
+    )
+    assert ("V015 Produce" in teller.inspector._inspection.run_state.subscribed) is is_observed
 
 
 @pytest.mark.parametrize(

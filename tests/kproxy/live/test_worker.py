@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dissectors.connections.events import Direction
-from kproxy.inspection.inspector import Inspector
+from kproxy.inspection.inspector import Inspector, Received
 from kproxy.live.worker import TICK, WAITING, AnyLine, Worker
 from kproxy.proxy import tap_messages
 from kproxy.proxy.inspector_activity import InspectorActivity
@@ -79,6 +79,66 @@ def test_the_response_to_a_late_request_is_sent_as_a_line_also_if_nothing_else_i
     )  # fmt: skip
     assert worker._encoded(answer) is answer
     assert isinstance(worker._encoded(answer), bytes)  # the second one answers nothing
+
+
+def _worker() -> Worker:
+    return Worker(
+        Inspector("node-1", partial=True), encodings=[Detail.SUMMARY], sample=None, activity=InspectorActivity()
+    )
+
+
+def _broken(correlation_id: int) -> bytes:
+    """A request with a byte too many: it has a finding."""
+    frame = request("ListGroups", 2, {}, correlation_id=correlation_id)
+    return (len(frame) - 3).to_bytes(4) + frame[4:] + b"!"
+
+
+def test_messages_that_arrive_together_get_the_same_replies_as_one_by_one() -> None:
+    """Each reply has the lines of its own message, with their causes, and what was due before it."""
+    other = OPEN._replace(connection_id=2, client="10.0.0.3:5")
+    late = AT + 120 * SECOND
+    sent = [
+        (1, Direction.REQUEST, AT, _broken(1) + request("ListGroups", 2, {}, correlation_id=2)),
+        (2, Direction.REQUEST, AT + SECOND, request("Metadata", 1, {"topics": []}, correlation_id=1)[:9]),
+        (1, Direction.RESPONSE, AT, response("ListGroups", 2, {"groups": []}, correlation_id=1)),
+        (2, Direction.REQUEST, late, request("Metadata", 1, {"topics": []}, correlation_id=1)[9:]),
+        (2, Direction.REQUEST, late, _broken(2)),
+        (1, Direction.RESPONSE, late + SECOND, response("ListGroups", 2, {"groups": []}, correlation_id=9)),
+        (1, Direction.REQUEST, late + SECOND, request("ListGroups", 2, {}, correlation_id=3)),
+    ]
+    messages = [OPEN, other, *(tap_messages.TapData(*each) for each in sent)]
+
+    one_by_one, together = _worker(), _worker()
+    single = [one_by_one.replies([message]) for message in messages]
+    found = together.replies(messages)
+    expected = [reply for each in single for reply in each.replies]
+    assert list(map(repr, found.replies)) == list(map(repr, expected))
+    assert [len(reply.causes) for reply in found.replies] == [0, 0, 1, 0, 0, 3, 0, 1, 0]
+    codes = [line.code for reply in found.replies for line in reply.lines if isinstance(line, FindingLine)]
+    assert codes[:3] == ["C020", "C004", "M005"]  # were due, before the bytes of the other connection
+    assert found.progress.keys() == {1, 2}
+    assert found.progress == {number: progress for each in single for number, progress in each.progress.items()}
+
+
+def test_what_arrives_together_is_decoded_before_the_first_frame_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    receive, judge = Inspector.receive, Inspector.judge
+
+    def noted_receive(inspector: Inspector, *args: Any, **named: Any) -> list[Line]:
+        steps.append("decoded")
+        return receive(inspector, *args, **named)
+
+    def noted_judge(inspector: Inspector, received: Received) -> list[Line]:
+        steps.extend(["judged"] * len(received))
+        return judge(inspector, received)
+
+    worker = _worker()
+    worker.replies([OPEN])
+    monkeypatch.setattr(Inspector, "receive", noted_receive)
+    monkeypatch.setattr(Inspector, "judge", noted_judge)
+    frames = [request("ListGroups", 2, {}, correlation_id=number) for number in range(3)]
+    worker.replies([tap_messages.TapData(1, Direction.REQUEST, AT, frame) for frame in frames])
+    assert steps == ["decoded"] * 3 + ["judged"] * 3
 
 
 def test_a_line_with_a_summary_alone_is_sent_as_its_bytes() -> None:
