@@ -47,14 +47,14 @@ def metadata_runs(lines: DataFrame) -> DataFrame:
         F.max("request_ts").alias("last_at"),
         F.count("*").alias("requests"),
         F.count("refusal").alias("refused"),
-        F.mode("refusal", True).alias("refusal"),
+        F.mode(F.to_json("refusal"), True).alias("refusal"),  # as text: Sail has no mode of structs
         F.count_distinct("connection_id").alias("connections"),
         F.max("topics").alias("topics"),
         F.sum("size").alias("bytes"),
     )
     loops = (F.col("refused") >= MANY) | (F.col("requests") >= MANY * F.col("connections"))
     return found.where(loops).select(
-        "*", F.col("refusal.name").alias("error"), F.col("refusal.topic").alias("topic")
+        "*", F.get_json_object("refusal", "$.name").alias("error"), F.get_json_object("refusal", "$.topic").alias("topic")
     ).drop("run", "refusal")  # fmt: skip
 
 
