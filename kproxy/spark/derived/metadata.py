@@ -18,6 +18,8 @@ MANY: Final = ANSWERS
 GAP_US: Final = 2_000_000
 
 _CLIENT = ["cluster", "host", "client_id"]
+#: The fields of a refusal, and their columns.
+_REFUSAL = {"name": "error", "topic": "topic"}
 
 
 def metadata_runs(lines: DataFrame) -> DataFrame:
@@ -53,9 +55,8 @@ def metadata_runs(lines: DataFrame) -> DataFrame:
         F.sum("size").alias("bytes"),
     )
     loops = (F.col("refused") >= MANY) | (F.col("requests") >= MANY * F.col("connections"))
-    return found.where(loops).select(
-        "*", F.get_json_object("refusal", "$.name").alias("error"), F.get_json_object("refusal", "$.topic").alias("topic")
-    ).drop("run", "refusal")  # fmt: skip
+    error, topic = (F.get_json_object("refusal", f"$.{name}").alias(column) for name, column in _REFUSAL.items())
+    return found.where(loops).select("*", error, topic).drop("run", "refusal")
 
 
 def _first_error() -> Column:

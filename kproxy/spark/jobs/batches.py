@@ -45,7 +45,7 @@ def batches(lines: DataFrame) -> DataFrame:
         "entry.compression",
     )
     plain = F.when(F.col("compression") == F.array(F.lit("none")), F.col("bytes"))
-    # A row for each batch, of which the first also counts for its request. (A weight of `percentile` is ignored by Sail.)
+    # A row for each batch, of which the first also counts for its request. Sail ignores a weight of `percentile`.
     mean = F.array_repeat(F.col("bytes") / F.col("batches"), F.col("batches").cast("int"))
     once = lambda name: F.when(F.col("place") == 0, F.col(name))  # noqa: E731
     grouped = (
