@@ -27,7 +27,11 @@ def duration(us: Column) -> Column:
 
 def amount(value: Column) -> Column:
     """``0.034``, ``3.1``, ``14``, ``1,400``: at least two digits."""
-    return F.when(value < 10, F.format_string("%.2g", value)).otherwise(F.format_string("%,.0f", value))
+    return (
+        F.when(value == 0, "0.0")  # Sail formats it as NaN
+        .when(value < 10, F.format_string("%.2g", value))
+        .otherwise(F.format_string("%,.0f", value))
+    )
 
 
 def times(count: Column) -> Column:

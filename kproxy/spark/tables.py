@@ -23,7 +23,10 @@ def write_files(table: DataFrame, folder: str, form: str) -> None:
     """Write a table as Spark files below a directory, replacing existing ones."""
     if form == "csv":
         table = _flat(table)
-    table.coalesce(1).write.mode("overwrite").option("header", True).format(form).save(folder)
+    writer = table.coalesce(1).write.mode("overwrite").option("header", True)
+    if form != "parquet":  # by default, Spark cuts times to milliseconds
+        writer = writer.option("timestampFormat", "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX")
+    writer.format(form).save(folder)
 
 
 def write_json(table: DataFrame, job: str, file: TextIO) -> None:

@@ -67,7 +67,7 @@ def spark_for(master: str | None, settings: dict[str, str], *, short: bool, tiny
         more = "raise the limit: --conf spark.driver.memory=4g"
         raise UserError(f"Spark's Java process died, probably out of memory; {more}") from None
     except (PySparkException, Py4JError) as error:
-        raise UserError(f"Spark {pyspark.__version__}: {_cause(error)}") from None
+        raise UserError(f"Spark {pyspark.__version__}: {cause_of(error)}") from None
     finally:
         writer.close()
 
@@ -95,7 +95,7 @@ def _size(path: Path) -> int:
     return path.stat().st_size * factors.get(path.suffix, 1)
 
 
-def _cause(error: Exception) -> str:
+def cause_of(error: Exception) -> str:
     """The cause in Spark's error message, which may contain stack traces of two languages."""
     inner: object = error
     while (cause := getattr(inner, "_cause", None)) is not None:

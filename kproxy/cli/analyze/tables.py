@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kproxy.cli.analyze.lines import LineSelection, condition, decoding, warn_empty, warn_unread
+from kproxy.cli.analyze.session import cause_of
 from kproxy.cli.damage import InputDamage
 from kproxy.errors import UserError
 
@@ -21,7 +22,14 @@ if TYPE_CHECKING:
 
 
 def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelection, damage: InputDamage) -> None:
-    """Write the requested tables, the report, or both."""
+    """Write the requested tables, the report, or both.
+
+    Raises:
+        UserError: A table failed; the others are written.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     from kproxy.outputs.stderr import say
     from kproxy.spark import jobs
     from kproxy.spark.derived.shared import shared
@@ -44,8 +52,15 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
             _write_report(spark, lines, args)
             if not args.out:
                 return
+        failed: dict[str, str] = {}
         for job, table in jobs.planned(wanted, lines.rows):
-            _write(spark, table, job.name, args, several=len(lines.clusters) > 1)
+            try:
+                _write(spark, table, job.name, args, several=len(lines.clusters) > 1)
+            except (PySparkException, Py4JError) as error:  # the other tables may do
+                failed[job.name] = cause_of(error)
+    if failed:
+        which = ", ".join(failed)
+        raise UserError(f"Spark could not make {which}: {next(iter(failed.values()))}")
 
 
 def _write_report(spark: SparkSession, lines: Lines, args: argparse.Namespace) -> None:

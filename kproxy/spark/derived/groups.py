@@ -46,10 +46,9 @@ def group_events(lines: DataFrame) -> DataFrame:
     speaks = Window.partitionBy("group_id", "connection_id").orderBy("asked_us", "correlation_id")
     member = F.last("member_id", ignorenulls=True).over(speaks)
     return (
-        events.withColumn("member_id", member)
+        events.withColumns({"member_id": member, "kind": kind})
         .withColumns(
             {
-                "kind": kind,
                 "protocol": chosen(api, {name: each.value for name, each in _BY_EPOCH.items()}),
                 "who": F.coalesce("member_id", "connection_id"),
                 "label": member_label(F.col("client_id"), F.coalesce("member_id", F.lit(""))),

@@ -18,6 +18,8 @@ MANY: Final = ANSWERS
 GAP_US: Final = 2_000_000
 
 _CLIENT = ["cluster", "host", "client_id"]
+#: The fields of a refusal, and their columns.
+_REFUSAL = {"name": "error", "topic": "topic"}
 
 
 def metadata_runs(lines: DataFrame) -> DataFrame:
@@ -47,15 +49,14 @@ def metadata_runs(lines: DataFrame) -> DataFrame:
         F.max("request_ts").alias("last_at"),
         F.count("*").alias("requests"),
         F.count("refusal").alias("refused"),
-        F.mode("refusal", True).alias("refusal"),
+        F.mode(F.to_json("refusal"), True).alias("refusal"),  # as text: Sail has no mode of structs
         F.count_distinct("connection_id").alias("connections"),
         F.max("topics").alias("topics"),
         F.sum("size").alias("bytes"),
     )
     loops = (F.col("refused") >= MANY) | (F.col("requests") >= MANY * F.col("connections"))
-    return found.where(loops).select(
-        "*", F.col("refusal.name").alias("error"), F.col("refusal.topic").alias("topic")
-    ).drop("run", "refusal")  # fmt: skip
+    error, topic = (F.get_json_object("refusal", f"$.{name}").alias(column) for name, column in _REFUSAL.items())
+    return found.where(loops).select("*", error, topic).drop("run", "refusal")
 
 
 def _first_error() -> Column:

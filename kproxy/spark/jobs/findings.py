@@ -13,6 +13,8 @@ from kproxy.spark.columns import client_name, direction, maybe, place_in
 from kproxy.spark.jobs import job
 
 _ENTRY = ("code", "name", "severity", "message")
+#: The type of rows, which differ in what may be null.
+_ROWS = "array<struct<code:string,name:string,severity:string,message:string,times:bigint>>"
 
 
 @job("findings by rule, client and broker, with an example of each")
@@ -53,6 +55,7 @@ def findings(lines: DataFrame) -> DataFrame:
     of_line = F.when(F.col("kind") == "finding", F.array(_as_row(F.struct(*_ENTRY))))
     in_frame = F.transform("findings", lambda entry: _as_row(entry))  # of one argument: a second is the index
     counted = F.transform("repeated", lambda entry: _as_row(entry, entry["count"]))
+    rows = (maybe(found.cast(_ROWS)) for found in (of_line, in_frame, counted))
     found = (
         lines.select(
             "cluster",
@@ -61,7 +64,7 @@ def findings(lines: DataFrame) -> DataFrame:
             "client_id",
             "offset",
             direction().alias("direction"),
-            F.explode(F.concat(maybe(of_line), maybe(in_frame), maybe(counted))).alias("found"),
+            F.explode(F.concat(*rows)).alias("found"),
         )
         .join(ends, "connection_id", "left")
         .withColumn("client_id", F.coalesce("client_id", "last.client_id"))

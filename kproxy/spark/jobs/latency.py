@@ -6,13 +6,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name, place_in, topic_names, view
-from kproxy.spark.derived.percentiles import collected, merged, weighted
 from kproxy.spark.jobs import job
 
 _QUANTILES = {"p50_us": 0.5, "p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999}
 _ORDER = ("api", "version", "client", "broker", "topic")
-#: What identifies a row of the table.
-_ROW = ("cluster", "by", "api", "name")
 
 
 @job("latency per API, broken down by version, client, broker and topic")
@@ -37,30 +34,25 @@ def latency(lines: DataFrame) -> DataFrame:
         - p999_us (double, µs): 99.9th percentile
         - max_us (bigint, µs): maximum
     """
-    own = ["cluster", "api", "api_version", "caller", "server", "names"]
-    answered = lines.where(F.col("latency_us").isNotNull() & F.col("api").isNotNull())
-    named = answered.withColumns({"caller": client_name(), "names": topic_names()})
+    named = lines.where(F.col("latency_us").isNotNull() & F.col("api").isNotNull()).withColumn("names", topic_names())
     views = F.concat(
         F.array(
             view("api", F.lit(None).cast("string")),
             view("version", F.col("api_version").cast("string")),
-            view("client", F.col("caller")),
+            view("client", client_name()),
             view("broker", F.col("server")),
         ),
         F.transform("names", lambda topic: view("topic", topic)),
     )
-    viewed = collected(named, own, "latency_us").withColumn("view", F.explode(views)).withColumns(
-        {"by": F.col("view.by"), "name": F.col("view.value")}
-    )  # fmt: skip
-    shares = list(_QUANTILES.values())
     table = (
-        weighted(merged(viewed, _ROW), _ROW, shares)
-        .groupBy("cluster", "by", "api", F.col("name").alias("value"))
+        named.select("cluster", "api", "latency_us", F.explode(views).alias("view"))
+        .groupBy("cluster", "api", "view")
         .agg(
-            F.sum("weight").alias("responses"),
-            F.percentile("value", F.array(*map(F.lit, shares)), F.col("weight")).alias("quantiles"),
-            F.max("value").alias("max_us"),
+            F.count("*").alias("responses"),
+            F.percentile("latency_us", F.array(*map(F.lit, _QUANTILES.values()))).alias("quantiles"),
+            F.max("latency_us").alias("max_us"),
         )
+        .select("*", "view.*")
     )
     quantiles = [F.col("quantiles")[place].alias(name) for place, name in enumerate(_QUANTILES)]
     return table.select("cluster", "by", "api", "value", "responses", *quantiles, "max_us").orderBy(

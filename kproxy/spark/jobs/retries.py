@@ -12,6 +12,8 @@ from kproxy.spark.sentences import host
 
 #: Rules that detect duplicate batches: by producer id and sequence, or by contents.
 _SAME_BATCH = ("S033", "S034")
+#: The type of findings and repeats, which differ in what may be null.
+_ENTRIES = "array<struct<code:string,name:string,times:bigint>>"
 
 
 @job("resent requests: after a lost response, after a permanent error, and duplicate batches")
@@ -75,7 +77,8 @@ def _row(kind: str, why: str, before_us: str) -> list[Column | str]:
 def _batches(lines: DataFrame) -> DataFrame:
     told = F.transform("findings", lambda each: _told(each, F.lit(1).cast("long")))
     counted = F.transform("repeated", lambda each: _told(each, each["count"]))
-    found = F.filter(F.concat(maybe(told), maybe(counted)), lambda each: each["code"].isin(*_SAME_BATCH))
+    both = F.concat(maybe(told.cast(_ENTRIES)), maybe(counted.cast(_ENTRIES)))
+    found = F.filter(both, lambda each: each["code"].isin(*_SAME_BATCH))
     # Close lines have no client id: it is that of the connection's frames.
     rows = lines.where(F.col("findings").isNotNull() | F.col("repeated").isNotNull()).select(
         "cluster", "connection_id", "client", "server", "client_id", "ts", F.explode(found).alias("found")

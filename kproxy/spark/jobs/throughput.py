@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import carries_records, client_name, maybe, place_in, topic_name, view
-from kproxy.spark.derived.percentiles import collected, merged, weighted
+from kproxy.spark.derived.observed_time import observed
 from kproxy.spark.jobs import job
 
 _ORDER = ("api", "client", "broker", "topic")
 _SHARES = (0.5, 0.99)
-#: What identifies a row of the table, and a direction in it.
-_KIND_OF_ROW = ("cluster", "by", "name", "kind")
 _US = 1_000_000
+_HOUR_US = 3600 * _US
 
 
 @job("requests and bytes per second, and message sizes, by API, client, broker and topic")
@@ -32,8 +31,8 @@ def throughput(lines: DataFrame) -> DataFrame:
         - requests (bigint, requests): requests; for a topic its entries in them, of which a Fetch in a session has few
           (KIP-227)
         - responses (bigint, responses): responses, likewise
-        - requests_per_s (double, 1/s): mean over the time from the first to the last line of the cluster, at least a
-          second
+        - requests_per_s (double, 1/s): mean over the time in which the cluster was observed
+          (`kproxy.spark.derived.observed_time`: without pauses of more than ten minutes), at least a second
         - rate_bytes (double, bytes/s): mean of both directions, over the same time
         - request_total_bytes (bigint, bytes): sum of the sizes of requests
         - request_p50_bytes (double, bytes): median
@@ -52,27 +51,22 @@ def throughput(lines: DataFrame) -> DataFrame:
         "topics", lambda entry: _counted(nothing, nothing, nothing, topic_name(entry), entry["bytes"] * records)
     )
     frame = _counted(F.col("api"), client_name(), F.col("server"), nothing, F.col("size"))
-    frames = lines.where(F.col("kind").isin("request", "response")).select(
+    of_frames = lines.where(F.col("kind").isin("request", "response"))
+    frames = of_frames.select(
         "cluster", "kind", "ts", F.explode(F.concat(F.array(frame), maybe(entries))).alias("counted")
     )
-    times = F.min("ts").alias("first_at"), F.max("ts").alias("last_at")
-    cells = collected(frames.select("*", "counted.*"), ["cluster", "kind", *_ORDER], "bytes", *times)
-    viewed = (
-        cells.withColumn("view", F.explode(F.array(*(view(each, F.col(each)) for each in _ORDER))))
-        .withColumns({"by": F.col("view.by"), "name": F.col("view.value")})
-        .where(F.col("name").isNotNull())
-    )
-    times = F.min("first_at").alias("first_at"), F.max("last_at").alias("last_at")
+    views = F.explode(F.array(*(view(each, F.col(each)) for each in _ORDER))).alias("view")
     counted = (
-        weighted(merged(viewed, _KIND_OF_ROW, *times), _KIND_OF_ROW, _SHARES)
-        .groupBy("cluster", "by", F.col("name").alias("value"))
-        .agg(_sizes("request"), _sizes("response"), *times)
+        frames.select("cluster", "kind", "ts", "counted.*")
+        .select("cluster", "kind", "ts", "bytes", views)
+        .where(F.col("view.value").isNotNull())
+        .groupBy("cluster", "view")
+        .agg(_sizes("request"), _sizes("response"), F.min("ts").alias("first_at"), F.max("ts").alias("last_at"))
+        .select("*", "view.*")
     )
-    everything = Window.partitionBy("cluster")
-    span_us = F.max(F.unix_micros("last_at")).over(everything) - F.min(F.unix_micros("first_at")).over(everything)
-    seconds = F.greatest(span_us, F.lit(_US)) / _US
+    seconds = F.greatest(F.col("observed_us"), F.lit(_US)) / _US  # `greatest` ignores null
     total = F.col("request.total") + F.col("response.total")
-    table = counted.select(
+    table = counted.join(_observed(of_frames), F.col("cluster").eqNullSafe(F.col("of")), "left").select(
         "cluster",
         "by",
         "value",
@@ -88,6 +82,16 @@ def throughput(lines: DataFrame) -> DataFrame:
     return table.orderBy(place_in(_ORDER, "by"), F.desc("rate_bytes"), "value", "cluster")
 
 
+def _observed(frames: DataFrame) -> DataFrame:
+    """Return for how long each cluster was observed."""
+    name = F.coalesce("cluster", F.lit(""))
+    return (
+        observed(frames, name, _HOUR_US)
+        .groupBy(F.nullif("by", F.lit("")).alias("of"))
+        .agg(F.sum("observed_us").alias("observed_us"))
+    )
+
+
 def _counted(api: Column, client: Column, broker: Column, topic: Column, size: Column) -> Column:
     """What counts for an API, a client and a broker, or for a topic."""
     columns = {"api": api, "client": client, "broker": broker, "topic": topic, "bytes": size}
@@ -96,11 +100,11 @@ def _counted(api: Column, client: Column, broker: Column, topic: Column, size: C
 
 def _sizes(kind: str) -> Column:
     is_kind = F.col("kind") == kind
-    once, size = is_kind & F.col("is_first"), F.when(is_kind, F.col("value"))
+    size = F.when(is_kind, F.col("bytes"))
     return F.struct(
-        F.coalesce(F.sum(F.when(once, F.col("rows"))), F.lit(0)).alias("frames"),
-        F.coalesce(F.sum(F.when(once, F.col("total"))), F.lit(0)).alias("total"),
-        F.percentile(size, F.array(*map(F.lit, _SHARES)), F.col("weight")).alias("quantiles"),
+        F.count_if(is_kind).alias("frames"),
+        F.coalesce(F.sum(size), F.lit(0)).alias("total"),
+        F.percentile(size, F.array(*map(F.lit, _SHARES))).alias("quantiles"),
         F.max(size).alias("largest"),
     ).alias(kind)
 

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Settings for every master. Few files of a partitioned write are open at once, so that it need not sort: that saves a
-#: quarter of the time and half of the memory. Above the threshold of groups, percentiles and lists sort all rows, which
-#: takes twice as long: bands of values (`kproxy.spark.derived.percentiles`) are thousands, the default is 128.
+#: quarter of the time and half of the memory. Spark underestimates lines in Parquet twentyfold, so it would broadcast
+#: what does not fit in memory; jobs say what is small. Above the threshold of groups, percentiles and lists sort all
+#: rows, which takes twice as long; the default is 128.
 _ANYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.maxConcurrentOutputFileWriters": "8",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "16384",
 }
 #: Settings for a few thousand lines. One partition needs one task per exchange, of which all tables have hundreds.
@@ -31,6 +33,7 @@ _TINY = {
     "spark.default.parallelism": "1",
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.shuffle.partitions": "1",
+    "spark.sql.autoBroadcastJoinThreshold": "10485760",  # so few lines are small by any estimate
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from kproxy.cli import main
 from kproxy.errors import UserError
@@ -106,6 +106,34 @@ def test_tables_are_json_csv_or_files(analyze: Analyze, spark: SparkSession, tra
         assert read.count() == len(expected)
     assert analyze(trace, "--job", "latency", "--out", tmp_path / "parquet")[0] == 0  # over what is there
     assert spark.read.parquet(f"{tmp_path}/parquet/latency").columns == list(expected[0])
+
+
+def test_times_in_files_have_microseconds(analyze: Analyze, trace: Path, tmp_path: Path) -> None:
+    for form in ("json", "csv"):
+        args = ("--job", "slow-exchanges", "--format", form)
+        assert analyze(trace, *args, "--out", tmp_path / form)[0] == 0
+        [file] = (tmp_path / form / "slow-exchanges").glob("*." + form)
+        shown = re.findall(r"2026-11-21T[^\",]+Z", analyze(trace, *args)[1])
+        assert shown
+        assert re.findall(r"2026-11-21T[^\",]+Z", file.read_text()) == shown
+
+
+def test_a_table_that_fails_leaves_the_others(analyze: Analyze, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(lines: DataFrame) -> DataFrame:
+        return lines.select("nothing")
+
+    def find(name: str) -> jobs.Job:
+        job = found(name)
+        return jobs.Job(job.name, job.help, fail) if name == "errors" else job
+
+    found = jobs.find
+    monkeypatch.setattr(jobs, "find", find)
+    status, out, err = analyze(trace, "--job", "errors", "--job", "latency", "--format", "json")
+    assert status == 2
+    assert {json.loads(line)["job"] for line in out.splitlines()} == {"latency"}
+    assert "kproxy: Spark could not make errors: [UNRESOLVED_COLUMN" in err
+    status, out, err = analyze(trace, "--job", "errors", "--format", "json")
+    assert (status, out) == (2, "")
 
 
 def test_traces_captures_and_converted_tables_give_the_same(analyze: Analyze, tmp_path: Path) -> None:

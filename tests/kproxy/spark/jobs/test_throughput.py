@@ -40,6 +40,12 @@ def test_frames_and_the_record_data_of_topics(spark: SparkSession) -> None:
     assert rows["topic", "carts"]["request_p99_bytes"] == 0
 
 
+def test_pauses_of_more_than_ten_minutes_do_not_count(spark: SparkSession) -> None:
+    shifts = [request(at=hour * 3600 + second) for hour in (0, 8, 24) for second in range(11)]
+    [api, *_] = throughput(table(spark, *shifts)).collect()
+    assert (api["requests"], api["requests_per_s"]) == (33, 1.1)
+
+
 def test_less_than_a_second_counts_as_one(spark: SparkSession) -> None:
     [api, *_] = throughput(table(spark, request(at=7, size=50))).collect()
     assert (api["requests_per_s"], api["rate_bytes"]) == (1.0, 50.0)
