@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -24,6 +24,9 @@ from kproxy.trace.timestamps import timestamp
 _MAX_REQUESTS = 40_000
 #: Groups are checked once a second; with more members than this, less often.
 _MEMBERS_PER_SECOND = 100
+
+#: Makes a named tuple without a call of Python code: once for each request of a group.
+_new: Final = tuple.__new__
 
 _Id: TypeAlias = tuple[str, StallKind, int, int]
 
@@ -74,9 +77,9 @@ class StallLines:
         """
         row = self._row = self._row + 1
         if isinstance(line, RequestLine):
-            self._requests[row % _MAX_REQUESTS] = _Asked(
-                row, line.connection_id, line.server, line.offset, line.api, line.api_version, line.correlation_id
-            )
+            self._requests[row % _MAX_REQUESTS] = _new(_Asked, (
+                row, line.connection_id, line.server, line.offset, line.api, line.api_version, line.correlation_id,
+            ))  # fmt: skip
             group = self._groups.on_request(line, row, at)
         elif isinstance(line, ResponseLine):
             group = self._groups.on_response(line, row, at)

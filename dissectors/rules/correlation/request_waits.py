@@ -29,8 +29,8 @@ def request_waits(event: DeadlinePassed, connection: ConnectionState) -> Iterato
     """Reports that the oldest request of a connection waits for its response, 5 s longer than it allows.
 
     ## Why it matters
-    A server answers the requests of a connection in order: what hangs is this one, and everything behind it. C004
-    follows if there is no response after 30 s.
+    A server answers the requests of a connection in order: what hangs is this one, and everything behind it. C004 (C007
+    for Produce) follows 30 s after the time that the request itself allows.
 
     ## Usual cause
     A server that drops the response, or that is stuck on this request. The finding says what the server did last, on
