@@ -29,13 +29,16 @@ class Holder(NamedTuple):
     kind: str
 
 
-def holder_of(place: TopicPartition, stable: int, since: int, at: int, connection: ConnectionState) -> Holder:
-    """What holds a partition at its last stable offset, which has not moved since then.
+def holder_of(
+    place: TopicPartition, stable: int, since: int, at: int, connection: ConnectionState, *, waits: bool = False
+) -> Holder:
+    """What holds a partition at its last stable offset, which has not moved since then; `waits`: a consumer does.
 
     The producer of the batch at the offset holds it, if a reader has got that; otherwise the one whose transaction with
     the partition is open for the longest time.
     """
     transactions = connection.run.state(OpenTransactions)
+    place = connection.run.topic_names.get(place[0], place[0]), place[1]
     seen = connection.run.state(StableOffsets).of(place, connection)
     if seen is None or seen.offset != stable or seen.producer_id < 0:
         open_ones = transactions.holders(place, connection)
@@ -47,7 +50,7 @@ def holder_of(place: TopicPartition, stable: int, since: int, at: int, connectio
     producer = transactions.with_id(seen.producer_id)
     ids = f"(producer {seen.producer_id}, epoch {seen.producer_epoch})"
     if producer is None:
-        return _unobserved(ids, place, stable, since, at)
+        return _unobserved(ids, place, stable, at - since, waits=waits)
     is_open = producer.begun_at is not None and producer.epoch == seen.producer_epoch
     if is_open:
         return _open(producer, at, connection)
@@ -88,14 +91,14 @@ def _hanging(producer: TransactionalProducer, ids: str, place: TopicPartition, s
     return Holder(text, f"end it with {_abort(place, stable)}", Severity.WARNING, "broker", f"{ids} hanging")
 
 
-def _unobserved(ids: str, place: TopicPartition, stable: int, since: int, at: int) -> Holder:
+def _unobserved(ids: str, place: TopicPartition, stable: int, still: int, *, waits: bool) -> Holder:
     text = f"a transaction {ids}, whose requests were not observed here, holds it"
-    if at - since < _MOST_TIMEOUT:
+    if still < _MOST_TIMEOUT:
         hint = (
             "find its client with kafka-transactions.sh describe-producers; find-hanging shows whether its coordinator "
             f"does not know it, then {_abort(place, stable)} ends it"
         )
-        return Holder(text, hint, Severity.INFO, "client", ids)
+        return Holder(text, hint, Severity.WARNING if waits else Severity.INFO, "client", ids)
     hint = (
         f"no transaction may be open for so long, unless transaction.max.timeout.ms was raised: {_abort(place, stable)}"
     )

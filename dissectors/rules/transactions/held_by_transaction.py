@@ -195,7 +195,7 @@ def _problem(place: TopicPartition, held: _Held, at: int, connection: Connection
         f"{where}: read_committed consumers wait at {held.stable} with {counted(lag, 'more record')} up to the high "
         f"watermark {held.end}; the last stable offset has not moved for {duration(at - held.since)}"
     )
-    holder = holder_of(place, held.stable, held.since, at, connection)
+    holder = holder_of(place, held.stable, held.since, at, connection, waits=True)
     return Problem(
         f"{text}: {holder.text}",
         hint=holder.hint,

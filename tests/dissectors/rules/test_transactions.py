@@ -235,6 +235,18 @@ def test_a_transaction_that_has_ended_without_a_marker_is_hanging() -> None:
     assert finding.hint == "end it with kafka-transactions.sh abort --topic t --partition 0 --start-offset 5"
 
 
+def test_hints_have_the_name_of_a_topic_that_is_fetched_by_its_id() -> None:
+    topic_id = "AAAAAAAAAAAAAAAAAAAAAQ"
+    named = f"""
+9> Metadata v12 {{"topics": []}}
+9< {{"topics": [{{"name": "t", "topic_id": "{topic_id}"}}]}}
+"""
+    by_id = READ.replace("Fetch v11", "Fetch v13").replace('"topic": "t"', f'"topic_id": "{topic_id}"')
+    [finding] = findings(named + INIT + BEGIN + ABORT + by_id, "T006")
+    assert finding.hint == "end it with kafka-transactions.sh abort --topic t --partition 0 --start-offset 5"
+    assert finding.message.startswith("t[0]: ")
+
+
 def test_a_transaction_that_has_just_ended_is_not_called_hanging() -> None:
     story = INIT + BEGIN + read(6, records=BATCH) + "+15s\n" + ABORT + "+6s\n" + read(9)
     [finding] = findings(story, "T006")
@@ -288,6 +300,7 @@ def test_an_offset_that_is_not_held(story: str) -> None:
 def test_a_reader_of_uncommitted_records_names_the_producer_to_those_that_wait() -> None:
     seen = read(7, records=BATCH, epoch=3).replace("> ", "4> ").replace("< {", "4< {")
     [finding] = findings(seen + HELD, "T001")
+    assert finding.severity == "warning"  # consumers wait, whoever it is
     assert finding.message.endswith(
         "a transaction (producer 9001, epoch 3), whose requests were not observed here, holds it"
     )

@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 
 _UPDATE = "python -m kproxy.spark.pages docs/spark.md"
 #: Numbers that identify something, so that they have no unit.
-_IDENTIFIERS: Final = {"api_version", "code", "correlation_id", "generation", "partition"}
+_IDENTIFIERS: Final = {
+    "producer_id",
+    "producer_epoch",
+    "version",
+    "api_version",
+    "code",
+    "correlation_id",
+    "generation",
+    "partition",
+}
 #: Units by the ends of names.
 _UNITS: Final = {
     "_us": {"µs"},
