@@ -287,7 +287,8 @@ class Connection:
             self._client_id = header["client_id"]
         if "client_instance_id" in header and self._client_instance_id is None:
             self._learn_instance(message)
-        message.client_instance_id = self._client_instance_id
+        if self._client_instance_id is not None:
+            message.client_instance_id = self._client_instance_id
         answered = message.api_key != PRODUCE or message.body.get("acks") != 0
         request = RequestReceived(at, frame.offset, frame.size, message, answered, frame.damaged)
         events.append(request)
