@@ -162,7 +162,8 @@ def _captured(
     from kproxy.trace.lines import Detail
 
     payload_options.check_filter(args)
-    needs = EVERYTHING if args.fail_on or args.select or args.ignore else output.needs
+    fails = args.fail_on not in (None, "never")
+    needs = EVERYTHING if fails or args.select or args.ignore else output.needs
     detail = output.detail(payload_options.detail_of(args))
     inspector = Inspector(
         stem_of(name),

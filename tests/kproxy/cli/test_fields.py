@@ -3,6 +3,9 @@
 import json
 from pathlib import Path
 
+import pytest
+
+from dissectors import rules
 from tests.kproxy.cli.conftest import Run
 
 BROKEN = Path(__file__).parents[3] / "captures" / "metadata-v1-throttle-first.pcap.gz"
@@ -17,6 +20,14 @@ def test_findings_are_computed_only_if_a_field_or_an_option_needs_them(kproxy: R
     assert kproxy("dissect", "--fields", "ts,api", "-f", "finding=L005", BROKEN).returncode == 1
     assert kproxy("dissect", "--fields", "ts,api", "--fail-on", "error", BROKEN).returncode == 1
     assert kproxy("dissect", "--fields", "ts,api", "--fail-on", "never", BROKEN).returncode == 0
+
+
+def test_an_exit_status_that_no_finding_changes_needs_no_findings(kproxy: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[object] = []
+    monkeypatch.setattr(rules, "check", lambda event, _: checked.append(event) or [])
+    for fail_on, is_checked in (("never", False), ("error", True)):
+        kproxy("dissect", "--fields", "ts,api", "--fail-on", fail_on, BROKEN)
+        assert bool(checked) is is_checked
 
 
 def test_lines_of_findings_are_rows_only_if_a_field_of_theirs_is_asked_for(kproxy: Run) -> None:
