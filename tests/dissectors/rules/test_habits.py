@@ -211,6 +211,15 @@ def test_key_skew(hot: int, cold: int, partitions: int, found: int) -> None:
         assert "'x'" not in texts[0]  # a key may be personal
 
 
+def test_key_skew_of_a_client_that_sends_a_request_for_each_partition() -> None:
+    [together] = skewed(8, 1)
+    partitions = re.findall(r'{"index".*?]}]}', together)
+    apart = [together[: together.index('{"index"')] + each + "]}]}" for each in partitions]
+    assert messages(["rule H006:records=9", *apart], "H006") == []  # the partition's batch is over
+    assert len(messages(["rule H006:records=9", *apart, *apart], "H006")) == 1
+    assert len(messages(["rule H006:records=9", *reversed(apart)], "H006")) == 1
+
+
 def new_producers(count: int, pause: str) -> list[str]:
     each = [
         [f"open {number} client=10.0.0.9:{number}", f'{number}> InitProducerId v4 {{"transactional_id": null}}',
@@ -362,3 +371,56 @@ def test_the_size_limit_of_a_topic_is_that_of_a_refused_batch() -> None:
 def test_the_same_question_again_and_again(calls: int, pause: str, found: int) -> None:
     each = ['> DescribeConfigs v1 {"resources": []}', '< {"results": []}', *([pause] if pause else [])]
     assert len(messages(each * calls, "H020")) == found
+
+
+def test_a_wait_for_each_result_behind_a_linger_time() -> None:
+    lines = flushed("+6ms")
+    [found] = findings("\n".join(lines), "R026")
+    assert found.message.endswith("each sent only after the response to the one before")
+    assert found.hint is not None
+    assert "then wait once; if it does not, let the producer collect records: linger.ms=" in found.hint
+    assert messages(flushed("+7ms"), "R026") == []
+
+
+def test_telemetry_is_no_work_of_a_connection() -> None:
+    telemetry = ["> GetTelemetrySubscriptions v0 {}", "< {}"]
+    lines = visits(20, 2)
+    with_telemetry = []
+    for line in lines:
+        if " close " in line:
+            number = line.split()[0]
+            with_telemetry += [f"{number}{each}" for each in telemetry]
+        with_telemetry.append(line)
+    assert len(messages(with_telemetry, "C018")) == len(messages(lines, "C018")) == 1
+
+
+def lookups(count: int) -> list[str]:
+    each = [
+        [f"open {number} client=10.0.0.9:{number}", f'{number}> Metadata v8 {{"topics": []}}', f"{number}< {{}}",
+         f"{number} close by=client how=fin"]
+        for number in range(1, count + 1)
+    ]  # fmt: skip
+    return [line for lines in each for line in lines]
+
+
+MISSING = ['> Metadata v8 {"topics": [{"name": "t"}]}', '< {"topics": [{"name": "t", "error_code": 3}]}']
+SLOW = ["> ListGroups v2 {}", "+3s", "< {}"]
+REFUSED = ['> FindCoordinator v2 {"key": "g"}', '< {"error_code": 14}', "+1s"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "lines", "other"),
+    [
+        ("C017:connections=3", lookups(3), lookups(2)),
+        ("C017:connections=15", lookups(15), lookups(14)),
+        ("C012:duration=2s", SLOW, ["> ListGroups v2 {}", "+1s", "< {}"]),
+        ("S066:responses=2,over=0s", MISSING * 2, MISSING),
+        ("S012:generations=3", [line for number in (1, 2, 3, 4) for line in joined(number, "m")],
+         [line for number in (1, 2, 3) for line in joined(number, "m")]),
+        ("E002:refusals=8", REFUSED * 16, REFUSED * 7),
+    ],
+)  # fmt: skip
+def test_limits_of_older_rules(limit: str, lines: list[str], other: list[str]) -> None:
+    code = limit.partition(":")[0]
+    assert messages([f"rule {limit}", *lines], code)
+    assert messages([f"rule {limit}", *other], code) == []

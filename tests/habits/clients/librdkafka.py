@@ -48,15 +48,18 @@ class Scenery:
     """Topics, records in them, and a producer that goes on writing to `flow` until it is closed."""
 
     def __init__(self, bootstrap: str) -> None:
-        common = {"bootstrap.servers": bootstrap, "client.id": "scenery"} | SAFE
+        common = {"bootstrap.servers": bootstrap, "client.id": "scenery"}
         for name, partitions in TOPICS.items():
             create(common, name, partitions)
-        self._producer = kafka.Producer(common | {"batch.num.messages": 1, "acks": "all"})
+        self._producer = kafka.Producer(common | SAFE | {"batch.num.messages": 1, "acks": "all"})
         for number in range(RECORDS):
             self._producer.produce("filled", b"v")
             self._producer.produce("backlog", b"%d" % number * 200)
             self._producer.produce("orders", b"v")
         assert self._producer.flush(SECONDS) == 0
+        reader = kafka.Consumer(common | {"group.id": "scenery"})  # Kafka creates the topic of offsets now
+        reader.committed([kafka.TopicPartition("filled", 0)], timeout=SECONDS)
+        reader.close()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._flow)
         self._thread.start()
@@ -390,8 +393,8 @@ VARIANTS: dict[str, tuple[Variant, Variant]] = {
     "no-idempotence": (produce({}, records=60, flush_each=True), produce(SAFE, records=60, flush_each=True)),
     "in-flight": (produce(ONE_BATCH_EACH, records=90), produce(ONE_BATCH_EACH | SAFE, records=90)),
     "retry-reorders": (produce(ONE_BATCH_EACH, records=90), produce(SAFE | LINGER, records=90)),
-    "key-skew": (produce(SAFE | LINGER, records=2000, topic="spread", key=same_key),
-                 produce(SAFE | LINGER, records=2000, topic="spread", key=own_key)),
+    "key-skew": (produce(SAFE | LINGER, records=3000, topic="spread", key=same_key, pause=0.0002),
+                 produce(SAFE | LINGER, records=3000, topic="spread", key=own_key, pause=0.0002)),
     "near-limit": (limited(18_000), limited(9_000)),
     "keyless": (compacted(None, b"v"), compacted(b"k", b"v")),
     "empty-value": (compacted(b"k", b""), compacted(b"k", None)),
