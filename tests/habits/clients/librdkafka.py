@@ -14,6 +14,7 @@ import pytest
 
 from tests.habits.clients.java import AT_ONCE
 from tests.habits.table import BAD, FIXED, HABITS, LIBRDKAFKA, client_id
+from tests.peers.processes import until
 
 kafka = pytest.importorskip("confluent_kafka")
 admin = pytest.importorskip("confluent_kafka.admin")
@@ -58,7 +59,7 @@ class Scenery:
             self._producer.produce("orders", b"v")
         assert self._producer.flush(SECONDS) == 0
         reader = kafka.Consumer(common | {"group.id": "scenery"})  # Kafka creates the topic of offsets now
-        reader.committed([kafka.TopicPartition("filled", 0)], timeout=SECONDS)
+        until("groups have a coordinator", lambda: has_coordinator(reader))
         reader.close()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._flow)
@@ -74,6 +75,14 @@ class Scenery:
         self._stop.set()
         self._thread.join()
         self._producer.flush(SECONDS)
+
+
+def has_coordinator(reader: Any) -> bool:
+    try:
+        reader.committed([kafka.TopicPartition("filled", 0)], timeout=SECONDS)
+    except kafka.KafkaException:
+        return False
+    return True
 
 
 def create(common: Config, topic: str, partitions: int = 1, config: dict[str, str] | None = None) -> None:
