@@ -383,6 +383,7 @@ SESSION = {"session.timeout.ms": 3000, "max.poll.interval.ms": 10_000}
 HASTY = {"retry.backoff.ms": 1, "retry.backoff.max.ms": 1, "message.send.max.retries": 40}
 ONE_BATCH_EACH = {"linger.ms": 0, "batch.num.messages": 1}
 COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
+SOON = {"heartbeat.interval.ms": 500}
 RANGE = {"partition.assignment.strategy": "range"}
 HUGE = {
     "fetch.max.bytes": 1 << 30,
@@ -424,7 +425,7 @@ VARIANTS: dict[str, tuple[Variant, Variant]] = {
                        follow("flow", 4, SESSION | {"heartbeat.interval.ms": 500})),
     "not-static": (restarts(4, {}), restarts(1, {})),
     "consumer-per-message": (restarts(7, {}), consume(commit="poll")),
-    "eager": (joining(3, RANGE), joining(3, COOPERATIVE)),
+    "eager": (joining(4, RANGE | SOON), joining(4, COOPERATIVE | SOON)),
     "subscriptions": (pair(("filled", RANGE), ("other", RANGE)), pair(("filled", RANGE), ("filled", RANGE))),
     "assignors": (pair(("filled", RANGE), ("filled", {"partition.assignment.strategy": "roundrobin,range"})),
                   pair(("filled", RANGE), ("filled", RANGE))),
