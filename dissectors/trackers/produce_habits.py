@@ -34,6 +34,8 @@ _NOWHERE: Final[tuple[str, int | None]] = ("", None)
 
 #: A topic with fewer partitions in use is not skewed.
 _LEAST_PLACES = 3
+#: So many times the records of a window are counted until there are as many.
+_MOST_WINDOWS = 10
 
 
 class ProduceWindow(NamedTuple):
@@ -77,7 +79,7 @@ class ProduceHabits:
     With the latest request, `window` is complete, `uncompressed` is known, or `unacknowledged` requests in a row have
     acks=0; otherwise they are None or 0. `sent` is the number of requests so far if it is one at which the producer's
     settings are looked at, otherwise 0; `producer_id` is that of its latest batch. `skew` is one among the latest
-    records. Such a frame is flagged as irregular.
+    records, until the rule that reads its keys has set it to None. Such a frame is flagged as irregular.
     """
 
     def __init__(self) -> None:
@@ -98,7 +100,7 @@ class ProduceHabits:
 
     def observe(self, event: RequestReceived, connection: ConnectionState) -> None:
         """Count a request, and what it sends."""
-        self.window, self.uncompressed, self.skew = None, None, None
+        self.window = self.uncompressed = None
         self.unacknowledged = self.sent = 0
         count, place, counts = 0, _NOWHERE, self._counts
         for topic in topic_records(event.message):
@@ -130,6 +132,8 @@ class ProduceHabits:
         self._records += count
         if self._records >= self._skew_size:
             self._look_for_skew(connection)
+        if self.skew is not None:
+            connection.flags |= _IRREGULAR
 
     def _look(self, connection: ConnectionState) -> None:
         """Flag the requests at which the producer's settings are looked at: those of the two limits."""
@@ -153,7 +157,8 @@ class ProduceHabits:
         total = totals[topic]
         if places >= _LEAST_PLACES and records * 100 >= total * connection.run.limit(SKEW):
             self.skew = Skew(topic, partition, records, total, places)
-            connection.flags |= _IRREGULAR
+        elif places < _LEAST_PLACES and self._records < _MOST_WINDOWS * self._skew_size:
+            return  # clients fill one partition after the other
         self._counts.clear()
         self._records = 0
 

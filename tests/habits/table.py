@@ -68,7 +68,8 @@ HABITS: Final[dict[str, Habit]] = {
     "metadata-only": Habit(("C017",)),
     "same-question": Habit(("H020",), "H020:calls=30"),
     "throttled": Habit(("S036",), quirk="Produce:value:throttle_time_ms:1500,client={client}"),
-    "no-backoff": Habit(("S050",), quirk="Produce:error:NOT_ENOUGH_REPLICAS,client={client}", alone=True),
+    "no-backoff": Habit(("S050",), "S050:pause=60ms,within=9s",
+                        quirk="Produce:error:NOT_ENOUGH_REPLICAS,client={client}", alone=True),
 }  # fmt: skip
 
 #: The client ids of those who set none.

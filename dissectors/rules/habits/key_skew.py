@@ -78,11 +78,12 @@ def key_skew(event: RequestReceived, connection: ConnectionState) -> Iterator[Pr
     ## Sources
     https://kafka.apache.org/documentation/#producerconfigs_partitioner.class
     """
-    skew = connection.state(ProduceHabits).skew
-    if skew is None:
-        return
-    keys = _keys(event, skew)
-    [(key, most)] = keys.most_common(1) or [(None, 0)]
+    habits = connection.state(ProduceHabits)
+    skew = habits.skew
+    if skew is None or (keys := _keys(event, skew)) is None:
+        return  # a later request has a batch for the partition
+    habits.skew = None
+    [(key, most)] = keys.most_common(1) or [(None, 0)]  # none if the batch is large
     total = keys.total()
     if key is not None and most >= _SHARE * total:
         place = label((skew.topic, skew.partition or 0), connection)
@@ -94,12 +95,14 @@ def key_skew(event: RequestReceived, connection: ConnectionState) -> Iterator[Pr
         )
 
 
-def _keys(event: RequestReceived, skew: Skew) -> Counter[bytes | None]:
-    """The keys in the request's batch for the partition; none if it has no batch or a large one."""
-    keys: Counter[bytes | None] = Counter()
+def _keys(event: RequestReceived, skew: Skew) -> Counter[bytes | None] | None:
+    """The keys in the request's batch for the partition, none of a large one; None if it has no batch."""
+    keys: Counter[bytes | None] | None = None
     for topic in topic_records(event.message):
         for records in topic.partitions if topic.key == skew.topic else ():
-            if records.partition == skew.partition and records.data and len(records.data) <= _MOST_BYTES:
-                for batch in decode(records.data, limit=_MOST_BYTES):
+            if records.partition == skew.partition and records.data:
+                keys = Counter()
+                small = records.data if len(records.data) <= _MOST_BYTES else b""
+                for batch in decode(small, limit=_MOST_BYTES):
                     keys.update(each["key"] for each in batch.get("records", ()))
     return keys

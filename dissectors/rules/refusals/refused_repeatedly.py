@@ -277,8 +277,9 @@ def _count(
         target.last = event.at
         target.times += 1
         needed = 2 if event.at - event.request.at >= _SLOW else in_a_row
-        first = streak.first if streak.is_total else target.first
-        if streak.is_total or target.times >= needed:
+        is_total = streak.is_total and streak.requests >= in_a_row
+        first = streak.first if is_total else target.first
+        if is_total or target.times >= needed:
             lasting.append((first + most, each))
     ripe = [each for due, each in lasting if due <= event.at]
     due = event.at if ripe or not lasting else min(due for due, _ in lasting)

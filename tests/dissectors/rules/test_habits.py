@@ -197,3 +197,240 @@ def test_connections_that_a_client_opens_again_because_it_is_refused_are_no_habi
         for n in range(1, 5)
     )
     assert bool(findings(story, "C018")) is is_found
+
+
+def keyed(*keys: str, partition: int = 0) -> str:
+    records = ", ".join(f'{{"key": "{key}", "value": "v"}}' for key in keys)
+    return f'{{"index": {partition}, "records": [{{"records": [{records}]}}]}}'
+
+
+def skewed(hot: int, cold: int, *, partitions: int = 3, key: str = "x") -> list[str]:
+    parts = [keyed(*[key] * hot), *[keyed(*[f"{key}{n}"] * cold, partition=n) for n in range(1, partitions)]]
+    return [f'> Produce v9 {{"acks": -1, "topic_data": [{{"name": "t", "partition_data": [{", ".join(parts)}]}}]}}']
+
+
+@pytest.mark.parametrize(("hot", "cold", "partitions", "found"), [(8, 1, 3, 1), (7, 1, 3, 0), (10, 1, 2, 0)])
+def test_key_skew(hot: int, cold: int, partitions: int, found: int) -> None:
+    texts = messages(["rule H006:records=9", *skewed(hot, cold, partitions=partitions)], "H006")
+    assert len(texts) == found
+    if texts:
+        assert texts[0].endswith(
+            "sent 8 of 10 records to t[0], one of 3 partitions in use: 8 of 8 records in its latest batch have the same"
+            " key"
+        )
+        assert "'x'" not in texts[0]  # a key may be personal
+
+
+def test_key_skew_of_a_client_that_sends_a_request_for_each_partition() -> None:
+    [together] = skewed(8, 1)
+    partitions = re.findall(r'{"index".*?]}]}', together)
+    apart = [together[: together.index('{"index"')] + each + "]}]}" for each in partitions]
+    assert messages(["rule H006:records=9", *apart], "H006") == []  # the partition's batch is over
+    assert len(messages(["rule H006:records=9", *apart, *apart], "H006")) == 1
+    assert len(messages(["rule H006:records=9", *reversed(apart)], "H006")) == 1
+
+
+def new_producers(count: int, pause: str) -> list[str]:
+    each = [
+        [f"open {number} client=10.0.0.9:{number}", f'{number}> InitProducerId v4 {{"transactional_id": null}}',
+         f'{number}< {{"producer_id": {number}}}', pause]
+        for number in range(1, count + 1)
+    ]  # fmt: skip
+    return [line for lines in each for line in lines]
+
+
+@pytest.mark.parametrize(("count", "pause", "found"), [(20, "+10s", 1), (19, "+10s", 0), (20, "+17s", 0)])
+def test_producers_that_are_created_again_and_again(count: int, pause: str, found: int) -> None:
+    assert len(messages(new_producers(count, pause), "H001")) == found
+
+
+def retried(code: int, *, other: str = "1") -> list[str]:
+    """A batch that is refused or not, one after it that is accepted, and the first again."""
+    first, second = (produce("v", partition=0).replace('"v"', f'"{value}", "timestamp": 1767225600000')
+                     for value in "ab")  # fmt: skip
+    return [
+        f"1{first}",
+        f"{other}{second}",
+        f'1< {{"responses": [{{"name": "t", "partition_responses": [{{"error_code": {code}}}]}}]}}',
+        f'{other}< {{"responses": [{{"name": "t", "partition_responses": [{{"base_offset": 5}}]}}]}}',
+        f"1{first}",
+    ]
+
+
+def test_a_retry_that_changes_the_order() -> None:
+    [text] = messages(retried(6), "H005")
+    assert text == (
+        "client 'app' at 10.0.0.101 sends a batch for t[0] again, which was answered with NOT_LEADER_OR_FOLLOWER, after"
+        " 1 later batch was accepted: its records come after theirs"
+    )
+    assert messages(retried(0), "H005") == []  # that is a duplicate (S034)
+    assert messages(retried(6, other="2"), "H005") == []  # another producer, whose order is its own
+
+
+def lives(*seconds: int, by: str = "server", errands: int = 3) -> list[str]:
+    each = [
+        [f"open {number} client=10.0.0.9:{number}",
+         *[f"{number}> ListGroups v2 {{}}", f"{number}< {{}}"] * errands, f"+{life}s",
+         f"{number} close by={by} how=fin"]
+        for number, life in enumerate(seconds, 1)
+    ]  # fmt: skip
+    return [line for lines in each for line in lines]
+
+
+def test_connections_that_end_after_the_same_time() -> None:
+    [text] = messages(lives(*[60] * 10), "H008")
+    assert text == (
+        "10 connections in a row of client 'app' at 10.0.0.9 to 10.0.0.1:9092 were closed by the server after the same"
+        " time, 60 s to 60 s"
+    )
+    for other in (lives(*[60] * 9), lives(*[60] * 5, 70, *[60] * 5), lives(*[60] * 10, errands=2)):
+        assert messages(other, "H008") == []
+
+
+def test_connections_of_one_time_are_not_in_a_row() -> None:
+    together = [f"open {number} client=10.0.0.9:{number}" for number in range(1, 12)]
+    used = [line for number in range(1, 12) for line in [f"{number}> ListGroups v2 {{}}", f"{number}< {{}}"] * 3]
+    closed = [f"{number} close by=client how=fin" for number in range(1, 12)]
+    assert messages([*together, *used, "+60s", *closed], "H008") == []
+
+
+def polled(gap: int, records: int = 1, times: int = 3) -> list[str]:
+    batch = f'[{{"records": [{", ".join(["{}"] * records)}]}}]'
+    batch = batch.replace("{}", '{"value": "v"}')
+    join = (
+        '> JoinGroup v5 {"group_id": "g", "member_id": "m", "session_timeout_ms": 9000, "rebalance_timeout_ms": 60000}'
+    )
+    ask = '> Fetch v11 {"max_wait_ms": 500, "topics": [{"topic": "t", "partitions": [{"partition": 0}]}]}'
+    answer = f'< {{"responses": [{{"topic": "t", "partitions": [{{"high_watermark": 9999, "records": {batch}}}]}}]}}'
+    return [join, '< {"generation_id": 1, "member_id": "m"}', *[ask, answer, f"+{gap}s"] * times, ask]
+
+
+def test_polls_that_are_barely_in_time() -> None:
+    [text] = messages(polled(50), "H013")
+    assert text.endswith(
+        "sent no fetch for 50 s; if it polls later than 60 s (max.poll.interval.ms), it leaves group 'g'"
+    )
+    assert messages(polled(50, times=2), "H013") == []  # nobody counted the records before the first gap
+    assert messages(polled(40), "H013") == messages(polled(70), "H013") == []
+    assert messages(["rule H013:records=2", *polled(50, records=3)], "H013") == []  # enough for several polls
+
+
+def joined(generation: int, *members: str, protocol: str = "range") -> list[str]:
+    rows = ", ".join(f'{{"member_id": "{each}"}}' for each in members)
+    return [
+        f'> JoinGroup v5 {{"group_id": "g", "member_id": "{members[0]}", "session_timeout_ms": 9000}}',
+        f'< {{"generation_id": {generation}, "protocol_name": "{protocol}", "leader": "{members[0]}", "member_id":'
+        f' "{members[0]}", "members": [{rows}]}}',
+    ]
+
+
+def test_rebalances_that_stop_all_members() -> None:
+    five = [line for generation in range(5) for line in joined(generation, "m", "n", "o")]
+    [text] = messages(five, "H016")
+    assert (
+        text
+        == "group 'g' rebalanced 5 times within 8 ms with assignor 'range': each time all 3 members stopped reading"
+    )
+    assert messages(five[:-2] * 2, "H016") != []
+    alone = [line for generation in range(9) for line in joined(generation, "m")]
+    again = joined(1, "m", "n") * 9  # the same generation
+    assert messages(alone, "H016") == messages(again, "H016") == []
+
+
+def test_different_assignors_are_known_before_the_members_are() -> None:
+    asks = [
+        '> JoinGroup v5 {"group_id": "g", "member_id": "m", "protocol_type": "consumer", "protocols":'
+        ' [{"name": "range"}]}',
+        '2> JoinGroup v5 {"group_id": "g", "member_id": "n", "protocol_type": "consumer", "protocols":'
+        ' [{"name": "range"}, {"name": "sticky"}]}',
+    ]
+    leader = (
+        '< {"generation_id": %d, "protocol_name": "range", "leader": "m", "member_id": "m", "members":'
+        ' [{"member_id": "m"}, {"member_id": "n"}]}'
+    )
+    follower = '2< {"generation_id": %d, "protocol_name": "range", "leader": "m", "member_id": "n"}'
+    for first, second in ((leader, follower), (follower, leader)):
+        rounds = [line for number in (1, 2, 3) for line in (*asks, first % number, second % number)]
+        [text] = messages(rounds, "H018")
+        assert text == (
+            "members of group 'g' have different assignors: 'm' 'range', 'n' 'range', 'sticky'; the group uses 'range'"
+        )
+        assert messages(rounds[:-4], "H018") == []
+
+
+@pytest.mark.parametrize(("heartbeat", "session", "found"), [(3, 6, 1), (3, 8, 1), (3, 9, 0), (3, 10, 0)])
+def test_heartbeats_that_fit_into_a_session(heartbeat: int, session: int, found: int) -> None:
+    beat = ['> Heartbeat v3 {"group_id": "g", "generation_id": 1, "member_id": "m"}', "< {}", f"+{heartbeat}s"]
+    join = [f'> JoinGroup v5 {{"group_id": "g", "member_id": "m", "session_timeout_ms": {session}000}}',
+            '< {"generation_id": 1, "member_id": "m"}']  # fmt: skip
+    texts = messages([*join, *beat * 6], "H014")
+    assert len(texts) == found
+    assert messages([*join, *beat * 5], "H014") == []
+
+
+def test_the_size_limit_of_a_topic_is_that_of_a_refused_batch() -> None:
+    large, larger = (produce("v" * size) for size in (900, 1000))
+    refused = '< {"responses": [{"name": "t", "partition_responses": [{"error_code": 10, "base_offset": -1}]}]}'
+    [text] = messages([larger, refused, *[large, ANSWER] * 3], "M008")
+    assert re.search(r"sent 3 batches of up to 9\d\d bytes to topic 't', whose limit is 1,0\d\d bytes", text)
+    assert messages([*[large, ANSWER] * 9], "M008") == []  # it may have any limit
+    assert messages([larger, refused, *[produce("v" * 700), ANSWER] * 9], "M008") == []
+
+
+@pytest.mark.parametrize(("calls", "pause", "found"), [(60, "", 1), (59, "", 0), (60, "+2s", 0)])
+def test_the_same_question_again_and_again(calls: int, pause: str, found: int) -> None:
+    each = ['> DescribeConfigs v1 {"resources": []}', '< {"results": []}', *([pause] if pause else [])]
+    assert len(messages(each * calls, "H020")) == found
+
+
+def test_a_wait_for_each_result_behind_a_linger_time() -> None:
+    lines = flushed("+6ms")
+    [found] = findings("\n".join(lines), "R026")
+    assert found.message.endswith("each sent only after the response to the one before")
+    assert found.hint is not None
+    assert "then wait once; if it does not, let the producer collect records: linger.ms=" in found.hint
+    assert messages(flushed("+7ms"), "R026") == []
+
+
+def test_telemetry_is_no_work_of_a_connection() -> None:
+    telemetry = ["> GetTelemetrySubscriptions v0 {}", "< {}"]
+    lines = visits(20, 2)
+    with_telemetry = []
+    for line in lines:
+        if " close " in line:
+            number = line.split()[0]
+            with_telemetry += [f"{number}{each}" for each in telemetry]
+        with_telemetry.append(line)
+    assert len(messages(with_telemetry, "C018")) == len(messages(lines, "C018")) == 1
+
+
+def lookups(count: int) -> list[str]:
+    each = [
+        [f"open {number} client=10.0.0.9:{number}", f'{number}> Metadata v8 {{"topics": []}}', f"{number}< {{}}",
+         f"{number} close by=client how=fin"]
+        for number in range(1, count + 1)
+    ]  # fmt: skip
+    return [line for lines in each for line in lines]
+
+
+MISSING = ['> Metadata v8 {"topics": [{"name": "t"}]}', '< {"topics": [{"name": "t", "error_code": 3}]}']
+SLOW = ["> ListGroups v2 {}", "+3s", "< {}"]
+REFUSED = ['> FindCoordinator v2 {"key": "g"}', '< {"error_code": 14}', "+1s"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "lines", "other"),
+    [
+        ("C017:connections=3", lookups(3), lookups(2)),
+        ("C017:connections=15", lookups(15), lookups(14)),
+        ("C012:duration=2s", SLOW, ["> ListGroups v2 {}", "+1s", "< {}"]),
+        ("S066:responses=2,over=0s", MISSING * 2, MISSING),
+        ("S012:generations=3", [line for number in (1, 2, 3, 4) for line in joined(number, "m")],
+         [line for number in (1, 2, 3) for line in joined(number, "m")]),
+        ("E002:refusals=8", REFUSED * 16, REFUSED * 7),
+    ],
+)  # fmt: skip
+def test_limits_of_older_rules(limit: str, lines: list[str], other: list[str]) -> None:
+    code = limit.partition(":")[0]
+    assert messages([f"rule {limit}", *lines], code)
+    assert messages([f"rule {limit}", *other], code) == []

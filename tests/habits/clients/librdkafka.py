@@ -14,6 +14,7 @@ import pytest
 
 from tests.habits.clients.java import AT_ONCE
 from tests.habits.table import BAD, FIXED, HABITS, LIBRDKAFKA, client_id
+from tests.peers.processes import until
 
 kafka = pytest.importorskip("confluent_kafka")
 admin = pytest.importorskip("confluent_kafka.admin")
@@ -48,15 +49,18 @@ class Scenery:
     """Topics, records in them, and a producer that goes on writing to `flow` until it is closed."""
 
     def __init__(self, bootstrap: str) -> None:
-        common = {"bootstrap.servers": bootstrap, "client.id": "scenery"} | SAFE
+        common = {"bootstrap.servers": bootstrap, "client.id": "scenery"}
         for name, partitions in TOPICS.items():
             create(common, name, partitions)
-        self._producer = kafka.Producer(common | {"batch.num.messages": 1, "acks": "all"})
+        self._producer = kafka.Producer(common | SAFE | {"batch.num.messages": 1, "acks": "all"})
         for number in range(RECORDS):
             self._producer.produce("filled", b"v")
             self._producer.produce("backlog", b"%d" % number * 200)
             self._producer.produce("orders", b"v")
         assert self._producer.flush(SECONDS) == 0
+        reader = kafka.Consumer(common | {"group.id": "scenery"})  # Kafka creates the topic of offsets now
+        until("groups have a coordinator", lambda: has_coordinator(reader))
+        reader.close()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._flow)
         self._thread.start()
@@ -71,6 +75,14 @@ class Scenery:
         self._stop.set()
         self._thread.join()
         self._producer.flush(SECONDS)
+
+
+def has_coordinator(reader: Any) -> bool:
+    try:
+        reader.committed([kafka.TopicPartition("filled", 0)], timeout=SECONDS)
+    except kafka.KafkaException:
+        return False
+    return True
 
 
 def create(common: Config, topic: str, partitions: int = 1, config: dict[str, str] | None = None) -> None:
@@ -371,6 +383,7 @@ SESSION = {"session.timeout.ms": 3000, "max.poll.interval.ms": 10_000}
 HASTY = {"retry.backoff.ms": 1, "retry.backoff.max.ms": 1, "message.send.max.retries": 40}
 ONE_BATCH_EACH = {"linger.ms": 0, "batch.num.messages": 1}
 COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
+SOON = {"heartbeat.interval.ms": 500}
 RANGE = {"partition.assignment.strategy": "range"}
 HUGE = {
     "fetch.max.bytes": 1 << 30,
@@ -390,8 +403,8 @@ VARIANTS: dict[str, tuple[Variant, Variant]] = {
     "no-idempotence": (produce({}, records=60, flush_each=True), produce(SAFE, records=60, flush_each=True)),
     "in-flight": (produce(ONE_BATCH_EACH, records=90), produce(ONE_BATCH_EACH | SAFE, records=90)),
     "retry-reorders": (produce(ONE_BATCH_EACH, records=90), produce(SAFE | LINGER, records=90)),
-    "key-skew": (produce(SAFE | LINGER, records=2000, topic="spread", key=same_key),
-                 produce(SAFE | LINGER, records=2000, topic="spread", key=own_key)),
+    "key-skew": (produce(SAFE | LINGER, records=3000, topic="spread", key=same_key, pause=0.0002),
+                 produce(SAFE | LINGER, records=3000, topic="spread", key=own_key, pause=0.0002)),
     "near-limit": (limited(18_000), limited(9_000)),
     "keyless": (compacted(None, b"v"), compacted(b"k", b"v")),
     "empty-value": (compacted(b"k", b""), compacted(b"k", None)),
@@ -412,7 +425,7 @@ VARIANTS: dict[str, tuple[Variant, Variant]] = {
                        follow("flow", 4, SESSION | {"heartbeat.interval.ms": 500})),
     "not-static": (restarts(4, {}), restarts(1, {})),
     "consumer-per-message": (restarts(7, {}), consume(commit="poll")),
-    "eager": (joining(3, RANGE), joining(3, COOPERATIVE)),
+    "eager": (joining(4, RANGE | SOON), joining(4, COOPERATIVE | SOON)),
     "subscriptions": (pair(("filled", RANGE), ("other", RANGE)), pair(("filled", RANGE), ("filled", RANGE))),
     "assignors": (pair(("filled", RANGE), ("filled", {"partition.assignment.strategy": "roundrobin,range"})),
                   pair(("filled", RANGE), ("filled", RANGE))),
