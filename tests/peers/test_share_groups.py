@@ -139,7 +139,8 @@ def test_records_are_released_until_they_are_archived(lab: Lab) -> None:
 def test_an_acknowledgement_after_the_lock_ran_out(lab: Lab) -> None:
     lab.prepare()
     lab.produce()
-    late = lab.member("late", "late", "7000")
+    # The client may get the records again while it works, once: its second lock must run out, too.
+    late = lab.member("late", "late", "12000")
     until("it is refused", lambda: any("InvalidRecordState" in line for line in late.lines), seconds=60)
     until("it is named", lambda: "Q001" in codes(lab))
     late.kill()

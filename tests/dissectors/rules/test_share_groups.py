@@ -213,3 +213,15 @@ def test_the_memory_is_fixed() -> None:
     tracker = ShareAcquisitions()
     assert tracker.partitions.max_size <= 10_000
     assert tracker.sessions.max_size <= 10_000
+
+
+def test_an_acknowledgement_in_a_fetch() -> None:
+    asked = {"group_id": "g", "member_id": "m1", "share_session_epoch": 1}
+    batch = {"first_offset": 5, "last_offset": 9, "acknowledge_types": [ACCEPT]}
+    topics = [{"topic_id": TOPIC, "partitions": [{"partition_index": 0, "acknowledgement_batches": [batch]}]}]
+    rows = [{"topic_id": TOPIC, "partitions": [{"partition_index": 0, "acknowledge_error_code": 121}]}]
+    request, response = json.dumps(asked | {"topics": topics}), json.dumps({"responses": rows})
+    parts = Member(1).fetch((5, 9, 1)), "+5s", f"1> ShareFetch v2 {request}", f"1< {response}"
+    [found] = findings("\n".join(parts), "Q001")
+    assert found.message.startswith("ShareFetch of client 'app'")
+    assert found.path == "responses[0].partitions[0].acknowledge_error_code"
