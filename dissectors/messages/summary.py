@@ -297,25 +297,28 @@ def _times(
     firsts: Sequence[BatchSpan | None], sizes: Sequence[int], at: int
 ) -> tuple[list[int | None], list[int | None], bool]:
     """`offsets`, `ages_ms` and `append_time` of the first batches of partitions, of which one may be complete."""
-    offsets: list[int | None] = []
-    ages: list[int | None] = []
-    is_append_time = False
-    for batch, size in zip(firsts, sizes, strict=True):
-        offset = age = None
-        if batch is not None and 0 < batch.batch_length <= size - BATCH_START:
-            offset, attributes = batch.base_offset, batch.attributes
-            # The base timestamp of a batch with append time is still the producer's.
-            is_append_time = attributes & TIMESTAMP_TYPE != 0
-            time = batch.max_timestamp if is_append_time else batch.base_timestamp
-            if at and time >= 0 and not attributes & (CONTROL | DELETE_HORIZON):
-                age = at // 1_000_000 - time
-        offsets.append(offset)
-        ages.append(age)
-    # Lists of null would only lengthen the lines.
-    return _unless_null(offsets), _unless_null(ages), is_append_time
+    if len(firsts) == 1:  # nearly always
+        offset, age, is_append_time = _time(firsts[0], sizes[0], at)
+        return [] if offset is None else [offset], [] if age is None else [age], is_append_time
+    times = [_time(first, size, at) for first, size in zip(firsts, sizes, strict=True)]
+    offsets, ages = [each[0] for each in times], [each[1] for each in times]
+    return _unless_null(offsets), _unless_null(ages), any(each[2] for each in times)
+
+
+def _time(batch: BatchSpan | None, size: int, at: int) -> tuple[int | None, int | None, bool]:
+    """The base offset of a partition's first batch, its age (ms), and whether that counts from its append time."""
+    if batch is None or not 0 < batch.batch_length <= size - BATCH_START:
+        return None, None, False
+    attributes = batch.attributes
+    # The base timestamp of a batch with append time is still the producer's.
+    is_append_time = attributes & TIMESTAMP_TYPE != 0
+    time = batch.max_timestamp if is_append_time else batch.base_timestamp
+    has_age = at and time >= 0 and not attributes & (CONTROL | DELETE_HORIZON)
+    return batch.base_offset, at // 1_000_000 - time if has_age else None, is_append_time
 
 
 def _unless_null(values: list[int | None]) -> list[int | None]:
+    """The values; none if all are null: these would only lengthen the lines."""
     return values if values.count(None) < len(values) else []
 
 

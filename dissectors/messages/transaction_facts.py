@@ -19,6 +19,10 @@ from dissectors.wire.primitives import Irregularity
 APIS: Final = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")
 
 _MAGIC: Final = 2
+#: Where a batch has its length, its format, and the lower byte of its attributes.
+_LENGTH_AT, _MAGIC_AT, _ATTRIBUTES_AT = 8, 16, 22
+_HEADER_SIZE: Final = HEADER.size
+_read_length = struct.Struct(">i").unpack_from
 _MOST_BATCHES: Final = 1_000
 _MOST_MARKERS: Final = 1_000
 _OF_TRANSACTIONS: Final = TRANSACTIONAL | CONTROL
@@ -84,29 +88,31 @@ def _of_fetch(message: Message) -> PartitionEnds:
             if not is_held and (batch is None or not batch.attributes & _OF_TRANSACTIONS):
                 continue  # nearly all
             place, holder = (topic.key, partition or 0), (-1, -1)
-            for each in batches(data):
+            for each in batches(data, only=_OF_TRANSACTIONS if is_held else CONTROL):
                 if each.attributes & CONTROL:
                     marker = _marker(place, each, data)
                     if marker is not None and len(markers) < _MOST_MARKERS:
                         markers.append(marker)
-                elif is_held and each.base_offset <= stable <= each.last_offset and each.attributes & TRANSACTIONAL:
+                elif each.base_offset <= stable <= each.last_offset:
                     holder = each.producer_id, each.producer_epoch
             if is_held:
                 held.append(HeldPartition(*place, stable, row["high_watermark"], *holder, brought=bool(data)))
     return PartitionEnds(markers, held) if markers or held else _NOTHING
 
 
-def batches(data: bytes | memoryview | None) -> Iterator[BatchSpan]:
-    """The headers of the complete batches in record data, up to the first one of another format."""
-    position, size = 0, len(data or b"")
+def batches(data: bytes | memoryview | None, *, only: int) -> Iterator[BatchSpan]:
+    """The headers of the complete batches in record data with an attribute in `only`, up to one of another format."""
+    if data is None:
+        return
+    position, size = 0, len(data)
     for _ in range(_MOST_BATCHES):
-        if data is None or position + HEADER.size > size or data[position + 16] != _MAGIC:
+        if position + _HEADER_SIZE > size or data[position + _MAGIC_AT] != _MAGIC:
             return
-        header = HEADER.unpack_from(data, position)
-        end = position + LOG_OVERHEAD + header[1]
-        if end < position + HEADER.size or end > size:
+        end = position + LOG_OVERHEAD + _read_length(data, position + _LENGTH_AT)[0]
+        if end < position + _HEADER_SIZE or end > size:
             return
-        yield BatchSpan(position, end, *header)
+        if data[position + _ATTRIBUTES_AT] & only:
+            yield BatchSpan(position, end, *HEADER.unpack_from(data, position))
         position = end
 
 

@@ -147,7 +147,8 @@ class Dispatch(Generic[T]):
     """
 
     def __init__(self, listeners: Callable[[], Iterable[tuple[T, tuple[Trigger, ...], str]]]) -> None:
-        self._listeners = listeners
+        self._all = functools.cache(lambda: tuple(listeners()))
+        self._by_api = functools.cache(self._index)
         self._chosen = functools.lru_cache(_MOST_WAYS)(self._choose)
         self._matching = functools.lru_cache(_MOST_WAYS)(self._match)
         self._timed = functools.cache(self._by_code)
@@ -182,17 +183,33 @@ class Dispatch(Generic[T]):
 
     def _match(self, event_kind: _EventKind) -> tuple[tuple[T, int, str], ...]:
         """The subscribers of such events, each with the flags of which a frame needs one (0: none), and its code."""
-        matching: list[tuple[T, int, str]] = []
-        for listener, triggers, code in self._listeners():
-            if wanted := [each.only.value for each in triggers if each.matches(event_kind)]:
-                needs_flag = event_kind.kind in FRAME_EVENTS and all(wanted)
-                matching.append((listener, functools.reduce(or_, wanted) if needs_flag else 0, code))
-        return tuple(matching)
+        is_frame = event_kind.kind in FRAME_EVENTS
+        index = self._by_api()
+        wanted: dict[int, list[int]] = {}
+        for api in {event_kind.api if is_frame else None, None}:
+            for place, trigger in index.get((event_kind.kind, api), ()):
+                if trigger.matches(event_kind):
+                    wanted.setdefault(place, []).append(trigger.only.value)
+        return tuple(
+            (listener, functools.reduce(or_, flags) if is_frame and all(flags) else 0, code)
+            for place, flags in sorted(wanted.items())
+            for listener, _, code in (self._all()[place],)
+        )
+
+    def _index(self) -> dict[tuple[Hashable, str | None], list[tuple[int, Trigger]]]:
+        """The triggers by event and API (None: any), each with the place of its subscriber."""
+        index: dict[tuple[Hashable, str | None], list[tuple[int, Trigger]]] = {}
+        for place, (_, triggers, _) in enumerate(self._all()):
+            for trigger in triggers:
+                for event in trigger.events:
+                    for api in trigger.apis if event in FRAME_EVENTS and trigger.apis else (None,):
+                        index.setdefault((event, api), []).append((place, trigger))
+        return index
 
     def _by_code(self) -> dict[str, tuple[T, ...]]:
         return {
             each.deadline or code: (listener,)
-            for listener, triggers, code in self._listeners()
+            for listener, triggers, code in self._all()
             for each in triggers
             if DeadlinePassed in each.events
         }

@@ -6,6 +6,8 @@ import base64
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from dissectors import embedded
 from dissectors.connections import addresses
 from dissectors.connections.events import RequestReceived, ResponseReceived
@@ -301,8 +303,7 @@ def _with_base_offsets(topics: list[TopicEntry], body: dict[str, Any]) -> list[T
         if (found := answered.get(entry.topic) or answered.get(entry.topic_id)) is not None:
             offsets = [found.get(number) for number in entry.partitions]
             if offsets.count(None) < len(offsets):
-                made.append(copy(entry))  # the request's line has it, too
-                made[-1].offsets = offsets
+                made.append(replace(entry, offsets=offsets))  # the request's line has the entry, too
                 continue
         made.append(entry)
     return made

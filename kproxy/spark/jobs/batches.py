@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name, topic_name
@@ -47,7 +47,10 @@ def batches(lines: DataFrame) -> DataFrame:
     plain = F.when(F.col("compression") == F.array(F.lit("none")), F.col("bytes"))
     # A row for each batch, of which the first also counts for its request. Sail ignores a weight of `percentile`.
     mean = F.array_repeat(F.col("bytes") / F.col("batches"), F.col("batches").cast("int"))
-    once = lambda name: F.when(F.col("place") == 0, F.col(name))  # noqa: E731
+
+    def once(name: str) -> Column:
+        return F.when(F.col("place") == 0, F.col(name))
+
     grouped = (
         entries.where(F.col("batches") > 0)
         .select("*", plain.alias("plain"), F.posexplode(mean).alias("place", "size"))
