@@ -245,7 +245,7 @@ def read_head(frame: bytes, asked: Message | None = None) -> Message | None:
     kind, start = (layouts.request_kind, 12) if asked is None else (layouts.response_kind, 8)
     return Message(frame, kind.is_request, api_key, kind.api, version, {"correlation_id": correlation_id}, {}, start,
                    start, kind.header_layout, None, None, (), None, None, None, False, False, False, False,
-                   False, None, None, None, None, True)  # fmt: skip
+                   False, head_only=True)  # fmt: skip
 
 
 def _opaque(is_request: bool, api_key: int, version: int, header_layout: Layout) -> FrameKind:

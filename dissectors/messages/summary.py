@@ -6,7 +6,7 @@ is then a lookup in the decoded values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, overload
 
 from dissectors import schemas
@@ -257,7 +257,7 @@ def _topics_with_records(
         numbers: list[int] = []
         sizes: list[int] = []
         codecs: list[str] = []
-        firsts: list[BatchSpan | None] = []
+        firsts: dict[int, BatchSpan] = {}
         total = records = batches = 0
         lag: int | None = None
         for number, row, data, batch in partitions:
@@ -273,9 +273,10 @@ def _topics_with_records(
                         codecs.append(codec)
             if number is None:
                 continue
+            if has_ends and batch is not None and 0 < batch.batch_length <= size - BATCH_START:  # complete
+                firsts[len(numbers)] = batch
             numbers.append(number)
             sizes.append(size)
-            firsts.append(batch)
             if has_ends and (end := row.get("high_watermark", -1)) >= 0 and not row.get("error_code"):
                 if following is None:
                     if offsets is None:
@@ -286,40 +287,30 @@ def _topics_with_records(
         if lag is not None and lag > _MOST:
             lag = _MOST
         if batches and has_ends:
-            times = _times(firsts, sizes, at)
+            times = _times(firsts, len(numbers), at)
             found.append(make(topic, topic_id, numbers, total, records, batches, codecs, sizes, lag, *times))
         else:
             found.append(make(topic, topic_id, numbers, total, records, batches, codecs, sizes, lag))
     return found
 
 
-def _times(
-    firsts: Sequence[BatchSpan | None], sizes: Sequence[int], at: int
-) -> tuple[list[int | None], list[int | None], bool]:
-    """`offsets`, `ages_ms` and `append_time` of the first batches of partitions, of which one may be complete."""
-    if len(firsts) == 1:  # nearly always
-        offset, age, is_append_time = _time(firsts[0], sizes[0], at)
-        return [] if offset is None else [offset], [] if age is None else [age], is_append_time
-    times = [_time(first, size, at) for first, size in zip(firsts, sizes, strict=True)]
-    offsets, ages = [each[0] for each in times], [each[1] for each in times]
-    return _unless_null(offsets), _unless_null(ages), any(each[2] for each in times)
-
-
-def _time(batch: BatchSpan | None, size: int, at: int) -> tuple[int | None, int | None, bool]:
-    """The base offset of a partition's first batch, its age (ms), and whether that counts from its append time."""
-    if batch is None or not 0 < batch.batch_length <= size - BATCH_START:
-        return None, None, False
-    attributes = batch.attributes
-    # The base timestamp of a batch with append time is still the producer's.
-    is_append_time = attributes & TIMESTAMP_TYPE != 0
-    time = batch.max_timestamp if is_append_time else batch.base_timestamp
-    has_age = at and time >= 0 and not attributes & (CONTROL | DELETE_HORIZON)
-    return batch.base_offset, at // 1_000_000 - time if has_age else None, is_append_time
-
-
-def _unless_null(values: list[int | None]) -> list[int | None]:
-    """The values; none if all are null: these would only lengthen the lines."""
-    return values if values.count(None) < len(values) else []
+def _times(firsts: Mapping[int, BatchSpan], count: int, at: int) -> tuple[list[int | None], list[int | None], bool]:
+    """`offsets`, `ages_ms` and `append_time` of `count` partitions, given the first batches of some by their place."""
+    if not firsts:
+        return [], [], False  # lists of null would only lengthen the lines
+    offsets: list[int | None] = [None] * count
+    ages: list[int | None] = [None] * count
+    has_age = is_append_time = False
+    for place, batch in firsts.items():
+        attributes = batch.attributes
+        # The base timestamp of a batch with append time is still the producer's.
+        is_append_time = attributes & TIMESTAMP_TYPE != 0
+        time = batch.max_timestamp if is_append_time else batch.base_timestamp
+        offsets[place] = batch.base_offset
+        if at and time >= 0 and not attributes & (CONTROL | DELETE_HORIZON):
+            ages[place] = at // 1_000_000 - time
+            has_age = True
+    return offsets, ages if has_age else [], is_append_time
 
 
 def _index_of(field: Field) -> str | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from dissectors import rules
+from dissectors.collector import collector_disabled
 from dissectors.connections.events import (
     INCOMPLETE_AFTER,
     BytesSkipped,
@@ -73,6 +76,8 @@ class EventInspection:
         record_budget: RecordBudget | None,
         limits: Values,
     ) -> None:
+        if needs.findings:
+            _load_rules()
         self.run_state = RunState(rules.trackers(*_TRACKERS) if needs.findings else Trackers(_TRACKERS_OF_LINES))
         self.run_state.limits = limits
         if partial:
@@ -255,3 +260,11 @@ def _ignore(_number: int, _api_key: int) -> None:
 def _check_failures(event: Event, connection: ConnectionState) -> list[Finding]:
     """The findings about bugs in kproxy alone."""
     return rules.failed(event, connection) if connection.failures else []
+
+
+@functools.cache
+def _load_rules() -> None:
+    """Import all rules. The garbage collector does not traverse them, since they stay until the process ends."""
+    with collector_disabled():
+        rules.rules()
+    gc.freeze()
