@@ -99,6 +99,8 @@ def _coordinator_answered(group: GroupHistory, server: str, at: int, row: int) -
     if server != group.coordinator:
         if group.coordinator and (group.denied is not None or group.closed_at >= group.coordinated_at):
             end_stalls(group, [waits.coordinator_moved(group, server, at, row)], at)
+        if group.coordinator:
+            group.moved_at = at
         group.coordinator = server
     group.coordinated_at = at
 

@@ -307,6 +307,7 @@ class GroupHistory(Struct):
     pending_ids: Recent[str, PendingId] = field(default_factory=lambda: Recent(MAX_ENDED))
     coordinator: str = ""  # the broker that answered last, and when (ns)
     coordinated_at: int = 0
+    moved_at: int = 0  # when another broker first answered as its coordinator (ns)
     closed_at: int = 0  # when the last connection of a member ended (ns)
     denied: Streak | None = None
     ended_stalls: deque[Stall] = field(default_factory=lambda: deque(maxlen=MAX_ENDED))

@@ -33,6 +33,8 @@ MIN_SILENCE = 6 * SECOND
 MIN_SILENCE_OF_EPOCHS = 10 * SECOND
 #: A member that disappeared less than this time ago (ns) may be reconnecting.
 MIN_LOSS = 3 * SECOND
+#: After the coordinator moved, members come back one after the other, some with another id, within this time (ns).
+MAX_RETURN = 15 * SECOND
 #: Kafka's default session timeout (ns). A member that disappeared earlier is reported only if others are active.
 SESSION_TIMEOUT = 45 * SECOND
 
@@ -149,6 +151,8 @@ def lost(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
         return
     others = any(each.state is MembershipState.MEMBER and each.heartbeat_at > since for each in group.lanes.values())
     if not others and at - since > SESSION_TIMEOUT:
+        return
+    if group.moved_at > since - MAX_RETURN and not MAX_RETURN < at - max(group.moved_at, since) < SESSION_TIMEOUT:
         return
     unread = unread_partitions(group, lane)
     yield Stall(

@@ -327,6 +327,17 @@ def test_a_member_that_is_back_has_not_disappeared() -> None:
     assert not [each for each in story.stalls(13.6) if each.kind is StallKind.LOST]
 
 
+def test_members_need_time_to_find_a_coordinator_that_moved() -> None:
+    """Found with services whose brokers restarted on a busy machine."""
+    story = two_members()
+    story.closes(10, "a")
+    story.closes(10, "b")
+    for second in range(13, 60):
+        story.say(second, "a", "Heartbeat", generation_id=1, server="b2:9092")
+    lost = {now: [each for each in story.stalls(now) if each.kind is StallKind.LOST] for now in (20, 27, 29, 55, 59)}
+    assert {now: len(stalls) for now, stalls in lost.items()} == {20: 0, 27: 0, 29: 1, 55: 1, 59: 0}
+
+
 def test_a_client_that_takes_a_new_member_id_because_it_was_refused_has_not_disappeared() -> None:
     for error, known in ("REBALANCE_IN_PROGRESS", 0), ("", 1):
         story = two_members()
