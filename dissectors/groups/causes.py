@@ -88,12 +88,20 @@ def cause_of(group: GroupHistory, lane: Lane, expired: list[Lane], at: int) -> R
         text = f"{joiner.label} joined" if kind is CauseKind.JOIN else f"{joiner.label}{leads} rejoined by itself"
         text += others
     group.leaver, group.joiner, group.was_told = None, None, False
-    if (blamed := group.lanes.get(key)) is not None:
+    if (blamed := group.lanes.get(key)) is not None and not _follows(kind, group, at):
         if blamed.caused is None or at - blamed.caused.last > _APART:
             blamed.caused = Disturbance(at, blamed.row, at)
         blamed.caused.last = at
         blamed.caused.kinds[kind] = blamed.caused.kinds.get(kind, 0) + 1
     return RebalanceCause(kind, key, text)
+
+
+def _follows(kind: CauseKind, group: GroupHistory, at: int) -> bool:
+    """Whether a member rejoins as cooperative members do after each rebalance in which they gave up partitions."""
+    if kind is not CauseKind.REJOIN or not group.boundaries:
+        return False
+    before = group.boundaries[-1]
+    return before.cause is not None and before.cause.kind is not CauseKind.REJOIN and at - before.at < _APART
 
 
 def on_epoch(group: GroupHistory, lane: Lane, expired: list[Lane]) -> RebalanceCause:

@@ -56,7 +56,8 @@ def rebalances_of_one_member(event: GroupStalled, _connection: ConnectionState) 
     ```
 
     ## Looks alike
-    A member that rejoins because the coordinator says so:
+    A cooperative member, which joins again after a rebalance in which it gave up partitions; and one that rejoins because
+    the coordinator says so:
     ```story
     1> JoinGroup v5 {"group_id": "orders", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": "a"}
     1< {"generation_id": 1, "leader": "a", "member_id": "a"}
