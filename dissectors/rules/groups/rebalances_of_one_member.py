@@ -52,12 +52,17 @@ def rebalances_of_one_member(event: GroupStalled, _connection: ConnectionState) 
     1< {"generation_id": 5, "leader": "a", "member_id": "a"}
     1> SyncGroup v3 {"group_id": "orders", "generation_id": 5, "member_id": "a"}
     1< {}
+    +1s
+    1> JoinGroup v5 {"group_id": "orders", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": "a"}
+    1< {"generation_id": 6, "leader": "a", "member_id": "a"}
+    1> SyncGroup v3 {"group_id": "orders", "generation_id": 6, "member_id": "a"}
+    1< {}
     +2s
     ```
 
     ## Looks alike
-    A cooperative member, which joins again after a rebalance in which it gave up partitions; and one that rejoins because
-    the coordinator says so:
+    A cooperative member, which joins again after a rebalance in which it gave up partitions. And a member that rejoins
+    because the coordinator says so:
     ```story
     1> JoinGroup v5 {"group_id": "orders", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": "a"}
     1< {"generation_id": 1, "leader": "a", "member_id": "a"}
