@@ -4,7 +4,7 @@ import pytest
 
 from dissectors import schemas
 from dissectors.hexdump import unhex
-from dissectors.messages.message import api_layouts, api_name, read_request, read_response, walk_message
+from dissectors.messages.message import api_layouts, api_name, read_head, read_request, read_response, walk_message
 from dissectors.wire.node import Node
 from tests.kproxy.frames import request, response
 
@@ -230,3 +230,13 @@ def test_a_message_of_more_elements_than_there_is_memory_for_is_left_alone_and_s
     assert peak < 10_000_000
     assert str(walk_message(message).error) == "topics at byte 19 (0x0013): more than 200000 elements"
     assert read_request(request("Metadata", 9, {"topics": [{"name": ""}] * 200_000})).opaque is None
+
+
+def test_a_head_says_that_it_is_one() -> None:
+    asked = read_head(HEARTBEAT_REQUEST)
+    assert asked is not None
+    answered = read_head(HEARTBEAT_RESPONSE, asked)
+    assert answered is not None
+    for head in (asked, answered):
+        assert (head.api, head.version, head.correlation_id, head.head_only) == ("Heartbeat", 4, 7, True)
+        assert (head.body, head.well_formed, head.may_have_errors, head.ends_cache) == ({}, False, False, None)
