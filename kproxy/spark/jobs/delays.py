@@ -14,6 +14,8 @@ from kproxy.spark.sentences import host
 
 #: What identifies the first batch of a partition in a response.
 _BATCH: Final = ("cluster", "server", "topic", "partition", "base_offset")
+#: What identifies a response.
+_RESPONSE: Final = ("connection_id", "offset", "at_us")
 #: A consumer may get a batch so long (µs) before its producer gets the response.
 _EARLY_US: Final = 60_000_000
 
@@ -58,21 +60,20 @@ def delays(lines: DataFrame) -> DataFrame:
         _first_batches(lines, "Fetch", "ShareFetch")
         .join(memberships(lines), ["cluster", "client", "host"], "left")
         .withColumn("group_id", F.coalesce("own_group", "member_group"))
-        .withColumn("response", F.monotonically_increasing_id())
     )
     # The latest request of those for the offset: a topic may have been created again.
     written = _first_batches(lines, "Produce").select(*_BATCH, F.col("asked_us").alias("written_us"), "at_us")
     apart = F.col("read_us") - F.col("written_us")
     asked_before = (apart >= 0) & (F.col("stored_us") - F.col("read_us") < _EARLY_US)
     pairs = (
-        read.select(*_BATCH, "response", F.col("at_us").alias("read_us"))
+        read.select(*_BATCH, *_RESPONSE, F.col("at_us").alias("read_us"))
         .join(written.withColumnRenamed("at_us", "stored_us"), list(_BATCH))
         .where(asked_before)
-        .groupBy("response")
+        .groupBy("topic", "partition", *_RESPONSE)
         .agg(F.min(apart).alias("delivery_us"))
     )
     return (
-        read.join(pairs, "response", "left")
+        read.join(pairs, ["topic", "partition", *_RESPONSE], "left")
         .groupBy("cluster", "topic", "partition", "client", "group_id")
         .agg(
             F.count("*").alias("responses"),
@@ -93,7 +94,8 @@ def _first_batches(lines: DataFrame, *apis: str) -> DataFrame:
         maybe(F.col("entry.ages_ms")).alias("age_ms"),
     )
     entries = lines.where(is_decoded(*apis)).select(
-        "cluster", "server", F.unix_micros("ts").alias("at_us"), F.unix_micros("request_ts").alias("asked_us"),
+        "cluster", "server", "connection_id", "offset",
+        F.unix_micros("ts").alias("at_us"), F.unix_micros("request_ts").alias("asked_us"),
         client_name().alias("client"), host(F.col("client")).alias("host"), F.col("group_id").alias("own_group"),
         F.explode("topics").alias("entry"),
     )  # fmt: skip

@@ -66,7 +66,7 @@ def throughput(lines: DataFrame) -> DataFrame:
     )
     seconds = F.greatest(F.col("observed_us"), F.lit(_US)) / _US  # `greatest` ignores null
     total = F.col("request.total") + F.col("response.total")
-    table = counted.join(_observed(of_frames), F.col("cluster").eqNullSafe(F.col("of")), "left").select(
+    table = counted.join(_observed(of_frames), F.col("cluster") == F.col("of"), "left").select(
         "cluster",
         "by",
         "value",
@@ -84,12 +84,8 @@ def throughput(lines: DataFrame) -> DataFrame:
 
 def _observed(frames: DataFrame) -> DataFrame:
     """Return for how long each cluster was observed."""
-    name = F.coalesce("cluster", F.lit(""))
-    return (
-        observed(frames, name, _HOUR_US)
-        .groupBy(F.nullif("by", F.lit("")).alias("of"))
-        .agg(F.sum("observed_us").alias("observed_us"))
-    )
+    hours = observed(frames, F.col("cluster"), _HOUR_US)
+    return hours.groupBy(F.col("by").alias("of")).agg(F.sum("observed_us").alias("observed_us"))
 
 
 def _counted(api: Column, client: Column, broker: Column, topic: Column, size: Column) -> Column:
