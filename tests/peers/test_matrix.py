@@ -40,6 +40,7 @@ DEPARTURES = {
     ): "librdkafka's first Metadata v13 is written with fixed lengths, and Kafka reads it all the same",
     ("java", "S001"): "the judge advertises the port of a forwarder in front of kproxy",
     ("kafkago", "L028"): "kafka-go's subscription says version 1 and has the fields of version 0",
+    ("kafkago", "S091"): "this client commits each message",
 }
 
 
