@@ -40,7 +40,7 @@ _DESCRIBE_ALL = ("completion", "help")
 
 #: The garbage collector would traverse the objects of a large frame dozens of times: most have no cycles, and are freed
 #: without it.
-GC_THRESHOLD = (20_000, 20, 20)
+GC_THRESHOLD = (100_000, 20, 20)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -65,12 +65,9 @@ class _Ends:
     def _update_by_fetch(
         self, client: _Client, event: ResponseReceived, message: Message, connection: ConnectionState
     ) -> None:
-        names = connection.run.topic_names
-        read = {
-            part.place: part.batches[-1].last_offset + 1
-            for part in record_data(event, connection).parts
-            if part.batches
-        }
+        names, offsets = connection.run.topic_names, self.offsets
+        parts = record_data(event, connection).parts
+        read = {part.place: part.batches[-1].last_offset + 1 for part in parts if part.batches} if parts else None
         for name, topic_id, partitions in topic_records(message):
             topic_key = name or topic_id or ""
             known_name = names.get(topic_key, topic_key)
@@ -79,7 +76,9 @@ class _Ends:
                 end = row.get("high_watermark", -1)
                 if read and (read_to := read.get((topic_key, partition), -1)) > end:
                     end = read_to
-                self._raise((client, known_name, partition), topic_id, end)
+                known = offsets.get(place := (client, known_name, partition))
+                if known is None or known[1] < end or known[0] != topic_id:
+                    self._raise(place, topic_id, end)
 
     def _raise(self, key: tuple[_Client, str, int], topic_id: str | None, end: int) -> None:
         known = self.offsets.get(key)
