@@ -6,6 +6,16 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+#: For programs of kproxy: the collector would traverse the objects of a large frame dozens of times. Most have no
+#: cycles, and are freed without it.
+PROGRAM_THRESHOLD = (100_000, 20, 20)
+
+
+def keep_until_exit() -> None:
+    """Exempt all objects from the collector, in a program of kproxy: elsewhere others may rely on it."""
+    if gc.get_threshold() == PROGRAM_THRESHOLD:
+        gc.freeze()
+
 
 @contextmanager
 def collector_disabled() -> Iterator[None]:

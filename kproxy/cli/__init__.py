@@ -18,6 +18,7 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeAlias
 
+from dissectors.collector import PROGRAM_THRESHOLD
 from kproxy import __version__
 from kproxy.cli import config_file
 from kproxy.cli.overview import overview
@@ -38,16 +39,12 @@ COMMANDS = (
 #: Commands that need the options of all others.
 _DESCRIBE_ALL = ("completion", "help")
 
-#: The garbage collector would traverse the objects of a large frame dozens of times: most have no cycles, and are freed
-#: without it.
-GC_THRESHOLD = (100_000, 20, 20)
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line (without the program's name); return the exit status."""
     streams.open_closed()
     if argv is None:  # a program of its own
-        gc.set_threshold(*GC_THRESHOLD)
+        gc.set_threshold(*PROGRAM_THRESHOLD)
     try:
         try:
             args = _parse(sys.argv[1:] if argv is None else argv)

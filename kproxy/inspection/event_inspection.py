@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import gc
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from dissectors import rules
-from dissectors.collector import collector_disabled
+from dissectors.collector import collector_disabled, keep_until_exit
 from dissectors.connections.events import (
     INCOMPLETE_AFTER,
     BytesSkipped,
@@ -267,4 +266,4 @@ def _load_rules() -> None:
     """Import all rules. The garbage collector does not traverse them, since they stay until the process ends."""
     with collector_disabled():
         rules.rules()
-    gc.freeze()
+    keep_until_exit()

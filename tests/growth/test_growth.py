@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from dissectors import schemas
-from kproxy.cli import GC_THRESHOLD
+from dissectors.collector import PROGRAM_THRESHOLD
 from tests.growth.frames import Growing, growing
 from tests.growth.growth import MOST_GROWTH, growth, short_searches
 from tests.growth.work import cpu_seconds, explained, inspect
@@ -86,7 +86,7 @@ def test_a_frame_of_a_megabyte_takes_two_seconds_at_most(one: Growing, size: int
     exchange = one.exchange(size)
     assert 0.15e6 < max(map(len, exchange)) < 1.4e6
     before = gc.get_threshold()
-    gc.set_threshold(*GC_THRESHOLD)  # as the program does
+    gc.set_threshold(*PROGRAM_THRESHOLD)  # as the program does
     try:
         for work in (lambda: inspect(*exchange), lambda: explained(*exchange, is_request=one.is_request)):
             assert min(cpu_seconds(work), cpu_seconds(work)) < 3
