@@ -184,16 +184,15 @@ class Dispatch(Generic[T]):
     def _match(self, event_kind: _EventKind) -> tuple[tuple[T, int, str], ...]:
         """The subscribers of such events, each with the flags of which a frame needs one (0: none), and its code."""
         is_frame = event_kind.kind in FRAME_EVENTS
-        index = self._by_api()
+        index, everyone = self._by_api(), self._all()
         wanted: dict[int, list[int]] = {}
         for api in {event_kind.api if is_frame else None, None}:
             for place, trigger in index.get((event_kind.kind, api), ()):
                 if trigger.matches(event_kind):
                     wanted.setdefault(place, []).append(trigger.only.value)
         return tuple(
-            (listener, functools.reduce(or_, flags) if is_frame and all(flags) else 0, code)
+            (everyone[place][0], functools.reduce(or_, flags) if is_frame and all(flags) else 0, everyone[place][2])
             for place, flags in sorted(wanted.items())
-            for listener, _, code in (self._all()[place],)
         )
 
     def _index(self) -> dict[tuple[Hashable, str | None], list[tuple[int, Trigger]]]:

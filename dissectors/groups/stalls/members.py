@@ -44,9 +44,6 @@ MIN_SESSION = 5 * SECOND
 #: A response is late after this time (ns), except to JoinGroup and SyncGroup.
 MAX_LATENCY = 5 * SECOND
 
-#: The shortest session timeout that Kafka allows by default (ns).
-MIN_SESSION = 6 * SECOND
-
 MIN_REJOIN_SIGNALS = 3  # consecutive REBALANCE_IN_PROGRESS errors,
 MIN_REJOIN_DURATION = 3 * SECOND  # over at least this time (ns)
 MAX_CAUSED = 5  # rebalances that one process causes in a row,

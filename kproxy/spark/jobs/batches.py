@@ -8,6 +8,9 @@ from pyspark.sql import functions as F
 from kproxy.spark.columns import client_name, topic_name
 from kproxy.spark.jobs import job
 
+#: A request has fewer batches of a topic, unless the trace is damaged.
+_MAX_BATCHES = 1 << 20
+
 
 @job("batch sizes, records per batch and compression, by client and topic")
 def batches(lines: DataFrame) -> DataFrame:
@@ -46,7 +49,8 @@ def batches(lines: DataFrame) -> DataFrame:
     )
     plain = F.when(F.col("compression") == F.array(F.lit("none")), F.col("bytes"))
     # A row for each batch, of which the first also counts for its request. Sail ignores a weight of `percentile`.
-    mean = F.array_repeat(F.col("bytes") / F.col("batches"), F.col("batches").cast("int"))
+    count = F.least(F.col("batches"), F.lit(_MAX_BATCHES)).cast("int")
+    mean = F.array_repeat(F.col("bytes") / F.col("batches"), count)
 
     def once(name: str) -> Column:
         return F.when(F.col("place") == 0, F.col(name))
