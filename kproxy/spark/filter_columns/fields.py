@@ -82,6 +82,8 @@ _MANY: Mapping[str, Callable[[], Column]] = {
     "batches": _in("topics", "batches"),
     "compression": _all_in("topics", "compression"),
     "lag": _in("topics", "lag"),
+    "marker": _in("markers", "topic"),
+    "held": _in("held", "topic"),
     "age": lambda: F.array_compact(_all_in("topics", "ages_ms")()),
     "bytes": _bytes,
     "software": _software,
