@@ -103,8 +103,9 @@ class ConsumerGroups:
 
     def on_close(self, connection_id: str, by: str | None, row: int, at: int) -> None:
         """A connection ended, closed `by` client, server or proxy; None if it is no longer observed."""
-        for _, event, _ in self._unanswered.remove(connection_id):
+        for lane, event, _ in self._unanswered.remove(connection_id):
             event.until, event.error, event.severity = at, "connection ended", "warning"
+            lane.in_flight.pop(event.row, None)  # of a member that uses another connection by now, too
         for group, lane in self._lanes.remove_connection(connection_id):
             if lane.connection_id == connection_id:
                 if self._timeline:
@@ -113,8 +114,9 @@ class ConsumerGroups:
 
     def on_gap(self, connection_id: str | None, at: int, *, responses: bool) -> None:
         """Frames of a connection (None: of all) were not observed, `responses` if any of them may be one."""
-        for _, event, _ in self._unanswered.remove(connection_id) if responses else ():
+        for lane, event, _ in self._unanswered.remove(connection_id) if responses else ():
             event.until = at
+            lane.in_flight.pop(event.row, None)
         every = ((group, lane) for group in self for lane in group.lanes.values())
         for group, lane in every if connection_id is None else self._lanes.lanes_of(connection_id):
             lifecycle.on_gap(group, lane, at)

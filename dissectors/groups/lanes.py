@@ -136,6 +136,7 @@ def _merge(group: GroupHistory, lane: Lane, anonymous: Lane | None) -> None:
     lane.transitions = sorted((*anonymous.transitions, *lane.transitions), key=_time)
     lane.recurring = sorted((*anonymous.recurring, *lane.recurring), key=_time)
     lane.in_flight |= anonymous.in_flight
+    anonymous.in_flight = lane.in_flight  # their responses find them there
 
 
 def _time(event: Event) -> int:

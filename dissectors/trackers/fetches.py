@@ -324,7 +324,20 @@ class Fetches:
         if self.early == 0:
             self.early_since = event.request.at
         self.early += 1
-        return self.early % EARLY_RESPONSES == 0
+        if self.early % EARLY_RESPONSES:
+            return False
+        if self._is_past_the_end(event.request, asked, body):
+            self.early = 0
+        return self.early > 0
+
+    def _is_past_the_end(self, request: RequestReceived, asked: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+        """Whether a partition ends before the fetch offset: then a broker does not wait (DelayedFetch, case F).
+
+        A new leader answers so until it knows the high watermark, which followers learn late (KIP-207).
+        """
+        session = self._sessions.get(asked.get("session_id", 0)) if asked.get("session_epoch", -1) > 0 else None
+        offsets, ends = self.offsets(request), session.ends if session else _ends(asked, body)
+        return any(0 <= ends.get(place, -1) < offset for place, offset in offsets.items())
 
     def _is_busy_poll(
         self, event: ResponseReceived, asked: Mapping[str, Any], body: Mapping[str, Any], connection: ConnectionState

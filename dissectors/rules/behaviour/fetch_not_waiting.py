@@ -40,7 +40,8 @@ def fetch_not_waiting(event: ResponseReceived, connection: ConnectionState) -> I
     A broker or gateway that does not implement max_wait_ms and min_bytes.
 
     Reported after 20 empty responses in a row within a minute, each after less than a quarter of max_wait_ms, without
-    an error, throttling, or records that the consumer has not read.
+    an error, throttling, or records that the consumer has not read. A partition that ends before the fetch offset, as
+    on a new leader that does not know its high watermark yet, lets no broker wait.
 
     ## Example
     ```story

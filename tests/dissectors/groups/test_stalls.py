@@ -173,6 +173,16 @@ def test_a_heartbeat_that_nobody_answers_is_the_coordinators_silence() -> None:
     assert (over.kind, over.until) == (StallKind.UNANSWERED, BEGAN + 21 * SECOND)
 
 
+@pytest.mark.parametrize("ends", ["closes", "misses"])
+def test_nobody_waits_on_a_connection_that_has_ended_or_was_not_observed(ends: str) -> None:
+    story = Story()
+    story.joined(0, "a")
+    story.ask(1, "b", "OffsetCommit", member="a" + TAIL, generation_id=1)  # the same member on another connection
+    getattr(story, ends)(2, "b")
+    story.beats(3, 20, "a")
+    assert story.stalls(20) == []
+
+
 def test_what_was_not_seen_is_not_missing() -> None:
     story = two_members()
     story.ask(10, "a", "Heartbeat", generation_id=1)

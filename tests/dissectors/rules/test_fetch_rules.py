@@ -265,6 +265,8 @@ def test_a_redirect_long_ago_explains_nothing_and_is_no_longer_observed() -> Non
         ("1ms", {"topics": []}, {}, True),
         ("1ms", {}, {"preferred_read_replica": 2}, True),
         ("1ms", {}, {"error_code": 5}, True),
+        ("1ms", {}, {"high_watermark": 8}, True),  # a new leader that does not know the end yet
+        ("1ms", {"isolation_level": 1}, {"last_stable_offset": 8}, True),
         ("1ms", {}, {"more": {"throttle_time_ms": 9}}, True),
     ],
 )
@@ -282,3 +284,10 @@ def test_a_broker_waits_for_records(
     assert all("although they ask it to wait 500 ms for 1 byte" in each.message for each in found)
     assert not findings(10 * exchange + asked(9) + answered(records="00") + 10 * exchange, "S088")
     assert not findings(20 * (exchange + "+4s\n"), "S088")
+
+
+@pytest.mark.parametrize(("watermark", "is_right"), [(8, True), (9, False)])
+def test_a_broker_does_not_wait_past_the_end_of_a_session_either(watermark: int, is_right: bool) -> None:
+    opening = asked(9, session_epoch=0) + answered(high_watermark=watermark, more={"session_id": 7})
+    fetches = "".join(in_session(epoch, max_wait_ms=500, min_bytes=1) for epoch in range(1, 41))
+    assert bool(findings(opening + fetches, "S088")) is not is_right
