@@ -9,8 +9,9 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
-from dissectors.trackers.allowed_waits import LONG_POLLS, duration
+from dissectors.trackers.allowed_waits import LONG_POLLS, allowed_ms, duration
 from dissectors.trackers.in_flight import describe
+from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -20,10 +21,13 @@ MAX_WAIT = Limit("wait", 1, "s", "a request waits so long behind a Fetch, JoinGr
 
 @dataclass(slots=True)
 class _Blocking:
-    """The latest response to a request that may block: times of request and response (ns), and the API."""
+    """The latest request that may block: its time and the end of its wait (ns), and the API.
+
+    What the server takes beyond the time that the request allows is not the client's choice.
+    """
 
     requested_at: int = 0
-    at: int = 0
+    until: int = 0
     api: str = ""
 
 
@@ -32,6 +36,7 @@ class _Blocking:
     severity=Severity.WARNING,
     events=(ResponseReceived,),
     only=FrameFlags.SLOW,
+    needs=(RebalanceTimeouts,),
     limits=(MAX_WAIT,),
     since="0.1",
     blame="client",
@@ -86,10 +91,12 @@ def head_of_line_blocked(event: ResponseReceived, connection: ConnectionState) -
         return
     if message.api in LONG_POLLS:
         blocking = connection.state(_Blocking)
-        blocking.requested_at, blocking.at, blocking.api = request.at, event.at, message.api
+        allowed = allowed_ms(request.message, connection.run.state(RebalanceTimeouts)) * 1_000_000
+        blocking.requested_at, blocking.api = request.at, message.api
+        blocking.until = min(event.at, request.at + allowed)
     else:
         blocking = connection.state(_Blocking)
-        waited = blocking.at - request.at
+        waited = blocking.until - request.at
         if blocking.requested_at <= request.at and waited >= connection.run.limit(MAX_WAIT) * SECOND:
             yield Problem(
                 f"{describe(request)} waited {duration(waited)} behind a {blocking.api}, which may block on the server",

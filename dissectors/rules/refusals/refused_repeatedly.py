@@ -27,6 +27,7 @@ from dissectors.rules.helpers.refused import (
     values_text,
 )
 from dissectors.rules.refusals.owners import has_owner_spoken, patience
+from dissectors.trackers.elections import SETTLED_AFTER, Elections
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -109,6 +110,7 @@ class _Streaks:
     severity=Severity.WARNING,
     events=(ResponseReceived, DeadlinePassed),
     only=FrameFlags.REFUSED,
+    needs=(Elections,),
     limits=(IN_A_ROW, LASTING),
     since="0.1",
 )
@@ -119,7 +121,8 @@ def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: Con
     Clients retry these errors silently, for minutes or forever: an application that hangs is often only that. The
     errors that a broker restart, an election, the first use of a group or a new topic cause end within seconds; this
     one was repeated at least three times for longer, without a success between. It is an error if it lasts 15 s, or if
-    every request of the client was refused.
+    every request of the client was refused. If other errors show that leaders or coordinators are being elected, it is
+    reported after 15 s.
 
     ## Usual cause
     The sentence names what the error means for this API, who usually has to change something, and what the broker says
@@ -183,7 +186,7 @@ def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: Con
             if streak is None and len(errors) >= _MOST_ERRORS:
                 continue
             streak = errors[code] = _Streak(event.at, event.at, requests=1)
-        lasting, due = _count(streak, refused, event, int(connection.run.limit(IN_A_ROW)))
+        lasting, due = _count(streak, refused, event, connection)
         if not lasting or has_owner_spoken(lasting[0], connection, since=streak.first):
             continue
         severity = _severity(streak, lasting[0], event.at, connection)
@@ -255,7 +258,7 @@ def _stop_observing(api: str, at: int, connection: ConnectionState, streaks: _St
 
 
 def _count(
-    streak: _Streak, refused: list[ReturnedError], event: ResponseReceived, in_a_row: int
+    streak: _Streak, refused: list[ReturnedError], event: ResponseReceived, connection: ConnectionState
 ) -> tuple[list[ReturnedError], int]:
     """Count a response in a streak; the refusals that are reported, and when (ns): now, or unless they end before.
 
@@ -263,10 +266,12 @@ def _count(
     """
     assert event.request is not None
     assert event.message is not None
-    api = event.message.api
+    api, in_a_row = event.message.api, int(connection.run.limit(IN_A_ROW))
     streak.refused += 1
     streak.last = event.at
     most = int(patience(refused[0], api) * SECOND)
+    if connection.run.state(Elections).explain(refused[0].code, streak.first):
+        most = max(most, SETTLED_AFTER)
     lasting = []
     for each in refused:
         if len(streak.patterns) < _MOST_PATTERNS:

@@ -260,6 +260,14 @@ def test_requests_in_flight_are_bounded() -> None:
     assert len(connection.run.deadlines) == 2
 
 
+@pytest.mark.parametrize(("max_wait_ms", "expected"), [(1500, ["C011"]), (500, [])])
+def test_a_client_is_not_to_blame_for_a_fetch_that_takes_longer_than_it_may(
+    max_wait_ms: int, expected: list[str]
+) -> None:
+    fetch = f'> Fetch v11 {{"max_wait_ms": {max_wait_ms}, "topics": []}}\n'
+    assert codes(f"{fetch}> ListGroups v2\n+3s\n< {{}}\n< {{}}\n") == expected
+
+
 def test_an_end_takes_its_deadlines_along() -> None:
     teller = Teller()
     teller.tell(METADATA)

@@ -80,6 +80,16 @@ def test_it_restarts_after_silence() -> None:
     assert not loops(2 * (2 * (produced(19) + "+1s\n") + "+31s\n"))
 
 
+@pytest.mark.parametrize(("code", "reported_after"), [(19, 15), (51, 15), (56, 1)])
+def test_an_election_has_more_time(code: int, reported_after: int) -> None:
+    """NOT_COORDINATOR explains missing replicas and markers, but no broken disk."""
+    loop = produced(code) + "+1s\n"
+    assert loops(10 * loop)
+    assert bool(loops(heartbeat(16) + 10 * loop)) is (reported_after < 10)
+    assert loops(heartbeat(16) + 20 * loop), "it does not pass"
+    assert loops(heartbeat(16) + "+16s\n" + 10 * loop), "that election was long before"
+
+
 def test_what_lasts_is_a_problem_only_if_it_is_repeated() -> None:
     assert not loops(produced(19) + "+10s\n" + produced(19))
     slow = PRODUCE + "+29s\n" + produced(7).split("\n", 1)[1]
