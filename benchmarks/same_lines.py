@@ -44,7 +44,7 @@ WAYS: Final = (
 )
 #: What differs between two runs of the same traffic: times, durations in texts, and ports of this computer.
 _OF_THE_RUN: Final = re.compile(
-    rb'"(?:request_)?ts":"[^"]*"|"[a-z_]*(?:_us|_ms|_ns|_at|since|until)":[^,}]*'
+    rb'"(?:request_)?ts":"[^"]*"|"ages_ms":\[[^]]*\]|"[a-z_]*(?:_us|_ms|_ns|_at|since|until)":[^,}]*'
     rb"|\b127\.0\.0\.1:\d+|\b\d+(?:\.\d+)? (?:us|ms|s|min)\b"
 )
 _CONNECTION: Final = re.compile(rb'"connection_id":"[^"]*-(\d+)"')
