@@ -9,6 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
 from dissectors.rules.helpers.clients import named
+from dissectors.rules.refusals.refused_repeatedly import is_refused
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
@@ -82,6 +83,8 @@ def metadata_storm(event: ResponseReceived, connection: ConnectionState) -> Iter
     seen.count += 1
     if seen.count >= run.limit(RESPONSES):
         count, seen.count = seen.count, 0
+        if is_refused(connection):
+            return  # clients request Metadata after most errors: E002 names what is wrong
         yield Problem(
             f"{named(connection)} requested Metadata {count} times within {duration(event.at - seen.since)} on one"
             " connection",

@@ -56,12 +56,13 @@ func produce(options ...kgo.Opt) {
 	}
 }
 
+// Every fourth is committed: a producer that commits none has a fault of its own (T004).
 func transactions(end kgo.TransactionEndTry) {
 	producer := client(kgo.TransactionalID("checkout"))
-	for number := 0; ; number++ {
+	for number := 1; ; number++ {
 		if producer.BeginTransaction() == nil {
 			producer.ProduceSync(ctx, record(number, topic))
-			producer.EndTransaction(ctx, end)
+			producer.EndTransaction(ctx, end || kgo.TransactionEndTry(number%4 == 0))
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
