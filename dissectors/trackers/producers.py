@@ -121,6 +121,8 @@ class Producers:
             return
         message = event.message
         well_formed = message is not None and message.well_formed and not event.damaged
+        if event.damaged or (message is not None and not well_formed):
+            connection.run.state(OpenTransactions).lost(connection)
         if isinstance(event, ResponseReceived):
             self._response(event, connection, well_formed)
         elif well_formed:
