@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable
 
 from dissectors.bounded import BoundedDict
@@ -46,7 +47,11 @@ class Losses:
     def lose_connections(self, at: int) -> None:
         """Whole connections were not observed, of unknown clients."""
         self.count += 1
-        self._everywhere_at = at
+        self._everywhere_at = max(at, self._everywhere_at)
+
+    def observe_sample(self) -> None:
+        """Only some connections of the run are observed: it is never known what a client has not done."""
+        self._everywhere_at = sys.maxsize
 
     def since(self, at: int, connection: ConnectionState) -> bool:
         """Whether frames of a connection's client may have been missed at `at` (ns) or later."""

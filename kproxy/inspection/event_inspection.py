@@ -188,6 +188,11 @@ class EventInspection:
         if self._finds:
             self.run_state.state(Losses).lose_connections(at)
 
+    def observe_sample(self) -> None:
+        """Only some connections are inspected."""
+        if self._finds:
+            self.run_state.state(Losses).observe_sample()
+
     def observe_stalls(self, line: Line, *, at: int) -> list[Line]:
         """Apply a frame of a group, a gap or the end of a connection; the lines of stalls that end with it."""
         return self._stalls(self._stall_lines.observe, line, at=at)

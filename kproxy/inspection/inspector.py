@@ -137,6 +137,8 @@ class Inspector:
             sample: The share of connections that is inspected.
         """
         midstream = midstream or resumed is not None
+        if sample is not None and sample < 1:
+            self._inspection.observe_sample()
         opened = OpenLine(
             v=FORMAT,
             ts=timestamp(at),

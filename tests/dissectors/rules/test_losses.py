@@ -61,6 +61,14 @@ def test_the_request_may_have_been_on_a_connection_that_was_not_observed(code: s
     assert not [line for line in teller.lines if getattr(line, "code", None) == code]
 
 
+@pytest.mark.parametrize(("sample", "reported"), [(None, True), (1.0, True), (0.1, False)])
+def test_a_sample_does_not_show_what_clients_have_not_done(sample: float | None, *, reported: bool) -> None:
+    teller = Teller()
+    teller.inspector.open(9, "10.0.0.9:50000", "10.0.0.1:9092", at=teller.at, sample=sample)
+    teller.tell(WAITING["E006"] + "+12s")
+    assert any(getattr(line, "code", None) == "E006" for line in teller.lines) is reported
+
+
 def test_a_request_that_does_not_decode_is_no_missing_one() -> None:
     sync = '> SyncGroup v3 {"group_id": "g", "member_id": "m-1"} with missing:generation_id\n'
     assert not findings(JOINED + sync + "+12s\n", "S013")
