@@ -240,7 +240,8 @@ def refusal(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
     """Consecutive refusals of a member, if they exceed the threshold of their error."""
     explanation = _explanation(group, lane, streak)
     commit = streak.kind is EventKind.COMMIT
-    if not commit and (streak.count < explanation.threshold or streak.last - streak.first < explanation.patience):
+    passes = not commit or streak.error in explanations.PASSING
+    if passes and (streak.count < explanation.threshold or streak.last - streak.first < explanation.patience):
         return
     kind = (
         StallKind.FENCED
