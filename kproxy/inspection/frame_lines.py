@@ -18,7 +18,7 @@ from dissectors.messages.message import Message
 from dissectors.schemas.codes import ApiKey
 from dissectors.trackers.brokers import endpoints
 from dissectors.trackers.state import API_VERSIONS, RunState
-from kproxy.inspection import transaction_lines
+from kproxy.inspection import share_lines, transaction_lines
 from kproxy.inspection.event_lines import Ends, finding_entry
 from kproxy.inspection.record_budget import RecordBudget
 from kproxy.inspection.rewritten import rewritten_entries
@@ -219,6 +219,8 @@ class FrameLines:
             line.brokers = [addresses.join(each.host, each.port) for each in endpoints(message)]
         elif message.api_key == FETCH:
             transaction_lines.add_ends(line, message, self._run_state.topic_names)
+        elif message.api_key in share_lines.API_KEYS and message.well_formed:
+            share_lines.add_records(line, event.request_body, message, self._run_state.topic_names)
         # A Produce has its records in the request, a Fetch in the response.
         topics = asked.topics
         if has.topics and not (topics and topics[0].bytes is not None):
