@@ -49,7 +49,8 @@ class GroupsView(OverviewView[GroupRow]):
         " c commits, ▒ waits for a response, ─ is a member, ░ blocks the others. The sentences at the bottom explain"
         " why a group is stalled, why its newest generations began, and which records each member of a share group"
         " holds, how often they were delivered, and how long their lock lasts. Tab moves to the timeline: h l move in"
-        " time, j k between members, H L to the next event, + - zoom, < > scroll, 0 shows everything, enter shows the frame."
+        " time, j k between members, H L to the next event, + - zoom, < > scroll, 0 shows everything, enter shows the"
+        " frame."
     )
     columns: ClassVar[Sequence[TableColumn]] = (
         TableColumn("group", 14, grow=2),
