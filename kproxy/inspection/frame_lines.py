@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from kproxy.inspection.record_values import DecodedRecords, RecordValues
 
 FETCH, WRITE_TXN_MARKERS = ApiKey.FETCH.value, ApiKey.WRITE_TXN_MARKERS.value
-PRODUCE = ApiKey.PRODUCE
+PRODUCE, SYNC_GROUP = ApiKey.PRODUCE, ApiKey.SYNC_GROUP
+STREAMS_GROUP_HEARTBEAT = ApiKey.STREAMS_GROUP_HEARTBEAT.value
 
 #: APIs whose responses name the cluster and its brokers.
 _NAME_CLUSTER = ("Metadata", "DescribeCluster")
@@ -221,6 +222,14 @@ class FrameLines:
             transaction_lines.add_ends(line, message, self._run_state.topic_names)
         elif message.api_key in share_lines.API_KEYS and message.well_formed:
             share_lines.add_records(line, event.request_body, message, self._run_state.topic_names)
+        elif message.api_key == SYNC_GROUP and message.well_formed:
+            line.topics = _assigned(message)
+        elif message.api_key == STREAMS_GROUP_HEARTBEAT and message.well_formed:
+            line.tasks = [
+                f"{each.get('subtopology_id', '')}_{number}"
+                for each in body.get("active_tasks") or ()
+                for number in each.get("partitions") or ()
+            ]
         # A Produce has its records in the request, a Fetch in the response.
         topics = asked.topics
         if has.topics and not (topics and topics[0].bytes is not None):
@@ -289,6 +298,17 @@ class FrameLines:
         is_masked = self._record_values is not None and self._record_values.may_mask(message)
         if self.with_frame and not is_masked:
             line.frame = base64.b64encode(redaction.redacted_frame(message)).decode("ascii")
+
+
+def _assigned(message: Message) -> list[TopicEntry]:
+    """The partitions that a SyncGroup response assigns to a consumer; none if other clients have the group."""
+    assignment = embedded.expand(message).get("assignment")
+    if not isinstance(assignment, dict) or assignment.get("type") != "ConsumerProtocolAssignment":
+        return []
+    return [
+        TopicEntry(topic=each.get("topic"), partitions=list(each.get("partitions") or ()))
+        for each in (assignment.get("data") or {}).get("assigned_partitions") or ()
+    ]
 
 
 def _with_base_offsets(topics: list[TopicEntry], body: dict[str, Any]) -> list[TopicEntry]:

@@ -262,6 +262,7 @@ class ResponseLine(_FrameLine, tag="response", kw_only=True):
     `cluster_id` and `brokers` (HOST:PORT, as advertised) are on responses to Metadata and DescribeCluster.
     `producer_id` and `producer_epoch` are those that it assigns, or else those of the request. `held` is on Fetch,
     `acquired`, `acknowledged` and `lock_ms`, for how long records are acquired, on ShareFetch and ShareAcknowledge.
+    `tasks` are the active tasks that a StreamsGroupHeartbeat response assigns, by Kafka's names (``0_1``).
     """
 
     request_offset: int | None = None
@@ -276,6 +277,7 @@ class ResponseLine(_FrameLine, tag="response", kw_only=True):
     acquired: list[AcquiredEntry] = []
     acknowledged: list[AcknowledgedEntry] = []
     lock_ms: int | None = None
+    tasks: list[str] = []
 
 
 class FindingLine(_Line, tag="finding", kw_only=True):

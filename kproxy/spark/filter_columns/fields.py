@@ -84,6 +84,7 @@ _MANY: Mapping[str, Callable[[], Column]] = {
     "lag": _in("topics", "lag"),
     "marker": _in("markers", "topic"),
     "held": _in("held", "topic"),
+    "task": lambda: F.col("tasks"),
     "acquired": _in("acquired", "topic"),
     "acknowledged": _in("acknowledged", "type"),
     "age": lambda: F.array_compact(_all_in("topics", "ages_ms")()),
