@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 FETCH, WRITE_TXN_MARKERS = ApiKey.FETCH.value, ApiKey.WRITE_TXN_MARKERS.value
 PRODUCE, SYNC_GROUP = ApiKey.PRODUCE, ApiKey.SYNC_GROUP
 STREAMS_GROUP_HEARTBEAT = ApiKey.STREAMS_GROUP_HEARTBEAT.value
+#: APIs whose responses give a member of a group partitions, tasks or records, by other names than `topics`.
+_ASSIGN = share_lines.API_KEYS | {SYNC_GROUP.value, STREAMS_GROUP_HEARTBEAT}
 
 #: APIs whose responses name the cluster and its brokers.
 _NAME_CLUSTER = ("Metadata", "DescribeCluster")
@@ -220,16 +222,8 @@ class FrameLines:
             line.brokers = [addresses.join(each.host, each.port) for each in endpoints(message)]
         elif message.api_key == FETCH:
             transaction_lines.add_ends(line, message, self._run_state.topic_names)
-        elif message.api_key in share_lines.API_KEYS and message.well_formed:
-            share_lines.add_records(line, event.request_body, message, self._run_state.topic_names)
-        elif message.api_key == SYNC_GROUP and message.well_formed:
-            line.topics = _assigned(message)
-        elif message.api_key == STREAMS_GROUP_HEARTBEAT and message.well_formed:
-            line.tasks = [
-                f"{each.get('subtopology_id', '')}_{number}"
-                for each in body.get("active_tasks") or ()
-                for number in each.get("partitions") or ()
-            ]
+        elif message.api_key in _ASSIGN and message.well_formed:
+            self._add_assigned(line, event.request_body, message)
         # A Produce has its records in the request, a Fetch in the response.
         topics = asked.topics
         if has.topics and not (topics and topics[0].bytes is not None):
@@ -274,6 +268,19 @@ class FrameLines:
             return frame_without_records(message) if self._withholds_records else redaction.redacted_frame(message)
         assert isinstance(event, ResponseReceived)  # without a request, only the header is known
         return event.size.to_bytes(4, "big") + event.correlation_id.to_bytes(4, "big", signed=True)
+
+    def _add_assigned(self, line: ResponseLine, asked: dict[str, Any] | None, message: Message) -> None:
+        """Add what a member of a group gets: partitions, tasks or records."""
+        if message.api_key == SYNC_GROUP:
+            line.topics = _assigned(message)
+        elif message.api_key == STREAMS_GROUP_HEARTBEAT:
+            line.tasks = [
+                f"{each.get('subtopology_id', '')}_{number}"
+                for each in message.body.get("active_tasks") or ()
+                for number in each.get("partitions") or ()
+            ]
+        else:
+            share_lines.add_records(line, asked, message, self._run_state.topic_names)
 
     def _topics(self, message: Message, request: Message | None = None, at: int = 0) -> list[TopicEntry]:
         topics = summary.topics(message, request, at=at, make=TopicEntry)
