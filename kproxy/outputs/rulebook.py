@@ -106,8 +106,8 @@ def _page(rule: Rule) -> str:
     before, heading, sources = inspect.cleandoc(rule.page).rpartition("## Sources")
     if rule.complete_for:
         before += (
-            f"Silent if frames of the client were not read in the {rule.complete_for} s before: the capture has gaps, the "
-            "inspector was behind, or only a sample of the connections is inspected.\n\n"
+            f"Silent if frames of the client were not read in the {rule.complete_for} s before: the capture has gaps, "
+            "the inspector was behind, or only a sample of the connections is inspected.\n\n"
         )
     if limits := rule.limits:
         rows = (f"| `{each.name}` | {each.text(each.default)} | {each.unit} | {each.meaning} |\n" for each in limits)
