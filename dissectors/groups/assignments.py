@@ -1,4 +1,7 @@
-"""Which partitions members have, by their heartbeats (KIP-848, KIP-932), and which of a lost member nobody reads."""
+"""Which partitions or tasks members have, by their heartbeats, and which of a lost member nobody has.
+
+Sources: KIP-848, KIP-932, KIP-1071.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,10 @@ def on_assignment(group: GroupHistory, lane: Lane, frame: GroupResponse, at: int
         for each in frame.topics
         for partition in each.partitions
     ]
+    for task in frame.tasks:
+        subtopology, _, number = task[:MAX_NAME_LENGTH].rpartition("_")
+        if number.isdecimal():
+            assigned.append((subtopology, int(number)))
     if not assigned:
         return
     for each in frame.topics:

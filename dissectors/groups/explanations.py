@@ -46,7 +46,7 @@ EPOCH_APIS = frozenset(api for api, protocol in PROTOCOLS.items() if protocol is
 class ErrorExplanation(NamedTuple):
     """An error: reported after `threshold` consecutive refusals, its reason, and a hint on what to check.
 
-    Except for commits, the refusals must last `patience` ns.
+    Except for commits, the refusals must last `patience` ns; those of `PASSING` errors must, too.
     """
 
     threshold: int
@@ -200,6 +200,11 @@ CONTRADICTED_GENERATION = ErrorExplanation(
 CONTRADICTED_MEMBER = ErrorExplanation(
     1, "the coordinator accepted this member only a moment before, so its session cannot have expired", _LOST_STATE
 )
+
+
+#: Errors of commits after which a client commits again within moments, as a part of normal operation: with version 2 of
+#: transactions (KIP-890), the first TxnOffsetCommit may come before the previous transaction is completed.
+PASSING = _names(Error.CONCURRENT_TRANSACTIONS)
 
 
 @functools.cache

@@ -69,10 +69,16 @@ class GroupFrame(Protocol):
 
 
 class GroupResponse(GroupFrame, Protocol):
-    """A response. `request_offset` is the `offset` of its request; the first traces have none."""
+    """A response. `request_offset` is the `offset` of its request; the first traces have none.
+
+    `tasks` are the active tasks in a response to the heartbeat of a streams group, by their names.
+    """
 
     request_offset: int | None
     latency_us: int | None
 
     @property
     def errors(self) -> Sequence[NamedError]: ...
+
+    @property
+    def tasks(self) -> Sequence[str]: ...

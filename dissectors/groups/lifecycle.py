@@ -75,7 +75,7 @@ def on_response(group: GroupHistory, lane: Lane, event: Event, frame: GroupRespo
     if group.denied is not None and (kind is not EventKind.COORDINATOR or group.denied.kind is EventKind.COORDINATOR):
         end_stalls(group, waits.no_coordinator(group, at), at)
         group.denied = None
-    if frame.topics and event.api in explanations.EPOCH_APIS and kind is not EventKind.LEAVE:
+    if (frame.topics or frame.tasks) and event.api in explanations.EPOCH_APIS and kind is not EventKind.LEAVE:
         on_assignment(group, lane, frame, at)
     if kind is EventKind.HEARTBEAT:
         if lane.state in (MembershipState.SEEN, MembershipState.LOST, MembershipState.OUT):

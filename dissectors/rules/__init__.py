@@ -22,6 +22,8 @@ from dissectors.findings import Finding, Problem, Severity, in_any_element, plac
 from dissectors.limits import Limit
 from dissectors.messages.message import Message, OutOfSteps
 from dissectors.trackers import Trackers
+from dissectors.trackers.losses import Losses
+from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import MAX_REPEATS, ConnectionState, Place, Repeat
 from dissectors.trackers.triggers import ALL, ANY, Dispatch, FrameFlags, Trigger
 
@@ -33,7 +35,7 @@ CheckT = TypeVar("CheckT", bound=Callable[..., Iterator[Problem]])
 class Rule:
     """A registered rule. `since` is the kproxy version that introduced it. A code is never reused.
 
-    `limits` are those of its thresholds that users may set.
+    `limits` are those of its thresholds that users may set. `complete_for`: see `rule`.
     """
 
     code: str
@@ -45,6 +47,7 @@ class Rule:
     needs: tuple[type[Any], ...]
     check: Check
     limits: tuple[Limit, ...] = ()
+    complete_for: int = 0
 
     @property
     def page(self) -> str:
@@ -68,6 +71,7 @@ def rule(
     deadline: str = "",
     needs: tuple[type[Any], ...] = (),
     limits: tuple[Limit, ...] = (),
+    complete_for: int = 0,
     since: str,
     blame: str | None = None,
 ) -> Callable[[CheckT], CheckT]:
@@ -88,6 +92,8 @@ def rule(
         needs: Trackers whose state the rule reads. Only these are certain to run.
         limits: Its thresholds that users may set; `connection.run.limit` has their values.
         deadline: Name of the deadline that a tracker sets for the rule. Empty means `code`.
+        complete_for: For a rule about what a client did not do: its problems count only if all frames of the client
+            were read in so many seconds before.
         since: The kproxy version that introduced the rule.
         blame: The responsible side: ``broker``, ``client``, ``network`` or ``proxy``. A problem may override it.
 
@@ -102,7 +108,7 @@ def rule(
         if len({each.name for each in limits}) < len(limits):
             raise ValueError(f"rule {code} has two limits of the same name")
         name = check.__name__.replace("_", "-")
-        _RULES[code] = Rule(code, name, severity, blame, since, (trigger, *also), needs, check, limits)
+        _RULES[code] = Rule(code, name, severity, blame, since, (trigger, *also), needs, check, limits, complete_for)
         return check
 
     return register
@@ -119,7 +125,7 @@ def rules() -> tuple[Rule, ...]:
 @functools.cache
 def trackers(*also: type[Any]) -> Trackers:
     """The trackers that the rules need, plus `also`, the ones that the caller reads itself."""
-    return Trackers((*chain.from_iterable(each.needs for each in rules()), *also))
+    return Trackers((*chain.from_iterable(each.needs for each in rules()), Losses, *also))
 
 
 #: The family of rules that are checked last, because they are silent about what others explain.
@@ -159,6 +165,8 @@ def check(event: object, connection: ConnectionState) -> list[Finding]:
     for each in subscribers:
         try:
             for problem in each.check(event, connection):
+                if each.complete_for and _has_missed_frames(each, event, connection):
+                    continue
                 if limits is None:
                     limits = _Limits(event)
                 connection.note_problem(each.code, event.at)  # type: ignore[attr-defined]
@@ -183,6 +191,11 @@ def check(event: object, connection: ConnectionState) -> list[Finding]:
     if connection.failures and type(event) is not InspectionFailed:
         found += failed(event, connection)
     return found
+
+
+def _has_missed_frames(rule: Rule, event: Any, connection: ConnectionState) -> bool:
+    """Whether the client may have done what the rule says that it has not."""
+    return connection.run.state(Losses).since(event.at - rule.complete_for * SECOND, connection)
 
 
 class _Limits:

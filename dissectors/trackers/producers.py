@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dissectors import schemas
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import BytesSkipped, ConnectionEnded, RequestReceived, ResponseReceived
+from dissectors.messages.message import Message
 from dissectors.messages.topic_records import topic_records
 from dissectors.messages.transaction_facts import APIS
 from dissectors.records.formats import TRANSACTIONAL
 from dissectors.records.record_checks import SEQUENCES, BatchSpan
 from dissectors.trackers import tracker
-from dissectors.trackers.partitions import RefusedPartition, TopicPartition, refusals
+from dissectors.trackers.partitions import RefusedPartition, TopicPartition, refusals, topic_of
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.transactions import OpenTransactions
+from dissectors.trackers.transactions import OpenTransactions, OutsideBatch
 from dissectors.trackers.triggers import FrameFlags
 
 _MOST_TRACKS = 10_000
@@ -44,7 +46,8 @@ class SequenceGap(NamedTuple):
 class Attempt:
     """A Produce request of the connection `sender`, and its outcome.
 
-    `departs`: the response is not in the layout of its version, so the client cannot decode it.
+    `departs`: the response is not in the layout of its version, so the client cannot decode it. `outside` are its
+    transactional batches that are part of no known transaction, with their producer id and epoch.
     """
 
     at: int
@@ -53,6 +56,7 @@ class Attempt:
     departs: bool = False
     refused: dict[TopicPartition, int] = field(default_factory=dict)
     gaps: dict[TopicPartition, SequenceGap] = field(default_factory=dict)
+    outside: dict[TopicPartition, tuple[int, int]] | None = None
 
     def outcome(self, place: TopicPartition) -> str:
         """The outcome for a partition's batch, as the end of a sentence."""
@@ -103,8 +107,9 @@ class Producers:
         self._tracks: BoundedDict[tuple[str, int, TopicPartition], _ProducerTrack] = BoundedDict(_MOST_TRACKS)
         # Whether a batch of the latest request has a higher epoch than the one before, or negative numbers.
         self._raised = self._negative = False
-        #: Partitions for which a transactional batch of the latest request is the first of its epoch.
+        #: Partitions for which a transactional batch of the latest request is the first of its epoch, or another one.
         self._begun: list[tuple[TopicPartition, BatchSpan]] = []
+        self._continued: list[tuple[TopicPartition, BatchSpan]] = []
         self._plain: BoundedDict[tuple[str, TopicPartition, int, int], Attempt] = BoundedDict(_MOST_BATCHES)
         self._assigned_ids: BoundedDict[int, int] = BoundedDict(_MOST_IDS)
 
@@ -121,6 +126,8 @@ class Producers:
             return
         message = event.message
         well_formed = message is not None and message.well_formed and not event.damaged
+        if event.damaged or (message is not None and not well_formed):
+            connection.run.state(OpenTransactions).lost(connection)
         if isinstance(event, ResponseReceived):
             self._response(event, connection, well_formed)
         elif well_formed:
@@ -169,20 +176,27 @@ class Producers:
         if self._raised:
             self._raised = False
             connection.flags |= _RAISED
-        if self._begun:
-            self._begin(event, connection)
+        if self._begun or self._continued:
+            self._begin(event, attempt, connection)
 
     def last_sent(self, producer_id: int) -> int:
         """When a producer's latest batch was sent; 0 if none was observed."""
         sent = (track.sent[-1][1].at for key, track in self._tracks.items() if key[1] == producer_id and track.sent)
         return max(sent, default=0)
 
-    def _begin(self, event: RequestReceived, connection: ConnectionState) -> None:
+    def _begin(self, event: RequestReceived, attempt: Attempt, connection: ConnectionState) -> None:
+        """Pass transactional batches to the transactions of their producer."""
         transactions, name = connection.run.state(OpenTransactions), event.message.body.get("transactional_id")
-        for place, batch in self._begun:
-            if name:
+        begun, continued, self._begun, self._continued = self._begun, self._continued, [], []
+        if not name:
+            return
+        for place, batch in (*begun, *continued):
+            if transactions.is_outside(name, place, connection):
+                attempt.outside = attempt.outside or {}
+                attempt.outside[place] = batch.producer_id, batch.producer_epoch
+        for place, batch in begun:
+            if attempt.outside is None or place not in attempt.outside:
                 transactions.wrote(name, (batch.producer_id, batch.producer_epoch), place, event.at, connection)
-        self._begun = []
 
     def _refuse(self, event: ResponseReceived, request: RequestReceived, connection: ConnectionState) -> None:
         if name := request.message.body.get("transactional_id"):
@@ -231,6 +245,8 @@ class Producers:
             if 0 < skipped < SEQUENCES // 2:
                 attempt.gaps[place] = SequenceGap(track.next_sequence, batch.base_sequence)
             track.next_sequence = batch.next_sequence
+        if batch.attributes & TRANSACTIONAL and track.sent:
+            self._continued.append((place, batch))
         track.sent.append((batch, attempt))
 
     def _response(self, event: ResponseReceived, connection: ConnectionState, well_formed: bool) -> None:
@@ -254,6 +270,20 @@ class Producers:
             attempt.answered = True
             attempt.departs = not well_formed or message.diagnosis is not None
             attempt.refused.update((place, code) for place, code, _ in self.refused)
+            if attempt.outside and well_formed:
+                _note_outside(attempt.outside, message, connection)
+
+
+def _note_outside(
+    outside: Mapping[TopicPartition, tuple[int, int]], message: Message, connection: ConnectionState
+) -> None:
+    """Note the offsets of batches that were accepted outside any transaction."""
+    transactions = connection.run.state(OpenTransactions)
+    for topic in message.body.get("responses") or ():
+        for row in topic.get("partition_responses") or ():
+            place = topic_of(topic), row.get("index", 0)
+            if (ids := outside.get(place)) is not None and not row.get("error_code"):
+                transactions.accepted_outside(OutsideBatch(*ids, row.get("base_offset", -1)), place, connection)
 
 
 def _is_final(code: int | None) -> bool:

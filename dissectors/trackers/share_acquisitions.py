@@ -12,9 +12,10 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from dissectors.bounded import MAX_NAME_LENGTH, BoundedDict
-from dissectors.connections.events import BytesSkipped, ConnectionEnded, ResponseReceived
+from dissectors.connections.events import ConnectionEnded, ResponseReceived
 from dissectors.limits import Limit
 from dissectors.trackers import tracker
+from dissectors.trackers.losses import LossCheck, Losses
 from dissectors.trackers.partitions import TopicPartition
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.transactions import named_client
@@ -153,7 +154,8 @@ class SessionEpoch:
 @tracker(
     events=(ResponseReceived,),
     apis=APIS,
-    also=(Trigger((BytesSkipped, ConnectionEnded)),),
+    also=(Trigger((ConnectionEnded,)),),
+    needs=(Losses,),
 )
 class ShareAcquisitions:
     """The acquired records of all share groups of a run, and their share sessions.
@@ -168,15 +170,15 @@ class ShareAcquisitions:
         self.archived: list[tuple[TopicPartition, EndedAcquisition]] = []
         self.most_deliveries: BoundedDict[str, int] = BoundedDict(_MOST_PARTITIONS)
         self._pending: set[tuple[str, TopicPartition]] = set()
+        self._losses = LossCheck()
         # Connections on which records were acquired.
         self._connections: BoundedDict[str, None] = BoundedDict(_MOST_SESSIONS)
 
-    def observe(self, event: ResponseReceived | BytesSkipped | ConnectionEnded, connection: ConnectionState) -> None:
-        """Observe a response, lost bytes, or the end of a connection."""
-        if isinstance(event, BytesSkipped):
+    def observe(self, event: ResponseReceived | ConnectionEnded, connection: ConnectionState) -> None:
+        """Observe a response, or the end of a connection."""
+        if self._losses.is_outdated(connection):
             self.partitions.clear()  # what was lost may have acquired or acknowledged anything
             self._pending.clear()
-            return
         if isinstance(event, ConnectionEnded):
             self._closed(connection)
             return

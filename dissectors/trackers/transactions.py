@@ -39,6 +39,14 @@ class FirstRefusal(NamedTuple):
     at: int
 
 
+class OutsideBatch(NamedTuple):
+    """A transactional batch that was accepted outside any transaction, and its offset."""
+
+    producer_id: int
+    producer_epoch: int
+    offset: int
+
+
 @dataclass(slots=True, eq=False)
 class TransactionalProducer:
     """A producer with a transactional id, as its latest InitProducerId made it.
@@ -109,6 +117,7 @@ class OpenTransactions:
 
     def __init__(self) -> None:
         self.producers: BoundedDict[str, TransactionalProducer] = BoundedDict(_MOST_PRODUCERS)
+        self._outside: BoundedDict[TopicPartition, OutsideBatch] = BoundedDict(_MOST_PRODUCERS)
 
     def holders(self, place: TopicPartition, connection: ConnectionState) -> list[TransactionalProducer]:
         """The producers with an open transaction that has a partition, the oldest transaction first."""
@@ -123,7 +132,7 @@ class OpenTransactions:
         return next((each for each in self.producers.values() if each.producer_id == producer_id), None)
 
     def wrote(self, name: str, batch: tuple[int, int], place: TopicPartition, at: int, by: ConnectionState) -> None:
-        """Observe the first transactional batch (producer id, epoch) of an epoch for a partition."""
+        """Observe the first transactional batch (producer id, epoch) of an epoch for a partition; see `is_outside`."""
         producer = self._producer(name)
         if producer.producer_id != batch[0] or producer.epoch < batch[1]:
             producer.producer_id, producer.epoch = batch
@@ -132,6 +141,27 @@ class OpenTransactions:
         producer.used(at, by)
         self._begin(producer, at, by)
         producer.partitions[_named(place, by)] = at
+
+    def is_outside(self, name: str, place: TopicPartition, connection: ConnectionState) -> bool:
+        """Whether a transactional batch is part of no transaction that the coordinator knows.
+
+        With version 1, a producer must add the partition before. What is written without, none will end (KIP-890).
+        """
+        producer = self.producers.get(name)
+        return (
+            producer is not None
+            and producer.version == 1
+            and producer.whole
+            and _named(place, connection) not in producer.partitions
+        )
+
+    def accepted_outside(self, batch: OutsideBatch, place: TopicPartition, connection: ConnectionState) -> None:
+        """Note that a broker has accepted a batch that `is_outside`."""
+        self._outside[_named(place, connection)] = batch
+
+    def outside(self, place: TopicPartition, connection: ConnectionState) -> OutsideBatch | None:
+        """The latest batch of a partition that was outside any transaction."""
+        return self._outside.get(_named(place, connection))
 
     def lost(self, connection: ConnectionState) -> None:
         """Bytes were lost: what ended a transaction may have been among them."""

@@ -245,6 +245,14 @@ FIELDS: tuple[FilterField, ...] = (
           "markers", columns=("markers",)),
     _many("held", Kind.TEXT, "any topic with a partition that an open transaction holds", _in("held", "topic"),
           columns=("held",)),
+    _many("acquired", Kind.TEXT, "any topic of which a member of a share group got records", _in("acquired", "topic"),
+          columns=("acquired",)),
+    _many("acknowledged", Kind.TEXT, "any way in which a member of a share group acknowledged records: accept, "
+          "release, reject, renew or gap", _in("acknowledged", "type"), columns=("acknowledged",)),
+    _many("task", Kind.TEXT, "any active task that a StreamsGroupHeartbeat response assigns, e.g. 0_1", _list("tasks"),
+          "tasks", columns=("tasks",)),
+    _one("lock_ms", Kind.DURATION, "time for which a member of a share group has the records that it got; a bare "
+         "number is milliseconds", unit=1000),
     _many("software", Kind.TEXT, "the client software from ApiVersions: its name, or its name and version", _software,
           columns=("software_name", "software_version")),
     _one("software_name", Kind.TEXT, "name of the client's software"),

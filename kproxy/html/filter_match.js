@@ -184,6 +184,7 @@ const READS = {
   age: (line) => allInEach("topics", "ages_ms")(line).filter(isThere),
   broker: listed("brokers"), rewritten: inEach("rewritten", "path"),
   marker: inEach("markers", "topic"), held: inEach("held", "topic"),
+  task: listed("tasks"), acquired: inEach("acquired", "topic"), acknowledged: inEach("acknowledged", "type"),
   waiting: listed("waiting"), waiting_ids: listed("waiting_ids"), blamed: listed("blamed"), blamed_ids: listed("blamed_ids"),
   compression: allInEach("topics", "compression"),
   bytes: (line) => isThere(line.bytes) ? [line.bytes] : inEach("topics", "bytes")(line),

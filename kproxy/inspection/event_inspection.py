@@ -31,6 +31,7 @@ from dissectors.trackers.authentication import Authentication
 from dissectors.trackers.brokers import Brokers
 from dissectors.trackers.connections_by_client import ConnectionsByClient
 from dissectors.trackers.in_flight import InFlight
+from dissectors.trackers.losses import Losses
 from dissectors.trackers.state import ConnectionState, RunState
 from kproxy.inspection.event_lines import finding_line, gap_line, repeated_findings, token_line
 from kproxy.inspection.frame_lines import FrameLines
@@ -182,6 +183,16 @@ class EventInspection:
         where, who = connection_state.connection_id, principal(connection_state)
         return [finding_line(where, event, finding, who) for finding in findings]
 
+    def lose_connections(self, *, at: int) -> None:
+        """Connections came and went uninspected."""
+        if self._finds:
+            self.run_state.state(Losses).lose_connections(at)
+
+    def observe_sample(self) -> None:
+        """Only some connections are inspected."""
+        if self._finds:
+            self.run_state.state(Losses).observe_sample()
+
     def observe_stalls(self, line: Line, *, at: int) -> list[Line]:
         """Apply a frame of a group, a gap or the end of a connection; the lines of stalls that end with it."""
         return self._stalls(self._stall_lines.observe, line, at=at)
@@ -233,7 +244,7 @@ class EventInspection:
             line.repeats = repeated_findings(connection_state.repeats, line)
             connection_state.repeats.clear()
         lines.append(line)
-        if line.group_id is not None:
+        if line.group_id is not None or line.not_decoded is not None:
             lines += self._stalls(self._stall_lines.observe, line, at=event.at)
 
     def _check_records(

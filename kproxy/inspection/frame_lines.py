@@ -18,7 +18,7 @@ from dissectors.messages.message import Message
 from dissectors.schemas.codes import ApiKey
 from dissectors.trackers.brokers import endpoints
 from dissectors.trackers.state import API_VERSIONS, RunState
-from kproxy.inspection import transaction_lines
+from kproxy.inspection import share_lines, transaction_lines
 from kproxy.inspection.event_lines import Ends, finding_entry
 from kproxy.inspection.record_budget import RecordBudget
 from kproxy.inspection.rewritten import rewritten_entries
@@ -38,7 +38,10 @@ if TYPE_CHECKING:
     from kproxy.inspection.record_values import DecodedRecords, RecordValues
 
 FETCH, WRITE_TXN_MARKERS = ApiKey.FETCH.value, ApiKey.WRITE_TXN_MARKERS.value
-PRODUCE = ApiKey.PRODUCE
+PRODUCE, SYNC_GROUP = ApiKey.PRODUCE, ApiKey.SYNC_GROUP
+STREAMS_GROUP_HEARTBEAT = ApiKey.STREAMS_GROUP_HEARTBEAT.value
+#: APIs whose responses give a member of a group partitions, tasks or records, by other names than `topics`.
+_ASSIGN = share_lines.API_KEYS | {SYNC_GROUP.value, STREAMS_GROUP_HEARTBEAT}
 
 #: APIs whose responses name the cluster and its brokers.
 _NAME_CLUSTER = ("Metadata", "DescribeCluster")
@@ -219,6 +222,8 @@ class FrameLines:
             line.brokers = [addresses.join(each.host, each.port) for each in endpoints(message)]
         elif message.api_key == FETCH:
             transaction_lines.add_ends(line, message, self._run_state.topic_names)
+        elif message.api_key in _ASSIGN and message.well_formed:
+            self._add_assigned(line, event.request_body, message)
         # A Produce has its records in the request, a Fetch in the response.
         topics = asked.topics
         if has.topics and not (topics and topics[0].bytes is not None):
@@ -264,6 +269,19 @@ class FrameLines:
         assert isinstance(event, ResponseReceived)  # without a request, only the header is known
         return event.size.to_bytes(4, "big") + event.correlation_id.to_bytes(4, "big", signed=True)
 
+    def _add_assigned(self, line: ResponseLine, asked: dict[str, Any] | None, message: Message) -> None:
+        """Add what a member of a group gets: partitions, tasks or records."""
+        if message.api_key == SYNC_GROUP:
+            line.topics = _assigned(message)
+        elif message.api_key == STREAMS_GROUP_HEARTBEAT:
+            line.tasks = [
+                f"{each.get('subtopology_id', '')}_{number}"
+                for each in message.body.get("active_tasks") or ()
+                for number in each.get("partitions") or ()
+            ]
+        else:
+            share_lines.add_records(line, asked, message, self._run_state.topic_names)
+
     def _topics(self, message: Message, request: Message | None = None, at: int = 0) -> list[TopicEntry]:
         topics = summary.topics(message, request, at=at, make=TopicEntry)
         for entry in topics:
@@ -287,6 +305,17 @@ class FrameLines:
         is_masked = self._record_values is not None and self._record_values.may_mask(message)
         if self.with_frame and not is_masked:
             line.frame = base64.b64encode(redaction.redacted_frame(message)).decode("ascii")
+
+
+def _assigned(message: Message) -> list[TopicEntry]:
+    """The partitions that a SyncGroup response assigns to a consumer; none if other clients have the group."""
+    assignment = embedded.expand(message).get("assignment")
+    if not isinstance(assignment, dict) or assignment.get("type") != "ConsumerProtocolAssignment":
+        return []
+    return [
+        TopicEntry(topic=each.get("topic"), partitions=list(each.get("partitions") or ()))
+        for each in (assignment.get("data") or {}).get("assigned_partitions") or ()
+    ]
 
 
 def _with_base_offsets(topics: list[TopicEntry], body: dict[str, Any]) -> list[TopicEntry]:

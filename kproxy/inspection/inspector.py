@@ -27,7 +27,7 @@ from kproxy.inspection.event_lines import close_line, gap_line, not_connected_li
 from kproxy.inspection.inspected_connection import InspectedConnection, OpenConnection, Progress
 from kproxy.inspection.late_responses import WaitingResponse, late_responses
 from kproxy.inspection.needs import EVERYTHING, Needs
-from kproxy.trace.lines import FORMAT, Detail, Line, OpenLine
+from kproxy.trace.lines import FORMAT, Detail, GapLine, Line, OpenLine
 from kproxy.trace.timestamps import timestamp
 
 if TYPE_CHECKING:
@@ -137,6 +137,8 @@ class Inspector:
             sample: The share of connections that is inspected.
         """
         midstream = midstream or resumed is not None
+        if sample is not None and sample < 1:
+            self._inspection.observe_sample()
         opened = OpenLine(
             v=FORMAT,
             ts=timestamp(at),
@@ -266,6 +268,12 @@ class Inspector:
         except Exception as error:  # noqa: BLE001
             return self.flush() + self._start_over(state, direction, size, error, at=at)
         return self._judge(state, events)
+
+    def lose_connections(self, gap: GapLine, *, at: int) -> list[Line]:
+        """Connections came and went uninspected, which `gap` reports."""
+        lines = self.flush()
+        self._inspection.lose_connections(at=at)
+        return [*lines, gap, *self._inspection.observe_stalls(gap, at=at)]
 
     def bytes_differ(self, number: int, differ: BytesDiffer) -> list[Line]:
         """TCP has sent bytes again, and they were not the same."""

@@ -76,12 +76,12 @@ class StallLines:
         Returns lines of the stalls that it ended.
         """
         row = self._row = self._row + 1
-        if isinstance(line, RequestLine):
+        if isinstance(line, RequestLine) and line.not_decoded is None:
             self._requests[row % _MAX_REQUESTS] = _new(_Asked, (
                 row, line.connection_id, line.server, line.offset, line.api, line.api_version, line.correlation_id,
             ))  # fmt: skip
             group = self._groups.on_request(line, row, at)
-        elif isinstance(line, ResponseLine):
+        elif isinstance(line, ResponseLine) and line.not_decoded is None:
             group = self._groups.on_response(line, row, at)
         else:
             observe_line(self._groups, line, row, at)

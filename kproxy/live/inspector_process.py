@@ -103,13 +103,19 @@ class _InspectorLoop:
             self._table.activity.turn()
             if self._sink is None or self._ended:
                 continue
-            if now - self._received_at >= _SECOND:
+            if now - self._received_at >= _SECOND and not self._is_readable():
                 self._received_at = now
                 self._sink.idle()
             if now - ticked_at >= _SECOND:
                 ticked_at = now
                 self._sink.tick()
                 self._send_figures(self._sink)
+
+    def _is_readable(self) -> bool:
+        """Whether data has arrived since the last look, for example while this process was stopped."""
+        poll = select.poll()
+        poll.register(self._tap, select.POLLIN)
+        return bool(poll.poll(0))
 
     def _send_figures(self, sink: InspectionSink) -> None:
         if self._figures.is_ready() and (text := sink.metrics_text()) is not None:

@@ -111,7 +111,8 @@ class MessageInspection:
             self._progress.missed(message.connections, message.size, message.frames)
             reason = RESTARTED if message.restarted else BEHIND
             count = f"{message.connections} connection{'' if message.connections == 1 else 's'} came and went unseen"
-            return [run_gap(message.at, f"{reason}: {count}", message.size, message.frames)]
+            gap = run_gap(message.at, f"{reason}: {count}", message.size, message.frames)
+            return inspector.lose_connections(gap, at=message.at)
         if isinstance(message, tap_messages.Bye):
             self.left_out = message.left_out
         return []

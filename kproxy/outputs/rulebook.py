@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dissectors.limits import Limit
-from dissectors.rules import rules
+from dissectors.rules import Rule, rules
 from dissectors.rules.offline import OFFLINE_RULES
 
 FAMILIES = {
@@ -80,7 +80,7 @@ def entries() -> tuple[RulebookEntry, ...]:
             rule.severity.value,
             rule.blame,
             _first_sentence(rule.page),
-            _page(rule.page, rule.code, rule.limits),
+            _page(rule),
             rule.since,
             limits=rule.limits,
         )
@@ -101,19 +101,22 @@ def entries() -> tuple[RulebookEntry, ...]:
     return tuple(sorted(found, key=lambda entry: (order.index(entry.code[0]), entry.code)))
 
 
-def _page(text: str, code: str, limits: tuple[Limit, ...]) -> str:
-    """A rule's page with a section about its limits before the sources."""
-    page = inspect.cleandoc(text)
-    if not limits:
-        return page
-    rows = "".join(f"| `{each.name}` | {each.text(each.default)} | {each.unit} | {each.meaning} |\n" for each in limits)
-    example = f"{limits[0].name}={limits[0].text(limits[0].default)}"
-    section = (
-        f"## Limits\n| limit | default | unit | reported if |\n|---|---|---|---|\n{rows}\n"
-        f"Set them with `--rule '{code}:{example}'`, or in the configuration file under `[rules.{code}]`.\n\n"
-    )
-    before, heading, sources = page.rpartition("## Sources")
-    return f"{before}{section}{heading}{sources}"
+def _page(rule: Rule) -> str:
+    """A rule's page, with when it is silent and its limits before the sources."""
+    before, heading, sources = inspect.cleandoc(rule.page).rpartition("## Sources")
+    if rule.complete_for:
+        before += (
+            f"Silent if frames of the client were not read in the {rule.complete_for} s before: the capture has gaps, "
+            "the inspector was behind, or only a sample of the connections is inspected.\n\n"
+        )
+    if limits := rule.limits:
+        rows = (f"| `{each.name}` | {each.text(each.default)} | {each.unit} | {each.meaning} |\n" for each in limits)
+        example = f"{rule.code}:{limits[0].name}={limits[0].text(limits[0].default)}"
+        before += (
+            f"## Limits\n| limit | default | unit | reported if |\n|---|---|---|---|\n{''.join(rows)}\n"
+            f"Set them with `--rule '{example}'`, or in the configuration file under `[rules.{rule.code}]`.\n\n"
+        )
+    return f"{before}{heading}{sources}"
 
 
 def _first_sentence(page: str) -> str:

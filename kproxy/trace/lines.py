@@ -79,6 +79,29 @@ class HeldEntry(Struct, omit_defaults=True):
     producer_epoch: int | None = None
 
 
+class AcquiredEntry(Struct):
+    """Records `first` to `last` of a partition that a member of a share group got, for the `deliveries`-th time."""
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+    deliveries: int
+
+
+class AcknowledgedEntry(Struct):
+    """Records `first` to `last` of a partition that a member of a share group has acknowledged, successfully.
+
+    `type` is gap, accept, release, reject or renew.
+    """
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+    type: str
+
+
 class RepeatEntry(Struct):
     """The number of findings of a connection that repeat a root cause already reported."""
 
@@ -237,7 +260,9 @@ class ResponseLine(_FrameLine, tag="response", kw_only=True):
 
     `request_offset` is the `offset` of that request, and pairs the two lines of an exchange.
     `cluster_id` and `brokers` (HOST:PORT, as advertised) are on responses to Metadata and DescribeCluster.
-    `producer_id` and `producer_epoch` are those that it assigns, or else those of the request. `held` is on Fetch.
+    `producer_id` and `producer_epoch` are those that it assigns, or else those of the request. `held` is on Fetch,
+    `acquired`, `acknowledged` and `lock_ms`, for how long records are acquired, on ShareFetch and ShareAcknowledge.
+    `tasks` are the active tasks that a StreamsGroupHeartbeat response assigns, by Kafka's names (``0_1``).
     """
 
     request_offset: int | None = None
@@ -249,6 +274,10 @@ class ResponseLine(_FrameLine, tag="response", kw_only=True):
     cluster_id: str | None = None
     brokers: list[str] = []
     held: list[HeldEntry] = []
+    acquired: list[AcquiredEntry] = []
+    acknowledged: list[AcknowledgedEntry] = []
+    lock_ms: int | None = None
+    tasks: list[str] = []
 
 
 class FindingLine(_Line, tag="finding", kw_only=True):

@@ -27,7 +27,7 @@ class SharedLine:
     Attributes:
         content: The detail that the line has.
         frame: The frame (base64), if the line has it.
-        in_group: Whether the line is that of a frame, and names a consumer group.
+        in_group: Whether the line is that of a frame, and names a consumer group, or may do so: it is not decoded.
         is_received: Whether another process has made it.
     """
 
@@ -42,7 +42,7 @@ class SharedLine:
         self.in_group = False
         self.is_received = line is None
         if isinstance(line, FRAME_LINES):
-            self.in_group = line.group_id is not None
+            self.in_group = line.group_id is not None or line.not_decoded is not None
             if line.frame is not None:
                 self.frame, self.content = line.frame, Detail.RAW
             elif line.body is not None or (line.findings and _have_excerpts(line.findings)):

@@ -12,6 +12,7 @@
     < as ApiVersions v0 {...}                            written in the layout of another version
     < {...} with moved:throttle_time_ms:last             written with an edit, in the notation of quirks
     < hex 00 00 00 06 00 00 00 07 00*2                   bytes as they are
+    > skipped Heartbeat v4 {...}                         only its head is known, because the inspector was behind
     open 3 client=10.0.0.9:50000 server=10.0.0.1:9092 listener=127.0.0.1:9092 tls midstream
                                                          (`plaintext_upstream`: a relay ends its TLS)
     lose < 100 frames=2                                  the next 100 bytes go by unseen ("2 lose > 5" on connection 2)
@@ -59,6 +60,7 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_values import RecordValues
 from kproxy.outputs.rule_limits import parse_limits
+from kproxy.proxy.tap_protocol import HEAD_BYTES
 from kproxy.proxy.tls.remedies import remedy
 from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
 from tests.kproxy.frames import framed
@@ -69,7 +71,8 @@ MS = 1_000_000
 _UNITS = {"us": 1_000, "ms": MS, "s": 1000 * MS, "m": 60_000 * MS}
 
 _FRAME = re.compile(
-    r"(?P<number>\d*)(?P<way>[<>])\s*(?:as (?P<client>[^\s{]+)(?=\s)(?! v\d))?\s*(?:#(?P<id>-?\d+))?\s*"
+    r"(?P<number>\d*)(?P<way>[<>])\s*(?P<skipped>skipped\s+)?"
+    r"(?:as (?P<client>[^\s{]+)(?=\s)(?! v\d))?\s*(?:#(?P<id>-?\d+))?\s*"
     r"(?:(?P<hex>hex) (?P<bytes>.*)|"
     r"(?:as\s+)?(?:(?P<api>\w+) v(?P<version>\d+))?\s*(?P<body>\{.*?)?(?:\s+with (?P<edit>\w+(?::\S*)?|\{.*))?)",
     re.DOTALL,
@@ -173,7 +176,11 @@ class Teller:
             frame = self._request(talk, found)
         else:
             frame = self._response(talk, found)
-        self.lines += self.inspector.data(number, way, frame, at=self._now())
+        if found["skipped"]:
+            size = len(frame) - 4
+            self.lines += self.inspector.skip(number, way, frame[:HEAD_BYTES], size, at=self._now(), reason=BEHIND)
+        else:
+            self.lines += self.inspector.data(number, way, frame, at=self._now())
 
     def _request(self, talk: _Talk, found: re.Match[str]) -> bytes:
         key, version, known = _plan(found["api"], int(found["version"]))

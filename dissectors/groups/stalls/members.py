@@ -186,6 +186,10 @@ def _left_behind(group: GroupHistory, unread: list[TopicPartition] | None) -> st
             return "until its session expires, nobody runs the tasks assigned to it"
         return f"until its session expires, nobody reads the partitions{shared}"
     if unread:
+        if group.protocol is Protocol.STREAMS:
+            tasks = ", ".join(f"{printable(subtopology)}_{number}" for subtopology, number in unread[:_MOST_NAMED])
+            more = f" and {len(unread) - _MOST_NAMED} more tasks" if len(unread) > _MOST_NAMED else ""
+            return f"until its session expires, nobody runs task {tasks}{more}, which no other member has"
         named = [f"{printable(group.topic_names.get(topic, topic))}[{index}]" for topic, index in unread[:_MOST_NAMED]]
         more = f" and {len(unread) - _MOST_NAMED} more" if len(unread) > _MOST_NAMED else ""
         return f"until its session expires, nobody reads {', '.join(named)}{more}, which no other member is assigned"
@@ -194,7 +198,8 @@ def _left_behind(group: GroupHistory, unread: list[TopicPartition] | None) -> st
             "other members are assigned all of its partitions and read on; records that it had acquired are delivered "
             "again when their locks run out"
         )
-    return "other members are assigned all of its partitions"
+    what = "tasks" if group.protocol is Protocol.STREAMS else "partitions"
+    return f"other members are assigned all of its {what}"
 
 
 def looping(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
@@ -240,7 +245,8 @@ def refusal(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
     """Consecutive refusals of a member, if they exceed the threshold of their error."""
     explanation = _explanation(group, lane, streak)
     commit = streak.kind is EventKind.COMMIT
-    if not commit and (streak.count < explanation.threshold or streak.last - streak.first < explanation.patience):
+    passes = not commit or streak.error in explanations.PASSING
+    if passes and (streak.count < explanation.threshold or streak.last - streak.first < explanation.patience):
         return
     kind = (
         StallKind.FENCED

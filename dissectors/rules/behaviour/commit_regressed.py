@@ -7,12 +7,13 @@ from typing import Any
 
 from dissectors.bounded import BoundedDict
 from dissectors.connections.addresses import host_of
-from dissectors.connections.events import BytesSkipped, ResponseReceived
+from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.message import Message
 from dissectors.messages.topic_records import topic_records
 from dissectors.rules import rule
 from dissectors.trackers.commits import Commits, Key, key_of
+from dissectors.trackers.losses import LossCheck, Losses
 from dissectors.trackers.partitions import TopicPartition, topic_of
 from dissectors.trackers.record_data import RecordData, record_data
 from dissectors.trackers.recurrence import SECOND, Recurrence
@@ -43,6 +44,7 @@ class _Ends:
         self.clients: BoundedDict[_Client, None] = BoundedDict(_MAX_CLIENTS)
         self.offsets: BoundedDict[tuple[_Client, str, int], tuple[str | None, int]] = BoundedDict(_MAX_ENDS)
         self.settled_at = 0
+        self.losses = LossCheck()
 
     def update(self, client: _Client, event: ResponseReceived, message: Message, connection: ConnectionState) -> None:
         """Store the ends in a Fetch or ListOffsets response.
@@ -99,14 +101,14 @@ def _latest(asked: Mapping[str, Any]) -> frozenset[TopicPartition]:
 @rule(
     "S043",
     severity=Severity.WARNING,
-    events=(ResponseReceived, BytesSkipped),
+    events=(ResponseReceived,),
     apis=("OffsetCommit",),
     also=(Trigger((ResponseReceived,), ("Fetch", "ListOffsets"), only=FrameFlags.SUBSCRIBED),),
-    needs=(Commits, RecordData),
+    needs=(Commits, Losses, RecordData),
     since="0.1",
     blame="client",
 )
-def commit_regressed(event: ResponseReceived | BytesSkipped, connection: ConnectionState) -> Iterator[Problem]:
+def commit_regressed(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that clients do not alternate commits for one partition of a group, or commit beyond its end or below 0.
 
     ## Why it matters
@@ -167,10 +169,9 @@ def commit_regressed(event: ResponseReceived | BytesSkipped, connection: Connect
     https://github.com/twmb/franz-go/issues/1426
     """
     ends = connection.run.state(_Ends)
-    if isinstance(event, BytesSkipped):
+    if ends.losses.is_outdated(connection):
         ends.offsets.clear()
         ends.settled_at = event.at + _SETTLED_NS
-        return
     message = event.message
     client = (host_of(connection.client), connection.client_id)
     if message is None:

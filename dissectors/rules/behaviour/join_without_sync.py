@@ -17,6 +17,7 @@ _MS = 1_000_000
     severity=Severity.ERROR,
     events=(RequestReceived, ResponseReceived, DeadlinePassed),
     apis=("JoinGroup", "SyncGroup", "LeaveGroup"),
+    complete_for=300,
     since="0.1",
     blame="client",
 )

@@ -33,6 +33,7 @@ class _Issued:
     severity=Severity.ERROR,
     events=(RequestReceived, ResponseReceived, ConnectionEnded, DeadlinePassed),
     apis=("JoinGroup", "LeaveGroup"),
+    complete_for=300,
     since="0.1",
     blame="client",
 )

@@ -10,6 +10,7 @@ from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
 from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.losses import Losses
 from dissectors.trackers.partitions import label
 from dissectors.trackers.producers import Attempt, Producers
 from dissectors.trackers.record_data import sent_records
@@ -21,6 +22,8 @@ _OUT_OF_ORDER_SEQUENCE_NUMBER = Error.OUT_OF_ORDER_SEQUENCE_NUMBER
 _THRESHOLD = 3
 #: A broker may forget a producer that has sent nothing for this time (ns).
 _IDLE = 60 * SECOND
+#: A missing batch may have been sent, if frames of the client were not read in this time (ns).
+_COMPLETE_FOR = 60 * SECOND
 
 
 class _Refused(Recurrence):
@@ -33,7 +36,7 @@ class _Refused(Recurrence):
     events=(ResponseReceived,),
     apis=("Produce",),
     only=FrameFlags.REFUSED,
-    needs=(Producers,),
+    needs=(Losses, Producers),
     since="0.1",
     blame="client",
 )
@@ -109,13 +112,14 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
     producers = connection.run.state(Producers)
     if not producers.refused or event.message is None:
         return
+    is_whole = not connection.run.state(Losses).since(event.at - _COMPLETE_FOR, connection)
     for place, code, where in producers.refused:
         records = sent_records(event.request).get(place) if code == _OUT_OF_ORDER_SEQUENCE_NUMBER else None
         if records is None or (batch := records.batch) is None:
             continue
         producer = f"producer {batch.producer_id} (epoch {batch.producer_epoch})"
         partition = label(place, connection)
-        gap = producers.answered.gaps.get(place) if producers.answered else None
+        gap = producers.answered.gaps.get(place) if producers.answered and is_whole else None
         key = connection.server, place, batch.producer_id, batch.producer_epoch, batch.base_sequence
         times = connection.run.state(_Refused).count(key, event.at)
         if gap is not None:

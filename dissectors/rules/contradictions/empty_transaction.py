@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from dissectors.bounded import BoundedDict
-from dissectors.connections.events import BytesSkipped, RequestReceived, ResponseReceived
+from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.messages.summary import transactional_id
 from dissectors.rules import rule
+from dissectors.trackers.losses import LossCheck, Losses
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import Trigger
 from dissectors.trackers.versions import client_key
@@ -28,6 +29,7 @@ class _Transactions:
 
     def __init__(self) -> None:
         self.filled: BoundedDict[tuple[Any, str], bool] = BoundedDict(_MOST)
+        self.losses = LossCheck()
 
 
 @rule(
@@ -35,13 +37,12 @@ class _Transactions:
     severity=Severity.WARNING,
     events=(RequestReceived,),
     apis=("EndTxn", *_ADDING),
-    also=(Trigger((ResponseReceived,), ("InitProducerId", "EndTxn")), Trigger((BytesSkipped,))),
+    also=(Trigger((ResponseReceived,), ("InitProducerId", "EndTxn")),),
+    needs=(Losses,),
     since="0.1",
     blame="client",
 )
-def empty_transaction(
-    event: RequestReceived | ResponseReceived | BytesSkipped, connection: ConnectionState
-) -> Iterator[Problem]:
+def empty_transaction(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a producer commits only transactions to which it has added a partition or offsets.
 
     ## Why it matters
@@ -76,10 +77,10 @@ def empty_transaction(
     https://kafka.apache.org/protocol#The_Messages_EndTxn
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-890%3A+Transactions+Server-Side+Defense
     """
-    filled = connection.run.state(_Transactions).filled
-    if isinstance(event, BytesSkipped):
+    transactions = connection.run.state(_Transactions)
+    filled = transactions.filled
+    if transactions.losses.is_outdated(connection):
         filled.clear()  # requests may have been among the lost bytes
-        return
     message = event.message if isinstance(event, RequestReceived) else event.request.message if event.request else None
     name = transactional_id(message) if message is not None else None
     if message is None or name is None:

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from dissectors.bounded import BoundedDict
-from dissectors.connections.events import BytesSkipped, RequestReceived, ResponseReceived
+from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.messages.message import Message
 from dissectors.messages.topic_records import topic_records
 from dissectors.records.formats import TRANSACTIONAL
 from dissectors.rules import rule
+from dissectors.trackers.losses import LossCheck, Losses
 from dissectors.trackers.producers import Producers
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
@@ -32,6 +33,7 @@ class _Given:
 
     def __init__(self) -> None:
         self.epochs: BoundedDict[tuple[Any, int], int] = BoundedDict(_MOST)
+        self.losses = LossCheck()
 
 
 @rule(
@@ -42,15 +44,12 @@ class _Given:
     also=(
         Trigger((ResponseReceived,), _GIVING, broken=True),
         Trigger((RequestReceived,), ("Produce",), only=FrameFlags.IRREGULAR | FrameFlags.RAISED),
-        Trigger((BytesSkipped,)),
     ),
-    needs=(Producers,),
+    needs=(Losses, Producers),
     since="0.1",
     blame="client",
 )
-def epoch_nobody_gave(
-    event: RequestReceived | ResponseReceived | BytesSkipped, connection: ConnectionState
-) -> Iterator[Problem]:
+def epoch_nobody_gave(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a transactional producer uses only epochs that a coordinator gave it.
 
     ## Why it matters
@@ -105,10 +104,10 @@ def epoch_nobody_gave(
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-360%3A+Improve+reliability+of+idempotent%2Ftransactional+producer
     https://github.com/confluentinc/librdkafka/issues/2749
     """
-    given = connection.run.state(_Given).epochs
-    if isinstance(event, BytesSkipped):
+    state = connection.run.state(_Given)
+    given = state.epochs
+    if state.losses.is_outdated(connection):
         given.clear()  # an epoch may have been among the lost bytes
-        return
     if isinstance(event, ResponseReceived):
         _learn(event, given, connection)
         return

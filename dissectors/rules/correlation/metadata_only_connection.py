@@ -27,6 +27,7 @@ OVER = Limit("over", 30, "s", "over at least this time")
         CONNECTIONS,
         OVER,
     ),
+    complete_for=60,
     since="0.1",
 )
 def metadata_only_connection(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:

@@ -25,6 +25,7 @@ WITHIN = Limit("within", 30, "s", "within this time")
     events=(ConnectionEnded,),
     needs=(MetadataOnlyVisits,),
     limits=(CONNECTIONS, WITHIN),
+    complete_for=60,
     since="0.1",
 )
 def reconnect_storm(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:

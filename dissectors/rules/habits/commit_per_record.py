@@ -31,6 +31,7 @@ _MOVING = 0.9
     apis=("OffsetCommit",),
     needs=(CommitHabits,),
     limits=(COMMITS, RECORDS, RATE),
+    complete_for=60,
     since="0.1",
     blame="client",
 )

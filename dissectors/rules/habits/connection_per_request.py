@@ -52,6 +52,7 @@ class _ShortConnections(BoundedDict[tuple[str, str | None, str], _Count]):
     events=(ConnectionEnded,),
     needs=(InFlight,),
     limits=(CONNECTIONS, REQUESTS, WITHIN),
+    complete_for=60,
     since="0.1",
     blame="client",
 )

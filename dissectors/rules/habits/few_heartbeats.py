@@ -22,6 +22,7 @@ from dissectors.trackers.triggers import FrameFlags
     only=FrameFlags.IRREGULAR,
     needs=(Members,),
     limits=(HEARTBEATS, GAPS),
+    complete_for=300,
     since="0.1",
     blame="client",
 )

@@ -58,6 +58,7 @@ class _Consumers(BoundedDict[tuple[str, str | None], _Consumer]):
     ),
     needs=(ConnectionsByClient, Fetches),
     limits=(SHARE, GAPS, RECORDS),
+    complete_for=300,
     since="0.1",
     blame="client",
 )

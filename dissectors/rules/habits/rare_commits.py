@@ -49,6 +49,7 @@ class _Members(BoundedDict[tuple[str, str], _Last]):
     apis=("OffsetCommit",),
     needs=(Commits, FetchesWithRecords, Members),
     limits=(COMMITS, FETCHES),
+    complete_for=300,
     since="0.1",
     blame="client",
 )

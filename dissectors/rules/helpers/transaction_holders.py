@@ -9,9 +9,9 @@ from dissectors.rules.helpers.transaction_texts import is_idle, producer_text, s
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.partitions import TopicPartition
 from dissectors.trackers.recurrence import SECOND
-from dissectors.trackers.stable_offsets import StableOffsets
+from dissectors.trackers.stable_offsets import StableOffset, StableOffsets
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.transactions import OpenTransactions, TransactionalProducer
+from dissectors.trackers.transactions import OpenTransactions, OutsideBatch, TransactionalProducer
 
 #: Coordinators look for transactions to abort every 10 s, and write the markers of a transaction within moments.
 _ENDED_WITHIN = 20 * SECOND
@@ -39,8 +39,10 @@ def holder_of(
     """
     transactions = connection.run.state(OpenTransactions)
     place = connection.run.topic_names.get(place[0], place[0]), place[1]
-    seen = connection.run.state(StableOffsets).of(place, connection)
+    seen: StableOffset | OutsideBatch | None = connection.run.state(StableOffsets).of(place, connection)
     if seen is None or seen.offset != stable or seen.producer_id < 0:
+        seen = transactions.outside(place, connection)
+    if seen is None or seen.offset != stable:
         open_ones = transactions.holders(place, connection)
         return (
             _open(open_ones[0], at, connection)

@@ -53,6 +53,7 @@ class _Positions:
         Trigger((ResponseReceived,), ("ListOffsets",)),
         Trigger((RequestReceived,), ("Fetch",), only=FrameFlags.SUBSCRIBED),
     ),
+    complete_for=30,
     since="0.1",
     blame="client",
 )

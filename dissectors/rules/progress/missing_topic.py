@@ -23,6 +23,10 @@ RESPONSES = Limit("responses", 5, "responses", "a client gets so many that a top
 #: A topic that is being created takes a moment.
 OVER = Limit("over", 5, "s", "over at least this time", 0)
 
+#: The coordinator of a streams group, or the application, creates internal topics within this time (ns).
+_INTERNAL = ("-repartition", "-changelog")
+_INTERNAL_OVER = 15 * SECOND
+
 #: Responses are counted together if they are at most this far apart (ns).
 _MAX_GAP = 30_000_000_000
 
@@ -71,7 +75,8 @@ def missing_topic(event: ResponseReceived, connection: ConnectionState) -> Itera
     A topic that nobody has created, while the broker does not create topics (auto.create.topics.enable=false), or the
     client does not let it (allow_auto_topic_creation). A mistyped name, or another cluster.
 
-    Reported after 5 responses over at least 5 s, at most 30 s apart.
+    Reported after 5 responses over at least 5 s, at most 30 s apart; for internal topics of Kafka Streams, which are
+    created at its start, over at least 15 s.
 
     ## Example
     ```story
@@ -123,7 +128,8 @@ def missing_topic(event: ResponseReceived, connection: ConnectionState) -> Itera
             known = missing[key] = _Missing(event.at, event.at)
         known.times, known.last = known.times + 1, event.at
         lasting = known.last - known.since
-        if known.times < run.limit(RESPONSES) or lasting < run.limit(OVER) * SECOND:
+        over = max(run.limit(OVER) * SECOND, _INTERNAL_OVER if name.endswith(_INTERNAL) else 0)
+        if known.times < run.limit(RESPONSES) or lasting < over:
             continue
         yield Problem(
             f"topic {name!r} does not exist: Metadata answered {client_text(connection)} so {known.times} times within "

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from dissectors.bounded import BoundedDict
-from dissectors.connections.events import BytesSkipped, ResponseReceived
+from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
 from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.losses import LossCheck, Losses
 from dissectors.trackers.partitions import TopicPartition, label
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.triggers import Trigger
 
 #: Reported after this many heartbeats, and half of the member's rebalance timeout.
 THRESHOLD = 3
@@ -42,11 +42,12 @@ class _Member:
     heartbeats: int = 0
 
 
-@dataclass(slots=True)
 class _Members:
     """By group and member id."""
 
-    known: BoundedDict[tuple[str, str], _Member] = field(default_factory=lambda: BoundedDict(_MOST_MEMBERS))
+    def __init__(self) -> None:
+        self.known: BoundedDict[tuple[str, str], _Member] = BoundedDict(_MOST_MEMBERS)
+        self.losses = LossCheck()
 
 
 @rule(
@@ -54,11 +55,11 @@ class _Members:
     severity=Severity.WARNING,
     events=(ResponseReceived,),
     apis=("ConsumerGroupHeartbeat",),
-    also=(Trigger((BytesSkipped,)),),
+    needs=(Losses,),
     since="0.1",
     blame="client",
 )
-def revocation_unconfirmed(event: ResponseReceived | BytesSkipped, connection: ConnectionState) -> Iterator[Problem]:
+def revocation_unconfirmed(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a member of the consumer protocol confirms that it has given up partitions.
 
     ## Why it matters
@@ -120,10 +121,10 @@ def revocation_unconfirmed(event: ResponseReceived | BytesSkipped, connection: C
     ## Sources
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next+Generation+of+the+Consumer+Rebalance+Protocol
     """
-    members = connection.run.state(_Members).known
-    if isinstance(event, BytesSkipped):
+    state = connection.run.state(_Members)
+    members = state.known
+    if state.losses.is_outdated(connection):
         members.clear()  # a confirmation may have been among the lost bytes
-        return
     message, asked = event.message, event.request_body
     if message is None or asked is None or message.diagnosis is not None:
         return

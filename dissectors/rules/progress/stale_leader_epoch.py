@@ -14,6 +14,7 @@ from dissectors.rules import rule
 from dissectors.schemas.codes import Error
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.cluster_views import ClusterViews, SeenEpoch
+from dissectors.trackers.losses import Losses
 from dissectors.trackers.partitions import TopicPartition, label, topic_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -61,7 +62,7 @@ class _Refusals:
     events=(ResponseReceived,),
     apis=tuple(_TOPICS),
     only=FrameFlags.REFUSED,
-    needs=(ClusterViews,),
+    needs=(ClusterViews, Losses),
     since="0.1",
     blame="client",
 )
@@ -174,7 +175,9 @@ def _judge(
             "broker",
             name,
         )
-    return _Judgement(f"{text}{_unrefreshed(known, refused)}", "request Metadata after this error, and use its "
+    if not connection.run.state(Losses).since(refused.since, connection):
+        text += _unrefreshed(known, refused)
+    return _Judgement(text, "request Metadata after this error, and use its "
                       "leader_epoch in the next request", None, name)  # fmt: skip
 
 

@@ -52,6 +52,7 @@ class _LastProduce(NamedTuple):
     events=(RequestReceived, ResponseReceived, ConnectionEnded, DeadlinePassed),
     apis=_APIS,
     only=FrameFlags.REFUSED,
+    complete_for=10,
     since="0.1",
     blame="client",
 )

@@ -100,6 +100,7 @@ class _Pending:
     events=(RequestReceived, ResponseReceived, ConnectionEnded, DeadlinePassed),
     only=FrameFlags.REFUSED,
     needs=(ConnectionsByClient,),
+    complete_for=10,
     since="0.1",
     blame="client",
 )

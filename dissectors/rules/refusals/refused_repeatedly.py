@@ -28,6 +28,7 @@ from dissectors.rules.helpers.refused import (
 )
 from dissectors.rules.refusals.owners import has_owner_spoken, patience
 from dissectors.trackers.elections import SETTLED_AFTER, Elections
+from dissectors.trackers.losses import Losses
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -110,7 +111,7 @@ class _Streaks:
     severity=Severity.WARNING,
     events=(ResponseReceived, DeadlinePassed),
     only=FrameFlags.REFUSED,
-    needs=(Elections,),
+    needs=(Elections, Losses),
     limits=(IN_A_ROW, LASTING),
     since="0.1",
 )
@@ -212,6 +213,8 @@ def _still_refused(event: DeadlinePassed, connection: ConnectionState, streaks: 
     streak, refusal = pending.streak, pending.refusal
     errors = streaks.of[pending.api].get(pending.client, {})
     is_current = errors.get(refusal.code) is streak and refusal.target in streak.targets
+    if connection.run.state(Losses).since(streak.last, connection):
+        return  # a success may be among the frames that were not read
     if is_current and not has_owner_spoken(refusal, connection, since=streak.first):
         streak.severity = pending.problem.severity
         yield replace(pending.problem, start=None, end=None, path=None)

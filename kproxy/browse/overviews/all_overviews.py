@@ -10,6 +10,7 @@ from kproxy.browse.overviews.clients import Clients
 from kproxy.browse.overviews.connections import ConnectionsOverview
 from kproxy.browse.overviews.topics import TopicsOverview
 from kproxy.groups import GroupsOverview
+from kproxy.shares import SharesOverview
 from kproxy.trace.lines import Line
 from kproxy.transactions import TransactionsOverview
 from kproxy.verdict.causes import Causes
@@ -24,6 +25,7 @@ class Overviews:
     topics: TopicsOverview = field(default_factory=TopicsOverview)
     groups: GroupsOverview = field(default_factory=GroupsOverview)
     transactions: TransactionsOverview = field(default_factory=TransactionsOverview)
+    shares: SharesOverview = field(default_factory=SharesOverview)
     findings: Causes = field(default_factory=Causes)
     clients: Clients = field(default_factory=Clients)
 
@@ -41,5 +43,6 @@ class Overviews:
         self.topics.observe(line, row, at)
         self.groups.observe(line, row, at)
         self.transactions.observe(line, row, at)
+        self.shares.observe(line, at)
         self.findings.add(line, row)
         self.clients.observe(line, row, at)

@@ -15,6 +15,7 @@ from dissectors.groups import GroupStatus, Protocol, Stall
 from kproxy.browse.session import BrowseSession
 from kproxy.groups import GroupRow, GroupView
 from kproxy.groups.timeline import group_drawing
+from kproxy.shares import HeldRecords
 from kproxy.trace.formatting import duration, safe
 from kproxy.trace.timestamps import timestamp
 from kproxy.tui.overview import OverviewView, count, lines, names_and_counts, quoted
@@ -25,6 +26,15 @@ from kproxy.tui.timeline import Timeline
 _STATE_STYLES = {GroupStatus.STABLE: "response", GroupStatus.PREPARING: "warning", GroupStatus.COMPLETING: "warning"}
 #: Most stalls that are shown below the timeline.
 _MOST_STALLS = 20
+#: Most ranges of records of a member of a share group that are shown.
+_MOST_RANGES = 6
+_DONE = {
+    "accept": "accepted",
+    "release": "released",
+    "reject": "rejected",
+    "renew": "renewed",
+    "gap": "skipped as gaps",
+}
 #: The newest generations whose causes are shown.
 _MOST_GENERATIONS = 8
 
@@ -37,8 +47,10 @@ class GroupsView(OverviewView[GroupRow]):
         "Each row is a group. Below, each member is a lane and time runs to the right: J joins, S requests "
         "its assignment,"
         " c commits, ▒ waits for a response, ─ is a member, ░ blocks the others. The sentences at the bottom explain"
-        " why a group is stalled, and why its newest generations began. Tab moves to the timeline: h l move in time,"
-        " j k between members, H L to the next event, + - zoom, < > scroll, 0 shows everything, enter shows the frame."
+        " why a group is stalled, why its newest generations began, and which records each member of a share group"
+        " holds, how often they were delivered, and how long their lock lasts. Tab moves to the timeline: h l move in"
+        " time, j k between members, H L to the next event, + - zoom, < > scroll, 0 shows everything, enter shows the"
+        " frame."
     )
     columns: ClassVar[Sequence[TableColumn]] = (
         TableColumn("group", 14, grow=2),
@@ -105,7 +117,23 @@ class GroupsView(OverviewView[GroupRow]):
         item = self.chosen
         view = None if item is None else self.session.overviews.groups.view(item.group, self.session.now)
         self._timeline.show(None if view is None else group_drawing(view))
-        self.show_text(Text() if view is None else _group_text(view))
+        self.show_text(Text() if view is None else _group_text(view).append_text(self._held_text(view)))
+
+    def _held_text(self, view: GroupView) -> Text:
+        """The records that each member of a share group holds."""
+        shares, now = self.session.overviews.shares, self.session.now
+        labels = {lane.member.member_id: lane.member.label for lane in view.lanes}
+        text = Text()
+        for member, held in sorted(shares.held(view.row.group, now).items()):
+            count = sum(each.last - each.first + 1 for each in held)
+            parts = [_records(each, now) for each in held[:_MOST_RANGES]]
+            more = f" and {len(held) - len(parts)} more ranges" if len(held) > len(parts) else ""
+            text.append(f"{safe(labels.get(member, member))} holds {count:,} records", "bold")
+            text.append(f"  {safe(', '.join(parts))}{more}\n")
+        if counts := shares.acknowledged(view.row.group):
+            total = ", ".join(f"{number:,} {_DONE[kind]}" for kind, number in sorted(counts.items()))
+            text.append("records acknowledged  ", "dim").append(total + "\n")
+        return text
 
     def item_text(self, item: GroupRow) -> Text:
         """See `OverviewView`; `update_text` shows more."""
@@ -147,6 +175,14 @@ def _group_text(view: GroupView) -> Text:
         )
     )
     return text
+
+
+def _records(held: HeldRecords, now: int) -> str:
+    """Records that a member holds: ``jobs[0] 5-9 (delivery 2, lock 12.3 s)``."""
+    span = f"{held.first}" if held.first == held.last else f"{held.first}-{held.last}"
+    lock = "" if held.until is None else f", lock {duration((held.until - now) // 1000)}"
+    gone = ", its connection has ended" if held.gone else ""
+    return f"{held.topic}[{held.partition}] {span} (delivery {held.deliveries}{lock}{gone})"
 
 
 def _let_go(view: GroupView) -> tuple[tuple[str, int], ...]:

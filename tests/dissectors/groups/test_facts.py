@@ -19,7 +19,15 @@ from tests.kproxy.browse.grouped import Story
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 from tests.kproxy.browse.stalled import CASES
 
-_NAMES = {*GroupFrame.__annotations__, *GroupResponse.__annotations__, "topics", "findings", "repeats", "errors"}
+_NAMES = {
+    *GroupFrame.__annotations__,
+    *GroupResponse.__annotations__,
+    "topics",
+    "findings",
+    "repeats",
+    "errors",
+    "tasks",
+}
 
 
 def facts(line: RequestLine | ResponseLine) -> Any:

@@ -502,3 +502,14 @@ def test_a_member_that_was_alive_just_now_cannot_be_unknown(reason: str) -> None
     texts = [stall.text for stall in story.stalls(at + 1) if stall.error == "UNKNOWN_MEMBER_ID"]
     assert texts
     assert any("so it cannot have removed it" in each for each in texts) is (reason == "")
+
+
+def test_a_commit_that_waits_for_the_previous_transaction_is_refused_only_if_it_lasts() -> None:
+    story = two_members(until=12)
+    story.say(3, "a", "TxnOffsetCommit", error="CONCURRENT_TRANSACTIONS", generation_id=1)
+    assert not story.stalls(3.5)
+    for second in range(4, 12):
+        story.say(second, "a", "TxnOffsetCommit", error="CONCURRENT_TRANSACTIONS", generation_id=1)
+    [stall] = story.stalls(12)
+    assert stall.kind is StallKind.COMMIT_REFUSED
+    assert "CONCURRENT_TRANSACTIONS 9 times" in stall.text

@@ -344,3 +344,13 @@ def test_fetches_are_observed_only_while_a_lookup_is_refused() -> None:
     assert "S087" in run.subscribed
     teller.tell('+31s\n> Fetch v12 {"topics": [{"topic": "u", "partitions": [{"fetch_offset": 1}]}]}\n')
     assert "S087" not in run.subscribed
+
+
+@pytest.mark.parametrize(
+    ("name", "reported"), [("words-counts-repartition", 16), ("words-counts-changelog", 16), ("w", 6)]
+)
+def test_internal_topics_of_streams_have_longer_to_be_created(name: str, reported: int) -> None:
+    asked = f'> Metadata v8 {{"topics": [{{"name": "{name}"}}]}}\n'
+    missing = f'{asked}< {{"topics": [{{"name": "{name}", "error_code": 3}}]}}\n+1s\n'
+    assert not findings(missing * (reported - 1), "S066")
+    assert findings(missing * reported, "S066")

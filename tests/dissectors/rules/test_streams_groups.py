@@ -48,3 +48,35 @@ def test_a_status_of_the_group_ends_for_all_members() -> None:
 
 def test_an_unknown_status_is_left_alone() -> None:
     assert said(beat(1, 99)) == []
+
+
+LOST = """
+1> StreamsGroupHeartbeat v0 {"group_id": "words", "member_id": "a", "member_epoch": 0, "active_tasks": []}
+1< {"member_id": "a", "member_epoch": 1, "heartbeat_interval_ms": 3000,
+   "active_tasks": [{"subtopology_id": "0", "partitions": [0]}], "standby_tasks": [], "warmup_tasks": []}
+2> StreamsGroupHeartbeat v0 {"group_id": "words", "member_id": "b", "member_epoch": 0, "active_tasks": []}
+2< {"member_id": "b", "member_epoch": 1, "heartbeat_interval_ms": 3000,
+   "active_tasks": [{"subtopology_id": "0", "partitions": [1, 2]}], "standby_tasks": [], "warmup_tasks": []}
++3s
+2 close by=client how=reset
++1s
+1> StreamsGroupHeartbeat v0 {"group_id": "words", "member_id": "a", "member_epoch": 1}
+1< {"member_id": "a", "member_epoch": 1, "heartbeat_interval_ms": 3000TASKS}
++3s
+1> StreamsGroupHeartbeat v0 {"group_id": "words", "member_id": "a", "member_epoch": 1}
+1< {"member_id": "a", "member_epoch": 1, "heartbeat_interval_ms": 3000}
++3s
+"""
+
+
+def test_the_tasks_of_a_lost_member_are_named() -> None:
+    found = findings(LOST.replace("TASKS", ""), "G007")
+    assert found[-1].severity == "warning"
+    assert "nobody runs task 0_1, 0_2, which no other member has" in found[-1].message
+
+
+def test_tasks_that_another_member_got_are_not_left_behind() -> None:
+    tasks = (
+        ', "active_tasks": [{"subtopology_id": "0", "partitions": [0, 1, 2]}], "standby_tasks": [], "warmup_tasks": []'
+    )
+    assert not [each for each in findings(LOST.replace("TASKS", tasks), "G007") if each.severity == "warning"]

@@ -352,3 +352,59 @@ def test_a_broker_that_only_verifies_begins_nothing() -> None:
     assert not findings(story.replace("VERIFIES", "true"), "T002")
     [finding] = findings(story.replace("VERIFIES", "false"), "T002")
     assert "with t[0] has been open" in finding.message
+
+
+LATE = """
+2> InitProducerId v1 {"transactional_id": "pay-1", "transaction_timeout_ms": 600000}
+2< {"producer_id": 9001, "producer_epoch": 0}
+2> AddPartitionsToTxn v1 {"v3_and_below_transactional_id": "pay-1", "v3_and_below_producer_id": 9001,
+   "v3_and_below_producer_epoch": 0, "v3_and_below_topics": [{"name": "t", "partitions": [0]}]}
+2< {"results_by_topic_v3_and_below": [{"name": "t", "results_by_partition": [{"partition_index": 0}]}]}
+2> Produce v7 {"transactional_id": "pay-1", "acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+   {"is_transactional": true, "producer_id": 9001, "producer_epoch": 0, "base_sequence": 0, "records": [{}]}]}]}]}
+2< {"responses": [{"name": "t", "partition_responses": [{"base_offset": 3}]}]}
+2> EndTxn v1 {"transactional_id": "pay-1", "producer_id": 9001, "producer_epoch": 0, "committed": false}
+2< {}
+ADDED
+2> Produce v7 {"transactional_id": "pay-1", "acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+   {"is_transactional": true, "producer_id": 9001, "producer_epoch": 0, "base_sequence": 1, "records": [{}]}]}]}]}
+2< {"responses": [{"name": "t", "partition_responses": [{"base_offset": 5}]}]}
+> Fetch v11 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+< {"responses": [{"topic": "t", "partitions": [{"high_watermark": 7, "last_stable_offset": 5, "records": ""}]}]}
++25s
+> Fetch v11 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+< {"responses": [{"topic": "t", "partitions": [{"high_watermark": 9, "last_stable_offset": 5, "records": ""}]}]}
+"""
+AGAIN = """
+2> AddPartitionsToTxn v1 {"v3_and_below_transactional_id": "pay-1", "v3_and_below_producer_id": 9001,
+   "v3_and_below_producer_epoch": 0, "v3_and_below_topics": [{"name": "t", "partitions": [0]}]}
+2< {"results_by_topic_v3_and_below": [{"name": "t", "results_by_partition": [{"partition_index": 0}]}]}
+"""
+
+
+def test_a_batch_after_its_transaction_hangs_and_its_producer_is_known_from_the_response() -> None:
+    [held] = findings(LATE.replace("ADDED\n", ""), "T001")
+    assert "a hanging transaction of transactional id 'pay-1' (producer 9001, epoch 0)" in held.message
+    assert "its latest one was aborted" in held.message
+
+
+def test_a_batch_of_the_next_transaction_is_no_hanging_one() -> None:
+    [held] = findings(LATE.replace("ADDED\n", AGAIN.lstrip()), "T001")
+    assert "hanging" not in held.message
+
+
+def test_a_batch_that_was_refused_hangs_nowhere() -> None:
+    refused = '{"error_code": 47, "base_offset": 5}'
+    [held] = findings(LATE.replace("ADDED\n", "").replace('{"base_offset": 5}', refused), "T001")
+    assert "hanging" not in held.message
+
+
+def test_the_first_batch_of_a_partition_may_hang_too() -> None:
+    story = LATE.replace("ADDED\n", "").replace('"name": "t", "partition_data"', '"name": "u", "partition_data"')
+    story = story.replace(
+        '[{"name": "t", "partition_responses": [{"base', '[{"name": "u", "partition_responses": [{"base'
+    )
+    story = story.replace('"topic": "t"', '"topic": "u"').replace('"base_sequence": 1', '"base_sequence": 0')
+    head, _, tail = story.partition("2> Produce v7")
+    [held] = findings(head + "2> EndTxn" + tail.partition("2> EndTxn")[2], "T001")
+    assert "a hanging transaction" in held.message

@@ -21,6 +21,7 @@ from kproxy.trace.lines import (
     TopicEntry,
 )
 from tests.kproxy.frames import framed, request, response
+from tests.kproxy.stories import Teller
 
 MS = 1_000_000
 AT = 1_700_000_000_000_000_000
@@ -336,3 +337,23 @@ def test_a_request_that_is_not_judged_yet_is_not_listed_as_waiting() -> None:
     session.inspector.flush()
     [opened] = session.inspector.open_now()
     assert [line.api for line in opened.waiting] == ["Metadata", "Heartbeat"]
+
+
+@pytest.mark.parametrize("version", [3, 5])
+def test_the_response_to_a_sync_group_has_the_assignment(version: int) -> None:
+    protocol = '"protocol_type": "consumer", ' if version >= 5 else ""
+    assigned = '{"topic": "orders", "partitions": [0, 2]}, {"topic": "audit", "partitions": [1]}'
+    teller = Teller()
+    teller.tell(f"""
+> SyncGroup v{version} {{"group_id": "g", "generation_id": 1, "member_id": "a"}}
+< {{{protocol}"assignment": {{"type": "ConsumerProtocolAssignment", "version": 1,
+  "data": {{"assigned_partitions": [{assigned}]}}}}}}
+> SyncGroup v{version} {{"group_id": "g", "generation_id": 1, "member_id": "a"}}
+< {{"error_code": 27}}
+> SyncGroup v{version} {{"group_id": "other", "generation_id": 1, "member_id": "a"}}
+< {{"assignment": "00 ff 07"}}
+""")
+    answered = [line for line in teller.lines if isinstance(line, ResponseLine)]
+    assert [(each.topic, each.partitions) for each in answered[0].topics] == [("orders", [0, 2]), ("audit", [1])]
+    assert not answered[1].topics
+    assert not answered[2].topics

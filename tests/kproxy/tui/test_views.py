@@ -173,3 +173,23 @@ def test_bars() -> None:
     assert squeezed([1, 2, 3, 4], 2) == [3, 7]
     assert sum(squeezed(list(range(128)), 20)) == sum(range(128))
     assert squeezed([], 5) == []
+
+
+async def test_the_view_of_groups_shows_which_member_holds_which_records() -> None:
+    topic = "iQ2TY3LnUY29Lbs4b27PzA"
+    story = f"""
+    > ShareGroupHeartbeat v1 {{"group_id": "work", "member_id": "m-1", "member_epoch": 0}}
+    < {{"member_id": "m-1", "member_epoch": 1, "heartbeat_interval_ms": 5000}}
+    > ShareFetch v1 {{"group_id": "work", "member_id": "m-1", "share_session_epoch": 0, "topics": []}}
+    < {{"acquisition_lock_timeout_ms": 30000, "responses": [{{"topic_id": "{topic}", "partitions": [
+      {{"acquired_records": [{{"first_offset": 5, "last_offset": 9, "delivery_count": 2}}]}}]}}]}}
+    > ShareAcknowledge v1 {{"group_id": "work", "member_id": "m-1", "share_session_epoch": 1, "topics": [
+      {{"topic_id": "{topic}", "partitions": [{{"acknowledgement_batches": [
+      {{"first_offset": 5, "last_offset": 7, "acknowledge_types": [1]}}]}}]}}]}}
+    < {{"responses": []}}
+    """
+    async with running(session_of(told("\n".join(line[4:] for line in story.splitlines()))), (160, 40)) as pilot:
+        await press(pilot, "5")
+        await until(pilot, lambda: "holds 2 records" in text(pilot))
+        assert f"{topic}[0] 8-9 (delivery 2, lock" in text(pilot)
+        assert "3 accepted" in text(pilot)

@@ -1,0 +1,49 @@
+"""The columns of trace lines about records that members of share groups acquire and acknowledge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, Final
+
+from dissectors.messages.message import Message
+from dissectors.schemas.codes import ApiKey
+from dissectors.trackers.share_acquisitions import AcknowledgeType, acknowledgements, refused_places
+from kproxy.trace.lines import AcknowledgedEntry, AcquiredEntry, ResponseLine
+
+API_KEYS: Final = frozenset((ApiKey.SHARE_FETCH.value, ApiKey.SHARE_ACKNOWLEDGE.value))
+
+#: The most ranges of records of a frame in its line, of each kind.
+_MOST_RANGES: Final = 200
+_NAMES: Final[Mapping[int, str]] = {each.value: each.name.lower() for each in AcknowledgeType}
+
+
+def add_records(
+    line: ResponseLine, asked: Mapping[str, Any] | None, message: Message, topic_names: Mapping[str, str]
+) -> None:
+    """Add what a response to ShareFetch or ShareAcknowledge gives to the member, and what it has acknowledged."""
+    body = message.body
+    line.lock_ms = body.get("acquisition_lock_timeout_ms") or None
+    if asked is None or body.get("error_code"):
+        return
+    refused = refused_places(body)
+    accepted = (each for each in acknowledgements(asked) if each.place not in refused and each.type in _NAMES)
+    line.acknowledged = [
+        AcknowledgedEntry(
+            topic_names.get(each.place[0], each.place[0]), each.place[1], each.first, each.last, _NAMES[each.type]
+        )
+        for each in islice(accepted, _MOST_RANGES)
+    ]
+    acquired = (
+        AcquiredEntry(
+            topic_names.get(topic.get("topic_id") or "", topic.get("topic_id") or ""),
+            row.get("partition_index", 0),
+            each.get("first_offset", 0),
+            each.get("last_offset", 0),
+            each.get("delivery_count", 1),
+        )
+        for topic in body.get("responses") or ()
+        for row in topic.get("partitions") or ()
+        for each in row.get("acquired_records") or ()
+    )
+    line.acquired = list(islice(acquired, _MOST_RANGES))

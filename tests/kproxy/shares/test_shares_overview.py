@@ -1,0 +1,117 @@
+"""Which member of a share group holds which records, from lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from kproxy.shares import HeldRecords, SharesOverview
+from kproxy.trace.lines import AcknowledgedEntry, AcquiredEntry, ResponseLine
+from kproxy.trace.timestamps import nanoseconds
+from tests.kproxy.stories import Teller
+
+SECOND = 1_000_000_000
+TOPIC = "iQ2TY3LnUY29Lbs4b27PzA"
+NAMED = f"""
+> Metadata v12 {{"topics": [{{"name": "jobs"}}]}}
+< {{"topics": [{{"name": "jobs", "topic_id": "{TOPIC}", "partitions": [{{}}]}}]}}
+"""
+
+
+def fetch(
+    number: int, member: str, *ranges: tuple[int, int, int], acknowledged: str = "", epoch: int = 1, refused: int = 0
+) -> str:
+    """A ShareFetch on a connection: it acknowledges, and gets ranges of records with their delivery counts."""
+    entry = '{{"first_offset": {}, "last_offset": {}, "delivery_count": {}}}'
+    got = ", ".join(entry.format(*each) for each in ranges)
+    return f"""
+{number}> ShareFetch v1 {{"group_id": "work", "member_id": "{member}", "share_session_epoch": {epoch},
+  "topics": [{{"topic_id": "{TOPIC}", "partitions": [{{"acknowledgement_batches": [{acknowledged}]}}]}}]}}
+{number}< {{"acquisition_lock_timeout_ms": 30000, "responses": [{{"topic_id": "{TOPIC}", "partitions": [
+  {{"acknowledge_error_code": {refused}, "acquired_records": [{got}]}}]}}]}}
+"""
+
+
+def batch(first: int, last: int, *types: int) -> str:
+    return f'{{"first_offset": {first}, "last_offset": {last}, "acknowledge_types": {list(types)}}}'
+
+
+def overview(story: str) -> tuple[SharesOverview, int, list[ResponseLine]]:
+    teller, shares = Teller(), SharesOverview()
+    teller.tell(NAMED + story)
+    for line in teller.lines:
+        shares.observe(line, nanoseconds(line.ts))
+    return shares, teller.at, [line for line in teller.lines if isinstance(line, ResponseLine)]
+
+
+def held(story: str) -> dict[str, list[tuple[int, int, int]]]:
+    """The ranges and delivery counts that each member holds at the end."""
+    shares, now, _ = overview(story)
+    return {
+        member: [(each.first, each.last, each.deliveries) for each in rows]
+        for member, rows in shares.held("work", now).items()
+    }
+
+
+def test_lines_have_what_was_acquired_and_acknowledged() -> None:
+    story = fetch(1, "a", (0, 9, 1), epoch=0) + fetch(1, "a", acknowledged=f"{batch(0, 4, 1)}, {batch(5, 6, 2, 3)}")
+    _, _, lines = overview(story)
+    assert lines[-2].acquired == [AcquiredEntry("jobs", 0, 0, 9, 1)]
+    assert lines[-2].lock_ms == 30000
+    assert lines[-1].acknowledged == [
+        AcknowledgedEntry("jobs", 0, 0, 4, "accept"),
+        AcknowledgedEntry("jobs", 0, 5, 5, "release"),
+        AcknowledgedEntry("jobs", 0, 6, 6, "reject"),
+    ]
+
+
+def test_members_hold_what_they_have_not_acknowledged() -> None:
+    shares, now, _ = overview(
+        fetch(1, "a", (0, 9, 1), epoch=0) + fetch(2, "b", (10, 14, 2), epoch=0)
+        + fetch(1, "a", acknowledged=batch(0, 4, 1))
+    )  # fmt: skip
+    assert shares.held("work", now) == {
+        "a": [HeldRecords("jobs", 0, 5, 9, 1, now - 5_000_000 + 30 * SECOND, gone=False)],
+        "b": [HeldRecords("jobs", 0, 10, 14, 2, now - 2_000_000 + 30 * SECOND, gone=False)],
+    }
+    assert shares.acknowledged("work") == {"accept": 5}
+
+
+def test_what_another_member_gets_is_held_by_that_one() -> None:
+    assert held(fetch(1, "a", (0, 9, 1), epoch=0) + fetch(2, "b", (3, 5, 2), epoch=0)) == {
+        "a": [(0, 2, 1), (6, 9, 1)],
+        "b": [(3, 5, 2)],
+    }
+
+
+def test_a_lock_runs_out_unless_it_is_renewed() -> None:
+    story = fetch(1, "a", (0, 9, 1), epoch=0) + "+20s\n" + fetch(1, "a", acknowledged=batch(0, 1, 4)) + "+15s\n"
+    assert held(story) == {"a": [(0, 1, 1)]}
+
+
+def test_a_refused_acknowledgement_ends_nothing() -> None:
+    assert held(fetch(1, "a", (0, 9, 1), epoch=0) + fetch(1, "a", acknowledged=batch(0, 9, 1), refused=121)) == {
+        "a": [(0, 9, 1)]
+    }
+
+
+@pytest.mark.parametrize(
+    ("end", "left"),
+    [
+        ('1> ShareGroupHeartbeat v1 {"group_id": "work", "member_id": "a", "member_epoch": -1}\n', {}),
+        ("1 lose > 100 frames=1\n", {}),
+        ("2 lose > 100 frames=1 behind\n", {}),
+        ('1> skipped ShareFetch v1 {"group_id": "work", "member_id": "a"}\n', {}),
+        ('1> skipped ShareAcknowledge v1 {"group_id": "work", "member_id": "a"}\n', {}),
+        ('1> ShareGroupHeartbeat v1 {"group_id": "work", "member_id": "a", "member_epoch": 3}\n', {"a": [(0, 9, 1)]}),
+        ("1> skipped Produce v9 {}\n", {"a": [(0, 9, 1)]}),
+    ],
+)
+def test_what_may_have_ended_is_not_shown_as_held(end: str, left: dict[str, list[tuple[int, int, int]]]) -> None:
+    assert held(fetch(1, "a", (0, 9, 1), epoch=0) + end) == left
+
+
+def test_a_member_whose_connection_has_ended_still_holds_its_records() -> None:
+    shares, now, _ = overview(fetch(1, "a", (0, 9, 1), epoch=0) + "1 close by=client how=reset\n")
+    [records] = shares.held("work", now)["a"]
+    assert records.gone
+    assert not shares.held("other", now)
