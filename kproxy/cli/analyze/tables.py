@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from kproxy.spark.ingest.lines import Lines
 
+#: An error of gRPC: a server that is gone makes no other table either.
+_HAS_DIED = "StatusCode.UNAVAILABLE"
+
 
 def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelection, damage: InputDamage) -> None:
     """Write the requested tables, the report, or both.
@@ -27,13 +30,12 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
     Raises:
         UserError: A table failed; the others are written.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     from kproxy.outputs.stderr import say
     from kproxy.spark import jobs
     from kproxy.spark.derived.shared import shared
     from kproxy.spark.ingest.lines import Period, open_lines
+    from kproxy.spark.session.embedded import is_embedded
+    from kproxy.spark.session.errors import ENGINE_ERRORS
     from kproxy.spark.session.progress import progress
 
     wanted = args.job or jobs.names()
@@ -56,11 +58,13 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
         for job, table in jobs.planned(wanted, lines.rows):
             try:
                 _write(spark, table, job.name, args, several=len(lines.clusters) > 1)
-            except (PySparkException, Py4JError) as error:  # the other tables may do
+            except ENGINE_ERRORS as error:  # the other tables may do
+                if _HAS_DIED in str(error):
+                    raise
                 failed[job.name] = cause_of(error)
     if failed:
-        which = ", ".join(failed)
-        raise UserError(f"Spark could not make {which}: {next(iter(failed.values()))}")
+        engine, which = "the embedded engine" if is_embedded(spark) else "Spark", ", ".join(failed)
+        raise UserError(f"{engine} could not make {which}: {next(iter(failed.values()))}")
 
 
 def _write_report(spark: SparkSession, lines: Lines, args: argparse.Namespace) -> None:

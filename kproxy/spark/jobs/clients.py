@@ -137,13 +137,10 @@ def _with_verdict(rows: DataFrame, release: str) -> DataFrame:
         (F.col("unasked"), Kafka4Verdict.REFUSED, text("it does not negotiate versions (ApiVersions)")),
         (F.lit(True), Kafka4Verdict.UNKNOWN, text("it is unknown whether it negotiates")),
     ]
-    told = F.coalesce(
-        *(
-            F.when(case, F.struct(F.lit(verdict.value).alias("verdict"), why.alias("why")))
-            for case, verdict, why in cases
-        )
-    )
-    return rows.withColumn("told", told).select("*", "told.*").withColumn("rank", place_in(_WORST_FIRST, "verdict"))
+    verdicts = F.coalesce(*(F.when(case, verdict.value) for case, verdict, _ in cases))
+    reasons = F.coalesce(*(F.when(case, why) for case, _, why in cases))  # the reason of a case is not null
+    told = rows.withColumns({"verdict": verdicts, "why": reasons})
+    return told.withColumn("rank", place_in(_WORST_FIRST, "verdict"))
 
 
 def _of_use(release: str) -> Column:

@@ -16,7 +16,7 @@ from kproxy.errors import UserError
 from kproxy.spark.ingest import local_lines
 from kproxy.spark.ingest.convert import TableBatch, convert, read_table
 from kproxy.spark.ingest.decode import CaptureOptions
-from kproxy.spark.ingest.inputs import File, find_files
+from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.ingest.lines import Period, open_lines, sampled
 from tests.kproxy.spark.files import text_of, write
 from tests.kproxy.spark.made import request
@@ -87,7 +87,7 @@ def test_of_a_period_only_the_partitions_of_its_hours_are_read(
     ],
 )
 def test_files_of_other_hours_are_not_even_opened(path: str, may: bool) -> None:
-    assert Period(at(21, 6, 30), at(21, 9)).may_have(File(f"file:{path}", path, 1)) is may
+    assert Period(at(21, 6, 30), at(21, 9)).may_have(path) is may
 
 
 @pytest.mark.parametrize("few", [True, False])
