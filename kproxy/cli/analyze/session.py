@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -20,11 +22,12 @@ if TYPE_CHECKING:
 #: A message that only the innermost of Spark's nested errors has.
 _FULL = "No space left on device"
 #: A message of Sail's pool of memory.
-_EXHAUSTED = "Resources exhausted"
+_EXHAUSTED = "Failed to allocate additional"
 _MORE_MEMORY = f"pass --engine {SPARK}, which needs less, or analyze fewer lines (--since, --where, --sample)"
 #: Spark's errors for a format that needs a third-party package.
 _NO_PACKAGE = ("DATA_SOURCE_NOT_FOUND", "PLUGIN_CLASS_NOT_FOUND")
 _PACKAGE_HINT = "add its package: --conf spark.jars.packages=GROUP:NAME:VERSION (docs/spark.md)"
+_OF_GRPC = re.compile(r'^\s*details = "(.*)"$', re.MULTILINE)
 _JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ")
 
 
@@ -52,14 +55,27 @@ def session_for(choice: Choice, settings: dict[str, str], *, short: bool, tiny: 
 
 @contextmanager
 def _embedded(engine: EmbeddedEngine) -> Iterator[SparkSession]:
+    interrupted = False
+
+    def interrupt(*_: object) -> None:
+        nonlocal interrupted
+        interrupted = True
+        engine.kill()  # what would be tidied there fails at once ...
+        sys.unraisablehook = lambda _: None  # ... and pyspark's iterators would say so
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
     try:
         from kproxy.spark.session.errors import ENGINE_ERRORS
 
         try:
             yield engine.connect()
         except ENGINE_ERRORS as error:
+            if interrupted:
+                raise KeyboardInterrupt from None
             raise UserError(embedded_error(engine, error)) from None
     finally:
+        signal.signal(signal.SIGINT, before)
         engine.close()
 
 
@@ -116,6 +132,8 @@ def cause_of(error: Exception) -> str:
     if _EXHAUSTED in str(error):
         return f"the embedded engine may use half of the memory ({memory() / (1 << 30):.1f} GB); {_MORE_MEMORY}"
     text = str(error)
+    if (details := _OF_GRPC.search(text)) is not None:
+        text = details[1]
     _, raised, trace = text.partition("Traceback (most recent call last):\n")
     if raised:  # a Python traceback: the message follows the indented frames and the exception class
         [*_, text] = next((line for line in trace.splitlines() if line[:1].strip()), text).split(": ", 1)

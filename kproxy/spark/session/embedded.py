@@ -12,6 +12,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -48,7 +49,7 @@ class EmbeddedEngine:
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `close`
         self._process = subprocess.Popen(  # noqa: S603  # Python with our own program
             [sys.executable, "-P", str(_SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
-            env=_environment(os.environ, memory),
+            env=_environment(os.environ, memory), process_group=0,  # Sail would handle Ctrl-C by itself
         )  # fmt: skip
         atexit.register(self.close)
 
@@ -80,12 +81,18 @@ class EmbeddedEngine:
         """Whether the process has ended by itself."""
         return self._process.poll() is not None
 
+    def kill(self) -> None:
+        """End the process at once; calls of the session that are running fail."""
+        self._process.kill()
+
     def close(self) -> None:
-        """End the process at once."""
+        """End the process at once, and release what belongs to it."""
         atexit.unregister(self.close)
         self._process.kill()
-        self._process.communicate()
-        self._log.close()
+        self._process.wait()
+        for file in (self._process.stdin, self._process.stdout, self._log):
+            with suppress(BrokenPipeError):
+                file.close()  # type: ignore[union-attr]
 
     def _read(self, request: bytes = b"") -> int:
         """Return the next number that the process writes, after a request."""

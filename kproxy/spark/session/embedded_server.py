@@ -7,7 +7,6 @@ user of the machine can connect, and prints how many connections there are. It e
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import sys
 from collections.abc import Iterator
@@ -17,7 +16,6 @@ from types import ModuleType
 
 def main() -> None:
     """Serve until the end of standard input."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client ends this process
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123  # Linux only
         file.write("500")  # if memory runs out, the kernel kills this process rather than others
     sys.modules["pyspark"] = _pyspark()

@@ -174,7 +174,7 @@ def test_a_table_that_has_lines_twice_is_not_read_but_repaired(
 
     def run(*args: str) -> tuple[int, str]:
         capfd.readouterr()
-        return main(["analyze", *args]), capfd.readouterr().err
+        return main(["analyze", "--engine", "spark", *args]), capfd.readouterr().err
 
     assert run("--job", "latency", str(damaged)) == (2, sentence)
     assert run("convert", traces, "--out", str(damaged)) == (2, sentence)
