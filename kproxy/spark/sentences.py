@@ -26,10 +26,15 @@ def duration(us: Column) -> Column:
 
 
 def amount(value: Column) -> Column:
-    """``0.034``, ``3.1``, ``14``, ``1,400``: at least two digits."""
+    """``0.034``, ``3.1``, ``14``, ``1,400``: two digits or more. Sail formats ``%.2g`` of 4 as ``4.``, of 0 as NaN."""
     return (
-        F.when(value == 0, "0.0")  # Sail formats it as NaN
-        .when(value < 10, F.format_string("%.2g", value))
+        F.when(value == 0, "0.0")
+        .when(value < 0.0000995, F.format_string("%.1e", value))
+        .when(value < 0.000995, F.format_string("%.5f", value))
+        .when(value < 0.00995, F.format_string("%.4f", value))
+        .when(value < 0.0995, F.format_string("%.3f", value))
+        .when(value < 0.995, F.format_string("%.2f", value))
+        .when(value < 9.95, F.format_string("%.1f", value))
         .otherwise(F.format_string("%,.0f", value))
     )
 
