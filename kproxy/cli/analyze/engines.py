@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
@@ -13,11 +14,18 @@ from urllib.parse import urlsplit
 
 from kproxy.cli.analyze.sizes import total_size
 from kproxy.errors import UserError
+from kproxy.filters import Filter
+from kproxy.filters.fields import Kind
+from kproxy.filters.nodes import And, Comparison, Node, Not, Or
+from kproxy.outputs.line_outputs import filter_for
+from kproxy.spark.session.embedded import is_installed, memory
 
 AUTO, EMBEDDED, SPARK = "auto", "embedded", "spark"
 ENGINES = (AUTO, EMBEDDED, SPARK)
 #: Formats of tables that only Spark reads and writes here.
 _OF_SPARK = ("delta", "iceberg")
+#: Parts of regular expressions that Sail's (Rust's crate regex) do not have: look-around and references.
+_NOT_IN_RUST = re.compile(r"\(\?<?[=!]|\(\?P=|\\[1-9]")
 
 
 class Choice(NamedTuple):
@@ -53,16 +61,8 @@ def choose(args: argparse.Namespace, *, converts: bool) -> Choice:
     return _by_packages_and_size(args.traces)
 
 
-def memory() -> int:
-    """Return the bytes that the embedded engine may use: half of this machine's, or of this container's."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with suppress(OSError, ValueError):  # "max" if there is no limit
-        total = min(total, int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    return total // 2
-
-
 def _by_packages_and_size(paths: Sequence[str]) -> Choice:
-    if not _has_sail():
+    if not is_installed():
         return Choice(SPARK, "Sail is not installed")
     size, most = total_size(paths), memory()
     if size <= most:
@@ -85,6 +85,8 @@ def _need_of_spark(args: argparse.Namespace, *, converts: bool) -> str:
         return "--follow is a stream"
     if args.repair:
         return "--repair rewrites a table"
+    if args.where and (part := _spark_part(filter_for(args.where))):
+        return part
     if args.format in _OF_SPARK:
         return f"--format {args.format}"
     paths = [*args.traces, *([args.out] if args.out else [])]
@@ -96,6 +98,21 @@ def _need_of_spark(args: argparse.Namespace, *, converts: bool) -> str:
     return ""
 
 
+def _spark_part(chosen: Filter | None) -> str:
+    """Return what only Spark can evaluate of a filter; empty if there is nothing."""
+    nodes: list[Node] = [] if chosen is None else [chosen.node]
+    for node in nodes:
+        if isinstance(node, Not):
+            nodes.append(node.term)
+        elif isinstance(node, And | Or):
+            nodes += node.terms
+        elif node.field.kind is Kind.RECORD:
+            return f"{node.field.name} runs Python in the engine"
+        elif isinstance(node, Comparison) and node.operator == "~" and _NOT_IN_RUST.search(node.values[0].text):
+            return f"{node} looks around or back"
+    return ""
+
+
 def _format_of_table(path: str) -> str:
     """Return the format of a local table that only Spark reads; empty for anything else."""
     for record in Path(path.removeprefix("file:"), "_files").glob("batch=*/*.json"):
@@ -103,12 +120,6 @@ def _format_of_table(path: str) -> str:
             text = record.read_text()
             return next((form for form in _OF_SPARK if f'"format":"{form}"' in text), "")
     return ""
-
-
-def _has_sail() -> bool:
-    from kproxy.spark.session.embedded import is_installed
-
-    return is_installed()
 
 
 def _gigabytes(size: int) -> str:

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from kproxy.cli.analyze.engines import EMBEDDED, SPARK, Choice, memory
+from kproxy.cli.analyze.engines import EMBEDDED, SPARK, Choice
 from kproxy.errors import UserError
 from kproxy.io.extras import install_command
-from kproxy.spark.session.embedded import EmbeddedEngine, version
+from kproxy.spark.session.embedded import EmbeddedEngine, memory, version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

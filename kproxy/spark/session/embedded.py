@@ -115,6 +115,14 @@ def is_installed() -> bool:
     return all(find_spec(name) is not None for name in ("pysail", "pyspark", "grpc"))
 
 
+def memory() -> int:
+    """Return the bytes that the engine may use: half of this machine's, or of this container's."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):  # "max" if there is no limit
+        total = min(total, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return total // 2
+
+
 def version() -> str:
     """Return the name and version of the engine."""
     from importlib import metadata  # imported here because it loads 20 modules

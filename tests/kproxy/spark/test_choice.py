@@ -23,14 +23,14 @@ def _no_session_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def options(*traces: str, **more: Any) -> argparse.Namespace:
     """The options of a command line."""
-    plain = dict.fromkeys(("master", "remote", "out", "format", "follow", "repair"))
+    plain = dict.fromkeys(("master", "remote", "out", "format", "follow", "repair", "where"))
     return argparse.Namespace(**plain | {"engine": "auto", "conf": [], "traces": list(traces)} | more)
 
 
 def test_what_fits_is_embedded_if_sail_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = tmp_path / "x.jsonl"
     trace.write_bytes(b"x" * 1000)
-    monkeypatch.setattr(engines, "_has_sail", lambda: True)
+    monkeypatch.setattr(engines, "is_installed", lambda: True)
     monkeypatch.setattr(engines, "memory", lambda: 1000)
     assert choose(options(str(trace)), converts=False).engine == "embedded"
     trace.write_bytes(b"x" * 1001)
@@ -40,7 +40,7 @@ def test_what_fits_is_embedded_if_sail_is_installed(tmp_path: Path, monkeypatch:
     )
     monkeypatch.setattr(engines, "find_spec", lambda _: None)
     assert choose(options(str(trace)), converts=False).engine == "embedded"
-    monkeypatch.setattr(engines, "_has_sail", lambda: False)
+    monkeypatch.setattr(engines, "is_installed", lambda: False)
     assert choose(options(str(trace)), converts=False) == Choice("spark", "Sail is not installed")
 
 
@@ -57,6 +57,8 @@ def test_local_files_are_converted_without_an_engine(tmp_path: Path) -> None:
         ({"follow": True}, "--follow is a stream"),
         ({"repair": True}, "--repair rewrites a table"),
         ({"format": "delta"}, "--format delta"),
+        ({"where": "not (api=Fetch or value.id=7)"}, "value.id runs Python in the engine"),
+        ({"where": "topic~'^(?!a)'"}, "topic~'^(?!a)' looks around or back"),
         ({"out": "s3a://bucket/x"}, "s3a://bucket/x is not a local path"),
     ],
 )
