@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from kproxy.cli.analyze.sizes import total_size
 from kproxy.errors import UserError
-from kproxy.filters import Filter
-from kproxy.filters.fields import Kind
-from kproxy.filters.nodes import And, Comparison, Node, Not, Or
-from kproxy.outputs.line_outputs import filter_for
 from kproxy.spark.session.embedded import is_installed, memory
+
+if TYPE_CHECKING:
+    from kproxy.filters.nodes import Node
 
 AUTO, EMBEDDED, SPARK = "auto", "embedded", "spark"
 ENGINES = (AUTO, EMBEDDED, SPARK)
 #: Formats of tables that only Spark reads and writes here.
 _OF_SPARK = ("delta", "iceberg")
-#: Parts of regular expressions that Sail's (Rust's crate regex) do not have: look-around and references.
-_NOT_IN_RUST = re.compile(r"\(\?<?[=!]|\(\?P=|\\[1-9]")
 
 
 class Choice(NamedTuple):
@@ -85,7 +81,7 @@ def _need_of_spark(args: argparse.Namespace, *, converts: bool) -> str:
         return "--follow is a stream"
     if args.repair:
         return "--repair rewrites a table"
-    if args.where and (part := _spark_part(filter_for(args.where))):
+    if args.where and (part := _spark_part(args.where)):
         return part
     if args.format in _OF_SPARK:
         return f"--format {args.format}"
@@ -98,8 +94,13 @@ def _need_of_spark(args: argparse.Namespace, *, converts: bool) -> str:
     return ""
 
 
-def _spark_part(chosen: Filter | None) -> str:
+def _spark_part(where: str) -> str:
     """Return what only Spark can evaluate of a filter; empty if there is nothing."""
+    from kproxy.filters.fields import Kind
+    from kproxy.filters.nodes import And, Not, Or
+    from kproxy.outputs.line_outputs import filter_for
+
+    chosen = filter_for(where)
     nodes: list[Node] = [] if chosen is None else [chosen.node]
     for node in nodes:
         if isinstance(node, Not):
@@ -108,8 +109,6 @@ def _spark_part(chosen: Filter | None) -> str:
             nodes += node.terms
         elif node.field.kind is Kind.RECORD:
             return f"{node.field.name} runs Python in the engine"
-        elif isinstance(node, Comparison) and node.operator == "~" and _NOT_IN_RUST.search(node.values[0].text):
-            return f"{node} looks around or back"
     return ""
 
 

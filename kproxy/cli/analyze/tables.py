@@ -93,7 +93,10 @@ def _write(
     waiting = progress(spark, name)
     if args.out:
         with waiting:
-            write_files(made(), f"{args.out}/{name}", args.format or "parquet")
+            try:
+                write_files(made(), f"{args.out}/{name}", args.format or "parquet")
+            except OSError as error:
+                raise UserError(f"{args.out}/{name}: {error.strerror or error}") from None
     elif args.format in ("json", "csv"):
         with nullcontext() if sys.stdout.isatty() else waiting:  # a terminal cannot show both at once
             write_json(made(), name, sys.stdout) if args.format == "json" else write_csv(made(), sys.stdout)

@@ -38,7 +38,7 @@ from kproxy.spark.session.embedded import is_embedded
 
 #: Input bytes per batch: limits the work that a kill can lose.
 BATCH_BYTES = 2 << 30
-_DAY_S, _HOUR_S = 86_400, 3600
+_DAY_US, _HOUR_US = 86_400_000_000, 3_600_000_000
 _RECORD = T.StructType(
     [
         T.StructField(
@@ -252,11 +252,13 @@ def write_record(spark: SparkSession, table: str, batch: TableBatch) -> None:
 
 def dated(rows: DataFrame) -> DataFrame:
     """Convert rows of ROW to TABLE: adds the date and hour of `ts` in UTC, independent of the session's time zone."""
-    at = F.unix_seconds("ts")  # Spark divides doubles, which are exact for seconds, but not for microseconds
+    # Engines divide doubles, which hold the microseconds of a day, but not those of a far year.
+    at = F.unix_micros("ts")
+    of_day = F.pmod(at, F.lit(_DAY_US))
     return rows.withColumns(
         {
-            "date": F.date_from_unix_date(F.floor(at / _DAY_S).cast("int")),
-            "hour": F.pmod(F.floor(at / _HOUR_S), F.lit(24)).cast("int"),
+            "date": F.date_from_unix_date(F.round((at - of_day) / _DAY_US).cast("int")),
+            "hour": F.floor(of_day / _HOUR_US).cast("int"),
         }
     )
 

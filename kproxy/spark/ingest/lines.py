@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kproxy.errors import UserError
+from kproxy.spark.columns import once
 from kproxy.spark.derived.clusters import clustered, names_cluster
 from kproxy.spark.ingest.convert import TableBatch, batches, convert, read_table
 from kproxy.spark.ingest.decode import CaptureOptions
@@ -118,4 +119,12 @@ def open_lines(
             spark.createDataFrame([], TABLE)
         ]
         rows, clusters = clustered(reduce(DataFrame.unionAll, parts).where(period.column()))
-        yield Lines(rows if where is None else rows.where(where), clusters)
+        yield Lines(rows if where is None else _chosen(rows, where), clusters)
+
+
+def _chosen(rows: DataFrame, where: Column) -> DataFrame:
+    """Return the rows that satisfy a condition."""
+    if not is_embedded(rows.sparkSession):
+        return rows.where(where)
+    # Sail 0.7.2 fails if it moves a function of lists into the reader of Parquet; it moves nothing below `explode`.
+    return rows.withColumn("_chosen", once(where)).where("_chosen").drop("_chosen")
