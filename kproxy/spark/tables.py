@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from kproxy.errors import UserError
 from kproxy.outputs.terminal_table import Column, write_columns
 from kproxy.spark.session.embedded import is_embedded
 from kproxy.trace.encoding import encode_json
@@ -27,10 +28,13 @@ def write_files(table: DataFrame, folder: str, form: str) -> None:
     """Write a table to a file below a directory, replacing existing ones.
 
     Raises:
-        OSError: The embedded engine's table cannot be written.
+        UserError: The embedded engine's table cannot be written.
     """
     if is_embedded(table.sparkSession):
-        _write_file(table, Path(folder.removeprefix("file:")), form)
+        try:
+            _write_file(table, Path(folder.removeprefix("file:")), form)
+        except OSError as error:
+            raise UserError(f"{folder}: {error.strerror or error}") from None
         return
     if form == "csv":
         table = _flat(table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,9 +55,10 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
             if not args.out:
                 return
         failed: dict[str, str] = {}
-        for job, table in jobs.planned(wanted, lines.rows):
+        for place, (job, table) in enumerate(jobs.planned(wanted, lines.rows), start=1):
+            waiting = progress(spark, f"{job.name} ({place} of {len(wanted)})")
             try:
-                _write(spark, table, job.name, args, several=len(lines.clusters) > 1)
+                _write(table, job.name, args, waiting, several=len(lines.clusters) > 1)
             except ENGINE_ERRORS as error:  # the other tables may do
                 if _HAS_DIED in str(error):
                     raise
@@ -83,20 +84,20 @@ def _write_report(spark: SparkSession, lines: Lines, args: argparse.Namespace) -
 
 
 def _write(
-    spark: SparkSession, made: Callable[[], DataFrame], name: str, args: argparse.Namespace, *, several: bool
+    made: Callable[[], DataFrame],
+    name: str,
+    args: argparse.Namespace,
+    waiting: AbstractContextManager[None],
+    *,
+    several: bool,
 ) -> None:
-    """Write a table. As text, it has the cluster column only if there are `several` clusters."""
+    """Write a table, `waiting` for it. As text, it has the cluster column only if there are `several` clusters."""
     from kproxy.spark.derived.clusters import CLUSTER
-    from kproxy.spark.session.progress import progress
     from kproxy.spark.tables import first_rows, write_csv, write_files, write_json, write_table
 
-    waiting = progress(spark, name)
     if args.out:
         with waiting:
-            try:
-                write_files(made(), f"{args.out}/{name}", args.format or "parquet")
-            except OSError as error:
-                raise UserError(f"{args.out}/{name}: {error.strerror or error}") from None
+            write_files(made(), f"{args.out}/{name}", args.format or "parquet")
     elif args.format in ("json", "csv"):
         with nullcontext() if sys.stdout.isatty() else waiting:  # a terminal cannot show both at once
             write_json(made(), name, sys.stdout) if args.format == "json" else write_csv(made(), sys.stdout)
@@ -105,3 +106,4 @@ def _write(
             table = made() if several else made().drop(CLUSTER)
             rows = first_rows(table, args.rows)
         write_table(table, name, rows, args.rows, sys.stdout)
+        sys.stdout.flush()  # the next table may take a while
