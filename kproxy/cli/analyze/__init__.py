@@ -150,7 +150,9 @@ def _check(args: argparse.Namespace, converts: bool) -> None:
     for option in ("repair", "compact"):
         if getattr(args, option):
             refuse(args, ("port", "keylog"), f"is for captures: --{option} reads none")
-            if not converts or args.traces or not args.out:
+            if not converts:
+                raise UserError(f"--{option} works only with convert: kproxy analyze convert --{option} --out DIR")
+            if args.traces or not args.out:
                 raise UserError(f"usage: kproxy analyze convert --{option} --out DIR")
     if args.repair and args.compact:
         raise UserError("--repair and --compact are two steps: run one after the other")

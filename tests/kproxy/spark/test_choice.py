@@ -89,7 +89,7 @@ def test_a_place_to_run_is_the_users_choice(monkeypatch: pytest.MonkeyPatch) -> 
         (["x", "--remote", "h:1"], "invalid --remote h:1: use sc://HOST:PORT"),
         (["x", "--engine", "embedded", "--master", "yarn"], "the embedded engine does not do that"),
         (["convert", "--compact"], "usage: kproxy analyze convert --compact --out DIR"),
-        (["x", "--compact", "--out", "y"], "usage: kproxy analyze convert --compact --out DIR"),
+        (["x", "--compact", "--out", "y"], "--compact works only with convert"),
         (["convert", "--compact", "--repair", "--out", "y"], "are two steps"),
         (["convert", "--compact", "--out", "/nothing"], "/nothing is not a table of traces"),
     ],

@@ -219,6 +219,7 @@ def test_where_there_is_no_lock_runs_do_not_touch_each_others_batches_and_a_file
     """As on an object store: the second run does not see what the first one writes."""
     traces, table = tmp_path / "in", tmp_path / "table"
     monkeypatch.setattr("kproxy.spark.ingest.locks.local_folder", lambda *_: None)
+    monkeypatch.setattr(converting, "is_one_machine", lambda _: False)
     trace(traces, 0), trace(traces, 1)
     assert add(spark, traces, table) == [2]
     traces.joinpath("0.jsonl").rename(tmp_path / "0.jsonl")
