@@ -1,7 +1,8 @@
 """An Airflow 3 DAG: each night, convert new traces, then write the tables of the day before.
 
-Copy it to the DAG folder. The machine of the worker needs kproxy with the extra `spark`, and these variables in its
-environment: KPROXY_TRACES (the traces of the proxies), KPROXY_LINES and KPROXY_TABLES (directories for the results).
+Copy it to the DAG folder. The machine of the worker needs kproxy with the extra `analytics` or `spark`, and these
+variables in its environment: KPROXY_TRACES (the traces of the proxies), KPROXY_LINES and KPROXY_TABLES (directories for
+the results).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pyspark.sql import Column
+from pyspark.sql import Column, WindowSpec
 from pyspark.sql import functions as F
 
 from kproxy.spark.sentences import host
@@ -66,3 +66,13 @@ def once(value: Column) -> Column:
 def maybe(array: Column) -> Column:
     """An array, empty instead of null."""
     return F.coalesce(array, F.array())
+
+
+def list_over(value: Column, window: WindowSpec) -> Column:
+    """The values of a window that are not null, in its order; never null. Sail keeps nulls there."""
+    return F.array_compact(F.collect_list(value).over(window))
+
+
+def set_over(value: Column, window: WindowSpec) -> Column:
+    """The distinct values of a window that are not null, in any order; never null, as without values in Sail."""
+    return maybe(F.collect_set(value).over(window))

@@ -16,22 +16,27 @@ def text(*parts: Column | str) -> Column:
     return F.concat(*(F.lit(part) if isinstance(part, str) else part for part in parts))
 
 
+def fixed(value: Column, digits: int, unit: float = 1) -> Column:
+    """A number in a unit with some decimal places. Halves are rounded up before engines format it, each in its way."""
+    parts = 10**digits
+    return F.format_string(f"%.{digits}f" if digits else "%,.0f", F.floor(value / (unit / parts) + 0.5) / parts)
+
+
 def duration(us: Column) -> Column:
     """``850 us``, ``2.1 ms``, ``30.5 s``."""
     return (
         F.when(us < 1000, F.format_string("%d us", us.cast("long")))
-        .when(us < 1_000_000, F.format_string("%.1f ms", us / 1000))
-        .otherwise(F.format_string("%.1f s", us / 1_000_000))
+        .when(us < 1_000_000, text(fixed(us, 1, 1000), " ms"))
+        .otherwise(text(fixed(us, 1, 1_000_000), " s"))
     )
 
 
 def amount(value: Column) -> Column:
-    """``0.034``, ``3.1``, ``14``, ``1,400``: at least two digits."""
-    return (
-        F.when(value == 0, "0.0")  # Sail formats it as NaN
-        .when(value < 10, F.format_string("%.2g", value))
-        .otherwise(F.format_string("%,.0f", value))
-    )
+    """``0.034``, ``3.1``, ``14``, ``1,400``: two digits or more. Sail formats ``%.2g`` of 4 as ``4.``, of 0 as NaN."""
+    text_ = F.when(value == 0, "0.0").when(value < 0.0000995, F.format_string("%.1e", value))
+    for digits in (5, 4, 3, 2, 1):
+        text_ = text_.when(value < 9.95 / 10 ** (digits - 1), fixed(value, digits))
+    return text_.otherwise(fixed(value, 0))
 
 
 def times(count: Column) -> Column:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import csv
+import shutil
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TextIO
 
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from kproxy.errors import UserError
 from kproxy.outputs.terminal_table import Column, write_columns
+from kproxy.spark.session.embedded import is_embedded
 from kproxy.trace.encoding import encode_json
 from kproxy.trace.formatting import duration, safe, size
 
@@ -20,13 +25,45 @@ FILES = ("parquet", "json", "csv")
 
 
 def write_files(table: DataFrame, folder: str, form: str) -> None:
-    """Write a table as Spark files below a directory, replacing existing ones."""
+    """Write a table to a file below a directory, replacing existing ones.
+
+    Raises:
+        UserError: The embedded engine's table cannot be written.
+    """
+    if is_embedded(table.sparkSession):
+        try:
+            _write_file(table, Path(folder.removeprefix("file:")), form)
+        except OSError as error:
+            raise UserError(f"{folder}: {error.strerror or error}") from None
+        return
     if form == "csv":
         table = _flat(table)
     writer = table.coalesce(1).write.mode("overwrite").option("header", True)
     if form != "parquet":  # by default, Spark cuts times to milliseconds
         writer = writer.option("timestampFormat", "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX")
     writer.format(form).save(folder)
+
+
+def _write_file(table: DataFrame, folder: Path, form: str) -> None:
+    """Write a table as Spark would; Sail's writer changes the order of rows, and writes nothing if there are none."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    name = folder / f"part-00000.{form}"
+    if form == "parquet":
+        pq.write_table(table.toArrow(), name, compression="zstd")
+    elif form == "csv":
+        with name.open("w", encoding="utf-8") as file:
+            write_csv(table, file)
+    else:
+        with name.open("wb") as lines:
+            for row in table.toLocalIterator():
+                lines.write(encode_json(_without_nulls(_plain(row.asDict(recursive=True)))) + b"\n")
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
 def write_json(table: DataFrame, job: str, file: TextIO) -> None:

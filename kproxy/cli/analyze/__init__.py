@@ -1,4 +1,4 @@
-"""`kproxy analyze`: aggregates traces and captures of a whole fleet with Spark."""
+"""`kproxy analyze`: aggregates traces and captures of a whole fleet, on one machine or with Spark."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ import contextlib
 from pathlib import Path
 
 from kproxy.cli import options
-from kproxy.cli.analyze.convert import convert_files, repair_table
+from kproxy.cli.analyze.convert import compact_table, convert_files, repair_table
+from kproxy.cli.analyze.engines import AUTO, ENGINES, choose
 from kproxy.cli.analyze.follow import SETTINGS, check_follow, follow_traces
 from kproxy.cli.analyze.lines import line_selection
-from kproxy.cli.analyze.session import is_short, is_tiny, spark_for
+from kproxy.cli.analyze.session import session_for
+from kproxy.cli.analyze.sizes import is_short, is_tiny
 from kproxy.cli.analyze.tables import analyze
 from kproxy.cli.combinations import refuse
 from kproxy.cli.damage import InputDamage
 from kproxy.errors import CLEAN, UserError
 
-HELP = "aggregate traces into tables and reports (Spark)"
+HELP = "aggregate traces into tables and reports"
 
 _EXAMPLES = """
 examples:
@@ -28,8 +30,8 @@ examples:
   kproxy analyze convert kproxy-trace --out lines      # incremental conversion to Parquet
   kproxy analyze --master spark://host:7077 s3a://bucket/lines --out s3a://bucket/tables
 
-Any path that Spark reads works. Traces are converted to Parquet before each run. For large traces, or on a cluster,
-convert them once with "kproxy analyze convert".
+With Spark, any path that it reads works. Traces are converted to Parquet before each run. For large traces, or on a
+cluster, convert them once with "kproxy analyze convert".
 """
 _CONVERT = "convert"
 _STORED = ("parquet", "delta", "iceberg")
@@ -82,12 +84,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         options.FILE,
     )
     parser.add_argument("--repair", action="store_true", help="with convert, remove duplicate lines from DIR")
+    parser.add_argument("--compact", action="store_true", help="with convert, merge the small batches in DIR")
     parser.add_argument(
         "--rows", type=_count, default=20, metavar="N", help="rows to show per table (default: %(default)s)"
     )
     parser.add_argument(
-        "--master", metavar="URL", help="Spark master: local[N], spark://..., yarn, sc://... (default: local)"
-    )
+        "--engine", choices=ENGINES, default=AUTO,
+        help="embedded: Sail, for what fits this machine; spark: Spark, also for the rest; auto: by what is installed "
+        "and the size of the input (default)",
+    )  # fmt: skip
+    parser.add_argument("--master", metavar="URL", help="Spark master: local[N], spark://..., yarn (default: local)")
+    parser.add_argument("--remote", metavar="URL", help="a Spark Connect server: sc://HOST:PORT")
     parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="a Spark setting, repeatable")
     options.add_capture(parser)
     parser.epilog = _EXAMPLES
@@ -117,8 +124,15 @@ def run(args: argparse.Namespace) -> int:
     selection = line_selection(args)
     if args.follow:
         settings = SETTINGS | settings
+    choice = choose(args, converts=converts)
+    if args.compact:
+        compact_table(args)
+        return CLEAN
+    if choice.engine is None:
+        convert_files(None, args, damage)
+        return damage.status(CLEAN)
     short, tiny = (not args.follow and is_small(args.traces) for is_small in (is_short, is_tiny))
-    with spark_for(args.master, settings, short=short, tiny=tiny) as spark:
+    with session_for(choice, settings, short=short, tiny=tiny) as spark:
         if args.repair:
             repair_table(spark, args)
         elif converts:
@@ -133,23 +147,25 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace, converts: bool) -> None:
     if converts or args.out or args.format in ("json", "csv") or args.html:
         refuse(args, ("rows",), "is for tables as text: leave it out")
-    if args.repair:
-        refuse(args, ("port", "keylog"), "is for captures: --repair reads none")
+    for option in ("repair", "compact"):
+        if getattr(args, option):
+            refuse(args, ("port", "keylog"), f"is for captures: --{option} reads none")
+            if not converts:
+                raise UserError(f"--{option} works only with convert: kproxy analyze convert --{option} --out DIR")
+            if args.traces or not args.out:
+                raise UserError(f"usage: kproxy analyze convert --{option} --out DIR")
+    if args.repair and args.compact:
+        raise UserError("--repair and --compact are two steps: run one after the other")
     if converts:
         unused = [
             name for name in ("job", "where", "since", "until", "sample", "html", "follow") if getattr(args, name)
         ]
-        if args.repair:
-            if args.traces or not args.out:
-                raise UserError("usage: kproxy analyze convert --repair --out DIR")
-        elif not args.traces or not args.out:
+        if not (args.repair or args.compact or (args.traces and args.out)):
             raise UserError("usage: kproxy analyze convert TRACES --out DIR")
         if unused:
             raise UserError(f"convert always takes whole files: remove --{unused[0]}")
         if args.format not in (None, *_STORED):
             raise UserError(f"convert supports --format {', '.join(_STORED)}")
-    elif args.repair:
-        raise UserError("--repair works only with convert: kproxy analyze convert --repair --out DIR")
     elif args.follow:
         check_follow(args)
     elif args.window or args.late:

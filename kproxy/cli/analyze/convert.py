@@ -5,17 +5,25 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from kproxy.cli.analyze.lines import decoding, warn_empty, warn_unread
 from kproxy.cli.damage import InputDamage
+from kproxy.errors import UserError
+from kproxy.io.extras import install_command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def convert_files(spark: SparkSession, args: argparse.Namespace, damage: InputDamage) -> None:
-    """Convert new files, and report their number."""
+def convert_files(spark: SparkSession | None, args: argparse.Namespace, damage: InputDamage) -> None:
+    """Convert new files, and report their number. Without `spark`, all of them and the table are local.
+
+    Raises:
+        UserError: Packages for reading and writing tables are missing.
+    """
+    check_packages()
     from kproxy.outputs.stderr import say, warn
     from kproxy.spark.ingest.convert import batches, convert, grown
     from kproxy.spark.ingest.inputs import find_files
@@ -24,7 +32,7 @@ def convert_files(spark: SparkSession, args: argparse.Namespace, damage: InputDa
     files = find_files(spark, args.traces, empty=warn_empty)
     for file in grown(files, batches(spark, args.out) or []):
         warn(f"{file.path} has grown since it was converted; the new lines were skipped: convert only complete files")
-    with progress(spark, "convert"):
+    with progress(spark, f"convert {len(files)} files"):
         added = convert(
             spark, files, args.out, decoding(args), form=args.format, made=partial(warn_unread, damage),
             waiting=_waiting(args),
@@ -50,6 +58,31 @@ def repair_table(spark: SparkSession, args: argparse.Namespace) -> None:
         say(f"{args.out} has no duplicate lines")
     else:
         say(f"{sum(each.removed for each in done)} lines were removed from {len(done)} batches of {args.out}")
+
+
+def compact_table(args: argparse.Namespace) -> None:
+    """Merge the small batches of a table, and report how many there were."""
+    check_packages()
+    from kproxy.outputs.stderr import say
+    from kproxy.spark.ingest.compaction import compact
+    from kproxy.spark.session.progress import progress
+
+    with progress(None, "compact"):
+        merged = compact(args.out, waiting=_waiting(args))
+    if merged:
+        say(f"{len(merged)} batches of {args.out} are one now: {sum(batch.lines for batch in merged)} lines")
+    else:
+        say(f"{args.out} has fewer than two small batches")
+
+
+def check_packages() -> None:
+    """Check whether tables can be read and written.
+
+    Raises:
+        UserError: A package is missing.
+    """
+    if any(find_spec(name) is None for name in ("pyspark", "pyarrow")):
+        raise UserError(f"kproxy analyze needs an engine: {install_command('analytics')}")
 
 
 def _waiting(args: argparse.Namespace) -> Callable[[], None]:

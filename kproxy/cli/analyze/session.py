@@ -1,108 +1,139 @@
-"""A Spark session for a command; its errors become one sentence."""
+"""A session of an engine for a command; its errors become one sentence."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Sequence
+import signal
+import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from kproxy.cli.analyze.engines import EMBEDDED, SPARK, Choice
 from kproxy.errors import UserError
+from kproxy.io.extras import install_command
+from kproxy.spark.session.embedded import EmbeddedEngine, memory, version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: A message that only the innermost of Spark's nested errors has.
 _FULL = "No space left on device"
+#: A message of Sail's pool of memory.
+_EXHAUSTED = "Failed to allocate additional"
+_MORE_MEMORY = f"pass --engine {SPARK}, which needs less, or analyze fewer lines (--since, --where, --sample)"
 #: Spark's errors for a format that needs a third-party package.
 _NO_PACKAGE = ("DATA_SOURCE_NOT_FOUND", "PLUGIN_CLASS_NOT_FOUND")
 _PACKAGE_HINT = "add its package: --conf spark.jars.packages=GROUP:NAME:VERSION (docs/spark.md)"
+_OF_GRPC = re.compile(r'^\s*details = "(.*)"$', re.MULTILINE)
 _JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ")
-#: Up to this many bytes of local input, some two million lines, a fast start saves more time than a fast run.
-_SHORT = 1 << 30
-#: Up to this many bytes of local input, some ten thousand lines, Spark's planning costs more than its work.
-_TINY = 4 << 20
-#: Bytes of a trace per byte of Parquet, and of a compressed file.
-_PARQUET, _COMPRESSED = 20, 10
 
 
 @contextmanager
-def spark_for(master: str | None, settings: dict[str, str], *, short: bool, tiny: bool) -> Iterator[SparkSession]:
+def session_for(choice: Choice, settings: dict[str, str], *, short: bool, tiny: bool) -> Iterator[SparkSession]:
+    """A session of the chosen engine as a context manager; says which one it is if the user has not chosen it.
+
+    Raises:
+        UserError: The engine is missing or failed.
+    """
+    from kproxy.filters import FilterError
+    from kproxy.outputs.stderr import say
+
+    # Before pyspark is imported, which takes as long as the start of the engine.
+    embedded = EmbeddedEngine(memory()) if choice.engine == EMBEDDED else None
+    if choice.why:
+        name = f"embedded ({version()})" if embedded else "Spark"
+        say(f"engine: {name}, because {choice.why}; --engine {SPARK if embedded else EMBEDDED} chooses the other one")
+    try:
+        with _embedded(embedded) if embedded else _spark(choice, settings, short=short, tiny=tiny) as session:
+            yield session
+    except FilterError as error:
+        raise UserError(f"filter: {error}") from None
+
+
+@contextmanager
+def _embedded(engine: EmbeddedEngine) -> Iterator[SparkSession]:
+    interrupted = False
+
+    def interrupt(*_: object) -> None:
+        nonlocal interrupted
+        interrupted = True
+        engine.kill()  # what would be tidied there fails at once ...
+        sys.unraisablehook = lambda _: None  # ... and pyspark's iterators would say so
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        from kproxy.spark.session.errors import ENGINE_ERRORS
+
+        try:
+            yield engine.connect()
+        except ENGINE_ERRORS as error:
+            if interrupted:
+                raise KeyboardInterrupt from None
+            raise UserError(embedded_error(engine, error)) from None
+    finally:
+        signal.signal(signal.SIGINT, before)
+        engine.close()
+
+
+def embedded_error(engine: EmbeddedEngine, error: Exception) -> str:
+    """A sentence about an error of the embedded engine."""
+    if engine.has_died:
+        return f"the embedded engine died, probably out of memory; {_MORE_MEMORY}"
+    return f"{version()}: {cause_of(error)}"
+
+
+@contextmanager
+def _spark(choice: Choice, settings: dict[str, str], *, short: bool, tiny: bool) -> Iterator[SparkSession]:
     """A Spark session as a context manager.
 
     `short`: the job is small, so that startup time matters; `tiny`: so small that planning takes most of the time. At
     the end, its JVM may write an archive of classes, which delays the exit.
-
-    Raises:
-        UserError: Spark is missing or failed.
     """
-    try:
-        import pyspark
-    except ImportError:
-        from kproxy.io.extras import install_command
+    remote = (choice.master or os.environ.get("SPARK_REMOTE", "")).startswith("sc://")
+    if find_spec("pyspark") is None or (find_spec("py4j") is None and not remote):
+        raise UserError(f"this needs Spark: {install_command('spark')}")
+    import pyspark
 
-        raise UserError(f"kproxy analyze needs Spark: {install_command('spark')}") from None
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    from kproxy.filters import FilterError
     from kproxy.outputs.stderr import warn
     from kproxy.spark.session import end_java, session
     from kproxy.spark.session.class_archive import ArchiveWriter
+    from kproxy.spark.session.errors import ENGINE_ERRORS
 
     writer = ArchiveWriter()
     try:
-        spark = session(master, short=short, tiny=tiny, settings=settings, writer=writer)
+        spark = session(choice.master, short=short, tiny=tiny, settings=settings, writer=writer)
         try:
             yield spark
         finally:
             spark.stop()
         writer.finish(end_java, warn)
-    except FilterError as error:
-        raise UserError(f"filter: {error}") from None
     except BrokenPipeError:  # standard output; py4j wraps errors of its own sockets
         raise
     except ConnectionError:
         more = "raise the limit: --conf spark.driver.memory=4g"
         raise UserError(f"Spark's Java process died, probably out of memory; {more}") from None
-    except (PySparkException, Py4JError) as error:
+    except ENGINE_ERRORS as error:
         raise UserError(f"Spark {pyspark.__version__}: {cause_of(error)}") from None
     finally:
         writer.close()
 
 
-def is_short(paths: Sequence[str]) -> bool:
-    """Whether all inputs are local and small."""
-    return _total_size(paths) < _SHORT
-
-
-def is_tiny(paths: Sequence[str]) -> bool:
-    """Whether all inputs are local and have a few thousand lines at most."""
-    return _total_size(paths) < _TINY
-
-
-def _total_size(paths: Sequence[str]) -> int:
-    """The size of all inputs as traces, in bytes; large if one is not local."""
-    found = (each for path in map(Path, paths) for each in (path.rglob("*") if path.is_dir() else (path,)))
-    return sum(_size(each) for each in found)
-
-
-def _size(path: Path) -> int:
-    if not path.exists():
-        return _SHORT
-    factors = {".parquet": _PARQUET, ".gz": _COMPRESSED, ".zst": _COMPRESSED}
-    return path.stat().st_size * factors.get(path.suffix, 1)
-
-
 def cause_of(error: Exception) -> str:
-    """The cause in Spark's error message, which may contain stack traces of two languages."""
+    """The cause in an engine's error message, which may contain stack traces of two languages."""
     inner: object = error
     while (cause := getattr(inner, "_cause", None)) is not None:
         inner = cause
     if _FULL in str(inner):
         return _FULL
+    if _EXHAUSTED in str(error):
+        return f"the embedded engine may use half of the memory ({memory() / (1 << 30):.1f} GB); {_MORE_MEMORY}"
     text = str(error)
+    if (details := _OF_GRPC.search(text)) is not None:
+        text = details[1]
     _, raised, trace = text.partition("Traceback (most recent call last):\n")
     if raised:  # a Python traceback: the message follows the indented frames and the exception class
         [*_, text] = next((line for line in trace.splitlines() if line[:1].strip()), text).split(": ", 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from kproxy.spark.ingest.lines import Lines
 
+#: An error of gRPC: a server that is gone makes no other table either.
+_HAS_DIED = "StatusCode.UNAVAILABLE"
+
 
 def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelection, damage: InputDamage) -> None:
     """Write the requested tables, the report, or both.
@@ -27,13 +30,12 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
     Raises:
         UserError: A table failed; the others are written.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     from kproxy.outputs.stderr import say
     from kproxy.spark import jobs
     from kproxy.spark.derived.shared import shared
     from kproxy.spark.ingest.lines import Period, open_lines
+    from kproxy.spark.session.embedded import is_embedded
+    from kproxy.spark.session.errors import ENGINE_ERRORS
     from kproxy.spark.session.progress import progress
 
     wanted = args.job or jobs.names()
@@ -53,14 +55,17 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
             if not args.out:
                 return
         failed: dict[str, str] = {}
-        for job, table in jobs.planned(wanted, lines.rows):
+        for place, (job, table) in enumerate(jobs.planned(wanted, lines.rows), start=1):
+            waiting = progress(spark, f"{job.name} ({place} of {len(wanted)})")
             try:
-                _write(spark, table, job.name, args, several=len(lines.clusters) > 1)
-            except (PySparkException, Py4JError) as error:  # the other tables may do
+                _write(table, job.name, args, waiting, several=len(lines.clusters) > 1)
+            except ENGINE_ERRORS as error:  # the other tables may do
+                if _HAS_DIED in str(error):
+                    raise
                 failed[job.name] = cause_of(error)
     if failed:
-        which = ", ".join(failed)
-        raise UserError(f"Spark could not make {which}: {next(iter(failed.values()))}")
+        engine, which = "the embedded engine" if is_embedded(spark) else "Spark", ", ".join(failed)
+        raise UserError(f"{engine} could not make {which}: {next(iter(failed.values()))}")
 
 
 def _write_report(spark: SparkSession, lines: Lines, args: argparse.Namespace) -> None:
@@ -79,14 +84,17 @@ def _write_report(spark: SparkSession, lines: Lines, args: argparse.Namespace) -
 
 
 def _write(
-    spark: SparkSession, made: Callable[[], DataFrame], name: str, args: argparse.Namespace, *, several: bool
+    made: Callable[[], DataFrame],
+    name: str,
+    args: argparse.Namespace,
+    waiting: AbstractContextManager[None],
+    *,
+    several: bool,
 ) -> None:
-    """Write a table. As text, it has the cluster column only if there are `several` clusters."""
+    """Write a table, `waiting` for it. As text, it has the cluster column only if there are `several` clusters."""
     from kproxy.spark.derived.clusters import CLUSTER
-    from kproxy.spark.session.progress import progress
     from kproxy.spark.tables import first_rows, write_csv, write_files, write_json, write_table
 
-    waiting = progress(spark, name)
     if args.out:
         with waiting:
             write_files(made(), f"{args.out}/{name}", args.format or "parquet")
@@ -98,3 +106,4 @@ def _write(
             table = made() if several else made().drop(CLUSTER)
             rows = first_rows(table, args.rows)
         write_table(table, name, rows, args.rows, sys.stdout)
+        sys.stdout.flush()  # the next table may take a while

@@ -1,8 +1,9 @@
 """Adds whole files of traces and captures to a table, each exactly once.
 
-A batch of files is written by `kproxy.spark.ingest.table_storage` (Parquet: to ``batch=N/date=…/hour=…``), then a
-record of it to ``_files/batch=N``, which is one file and so atomic. Data without a record is not part of the table: a
-batch whose writer was killed is overwritten by the next one.
+A batch of files is written to ``batch=N/date=…/hour=…``: local files to a local table by this process and others
+(`kproxy.spark.ingest.local_table`), anything else by Spark (`kproxy.spark.ingest.table_storage`). A record of it in
+``_files/batch=N``, which is one file and so atomic, makes it part of the table: a batch whose writer was killed is
+overwritten by the next one.
 
 A lock lets one run at a time write to a table. Where locks are not available (`kproxy.spark.ingest.locks`), each run
 uses unique batch numbers, and a file that two runs have converted counts only in the batch with the lower number.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -24,18 +25,20 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kproxy.errors import UserError
+from kproxy.spark.ingest import local_table
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.files import bad_files, counts, read_files
 from kproxy.spark.ingest.inputs import File
-from kproxy.spark.ingest.local_files import local_input
-from kproxy.spark.ingest.local_tables import is_local_spark, write_local_batch
-from kproxy.spark.ingest.locks import local_folder, locked
-from kproxy.spark.ingest.schema import TABLE
+from kproxy.spark.ingest.local_files import is_one_machine, local_input, local_output
+from kproxy.spark.ingest.local_tables import write_files
+from kproxy.spark.ingest.locks import locked, locked_here
+from kproxy.spark.ingest.schema import ROW, TABLE
 from kproxy.spark.ingest.table_storage import PARQUET, read_batches, write_batch
+from kproxy.spark.session.embedded import is_embedded
 
 #: Input bytes per batch: limits the work that a kill can lose.
 BATCH_BYTES = 2 << 30
-_DAY_S, _HOUR_S = 86_400, 3600
+_DAY_US, _HOUR_US = 86_400_000_000, 3_600_000_000
 _RECORD = T.StructType(
     [
         T.StructField(
@@ -45,6 +48,8 @@ _RECORD = T.StructType(
         T.StructField("lines", T.LongType()),
         T.StructField("corrupt", T.LongType()),
         T.StructField("format", T.StringType()),
+        T.StructField("staged", T.StringType()),
+        T.StructField("replaces", T.ArrayType(T.LongType())),
     ]
 )
 
@@ -59,9 +64,10 @@ _WRITTEN = re.compile(r"/batch=(\d+)/(?:.*/)?part-\d+-([0-9a-f-]{36})")
 class TableBatch:
     """A batch of a table: its number, its files by URI with their sizes, and the number of lines and of other texts.
 
-    `form` is parquet, delta or iceberg, the same for all batches of a table. Only set for a new batch: `example`, one
-    of the other texts with its file; `corrupt_files`, the number of files with some; and `damaged`, sentences about the
-    `damaged_files`, which could not be read completely.
+    `form` is parquet, delta or iceberg, the same for all batches of a table. `staged` is the name of its directory
+    before it was part of the table, `replaces` the numbers of the batches whose rows it has. Only set for a new batch:
+    `example`, one of the other texts with its file; `corrupt_files`, the number of files with some; and `damaged`,
+    sentences about the `damaged_files`, which could not be read completely.
     """
 
     number: int
@@ -69,13 +75,15 @@ class TableBatch:
     lines: int
     corrupt: int
     form: str
+    staged: str | None = None
+    replaces: Sequence[int] = ()
     example: str | None = None
     corrupt_files: Sequence[str] = ()
     damaged: Sequence[str] = ()
     damaged_files: int = 0
 
 
-def batches(spark: SparkSession, table: str) -> list[TableBatch] | None:
+def batches(spark: SparkSession | None, table: str) -> list[TableBatch] | None:
     """Return the batches of a table, in order; None if there is no table.
 
     Raises:
@@ -87,28 +95,45 @@ def batches(spark: SparkSession, table: str) -> list[TableBatch] | None:
     return found
 
 
-def records(spark: SparkSession, table: str) -> list[TableBatch] | None:
+def records(spark: SparkSession | None, table: str) -> list[TableBatch] | None:
     """Return the records of batches in a table, valid or not, in order; None if there is no table."""
-    here = local_input(spark, table)
-    if here is not None and not (here / "_files").exists():
+    folder = local_input(spark, table)
+    if folder is not None:
+        if not local_table.is_table(folder):
+            return None
+        found = [_batch(number, record) for number, record in local_table.records(folder)]
+    elif spark is None or is_embedded(spark):
         return None
-    try:
-        rows = spark.read.schema(_RECORD).json(f"{table}/_files").collect()
-    except AnalysisException as error:
-        if error.getCondition() != "PATH_NOT_FOUND":
-            raise
-        return None
-    return sorted(
-        (
-            TableBatch(row["batch"], dict(row["files"]), row["lines"], row["corrupt"], row["format"] or PARQUET)
-            for row in rows
-        ),
-        key=lambda batch: batch.number,
-    )
+    else:
+        try:
+            rows = spark.read.schema(_RECORD).json(f"{table}/_files").collect()
+        except AnalysisException as error:
+            if error.getCondition() != "PATH_NOT_FOUND":
+                raise
+            return None
+        found = [_batch(row["batch"], row.asDict(recursive=True)) for row in rows]
+    replaced = {number for batch in found for number in batch.replaces}
+    return sorted((batch for batch in found if batch.number not in replaced), key=lambda batch: batch.number)
+
+
+def _batch(number: int, record: Mapping[str, Any]) -> TableBatch:
+    return TableBatch(
+        number, {file["uri"]: file["size"] for file in record["files"]}, record["lines"], record["corrupt"],
+        record.get("format") or PARQUET, record.get("staged"), record.get("replaces") or (),
+    )  # fmt: skip
+
+
+def record_of(batch: TableBatch) -> dict[str, Any]:
+    """Return the record of a batch, as _RECORD."""
+    return {
+        "files": [{"uri": uri, "size": size} for uri, size in batch.files.items()],
+        "lines": batch.lines, "corrupt": batch.corrupt, "format": batch.form,
+        "staged": batch.staged, "replaces": list(batch.replaces),
+    }  # fmt: skip
 
 
 def convert(
-    spark: SparkSession,
+    spark: SparkSession | None,
     files: Sequence[File],
     table: str,
     options: CaptureOptions,
@@ -120,32 +145,58 @@ def convert(
 ) -> list[TableBatch]:
     """Add the files that are not in the table yet; return the new batches.
 
-    `where`, a condition on columns of TABLE, selects the lines to keep. `form` is the format of a new table; None means
-    Parquet. `made` is called with each batch when it is part of the table. `waiting` is called if another run holds the
-    lock. Raises:
+    Only local files and a local table of Parquet work without `spark`. `where`, a condition on columns of TABLE,
+    selects the lines to keep if Spark writes them. `form` is the format of a new table; None means Parquet. `made` is
+    called with each batch when it is part of the table. `waiting` is called if another run holds the lock. Raises:
         UserError: The table has duplicate lines, or another format than `form`.
     """
+    folder = local_output(spark, table)
+    there = next((batch.form for batch in records(spark, table) or ()), form or PARQUET)
+    if form not in (None, there):
+        raise UserError(f"{table} is a {there} table: write {form} to another directory")
+    if folder is not None and there == PARQUET and is_one_machine(spark) and all(file.is_local for file in files):
+        with locked_here(folder, waiting):
+            return _convert_here(files, folder, options, made)
+    if spark is None:
+        raise UserError(f"{table}: only Spark writes such a table: pass --engine spark")
     with locked(spark, table, waiting) as has_lock:
         known = batches(spark, table) or []
-        there = known[0].form if known else form or PARQUET
-        if form not in (None, there):
-            raise UserError(f"{table} is a {there} table: write {form} to another directory")
         check(spark, table, known)
-        have = {uri for batch in known for uri in batch.files}
         numbers = {batch.number for batch in known}
         added = []
-        for group in _groups([file for file in files if file.uri not in have]):
+        for group in _groups(_new(files, known)):
             number = next_number(numbers, has_lock=has_lock)
             numbers.add(number)
-            folder = local_folder(spark, table) if has_lock and there == PARQUET and where is None else None
-            if folder is not None and is_local_spark(spark) and all(file.is_local for file in group):
-                counted = write_local_batch(spark, group, Path(folder, f"batch={number}"), options)
-            else:
-                counted = _write(spark, group, table, there, number, options, where)
+            counted = _write(spark, group, table, there, number, options, where)
             added.append(TableBatch(number, {file.uri: file.size for file in group}, form=there, **counted))
             write_record(spark, table, added[-1])
             made(added[-1])
         return added
+
+
+def _convert_here(
+    files: Sequence[File], folder: Path, options: CaptureOptions, made: Callable[[TableBatch], object]
+) -> list[TableBatch]:
+    known = batches(None, str(folder)) or []
+    check(None, str(folder), known)
+    local_table.finish(folder)
+    (folder / "_files").mkdir(exist_ok=True)  # also if there are no files
+    first = next_number({batch.number for batch in known}, has_lock=True)
+    added = []
+    for number, group in enumerate(_groups(_new(files, known)), start=first):
+        staged = local_table.new_folder(folder)
+        counted = write_files(group, staged, options)
+        batch = TableBatch(number, {file.uri: file.size for file in group}, form=PARQUET, staged=staged.name, **counted)
+        local_table.write_record(folder, number, record_of(batch))
+        local_table.finish(folder)
+        added.append(batch)
+        made(batch)
+    return added
+
+
+def _new(files: Sequence[File], known: Sequence[TableBatch]) -> list[File]:
+    have = {uri for batch in known for uri in batch.files}
+    return [file for file in files if file.uri not in have]
 
 
 def next_number(numbers: Set[int], *, has_lock: bool) -> int:
@@ -195,27 +246,31 @@ def _write(
 
 def write_record(spark: SparkSession, table: str, batch: TableBatch) -> None:
     """Make a batch, whose rows are written, part of its table."""
-    record = spark.createDataFrame([(list(batch.files.items()), batch.lines, batch.corrupt, batch.form)], _RECORD)
+    record = spark.createDataFrame([record_of(batch)], _RECORD)
     record.coalesce(1).write.mode("overwrite").json(f"{table}/_files/batch={batch.number}")
 
 
 def dated(rows: DataFrame) -> DataFrame:
     """Convert rows of ROW to TABLE: adds the date and hour of `ts` in UTC, independent of the session's time zone."""
-    at = F.unix_seconds("ts")  # Spark divides doubles, which are exact for seconds, but not for microseconds
+    # Engines divide doubles, which hold the microseconds of a day, but not those of a far year.
+    at = F.unix_micros("ts")
+    of_day = F.pmod(at, F.lit(_DAY_US))
     return rows.withColumns(
         {
-            "date": F.date_from_unix_date(F.floor(at / _DAY_S).cast("int")),
-            "hour": F.pmod(F.floor(at / _HOUR_S), F.lit(24)).cast("int"),
+            "date": F.date_from_unix_date(F.round((at - of_day) / _DAY_US).cast("int")),
+            "hour": F.floor(of_day / _HOUR_US).cast("int"),
         }
     )
 
 
-def read_table(spark: SparkSession, table: str) -> DataFrame:
+def read_table(spark: SparkSession, table: str, *, may_have: Callable[[str], bool] = lambda path: True) -> DataFrame:
     """Return the lines of a table, as TABLE.
+
+    `may_have` tells whether a path may have lines that are needed; the embedded engine skips the others.
 
     Raises:
         ValueError: There is no table.
-        UserError: It has duplicate lines.
+        UserError: It has duplicate lines, or the embedded engine cannot read its format.
     """
     found = batches(spark, table)
     if found is None:
@@ -224,11 +279,36 @@ def read_table(spark: SparkSession, table: str) -> DataFrame:
         return spark.createDataFrame([], TABLE)
     check(spark, table, found)
     surplus = again(found)
-    form = found[0].form
-    parts = [read_batches(spark, table, form, [batch.number for batch in found if batch.number not in surplus])]
+    sound = [batch for batch in found if batch.number not in surplus]
+    parts = [_read(spark, table, sound, may_have)] if sound else []
     for number, files in surplus.items():
-        parts.append(read_batches(spark, table, form, [number]).where(~F.col("file").isin(*files)))
+        some = _read(spark, table, [batch for batch in found if batch.number == number], may_have)
+        parts.append(some.where(~F.col("file").isin(*files)))
     return reduce(DataFrame.unionAll, parts).where(F.col("date").isNotNull())
+
+
+def _read(spark: SparkSession, table: str, found: Sequence[TableBatch], may_have: Callable[[str], bool]) -> DataFrame:
+    """Return the rows of batches, as TABLE, with those that are not lines."""
+    folder, form = local_input(spark, table), found[0].form
+    if form == PARQUET and folder is not None:
+        folders = [local_table.batch_folder(folder, batch.number, batch.staged) for batch in found]
+        if is_embedded(spark):
+            return _read_files(spark, [path for each in folders for path in local_table.data_files(each)], may_have)
+        if any(each.parent != folder for each in folders):
+            reader = spark.read.schema(TABLE)
+            return reduce(DataFrame.unionAll, (reader.parquet(str(each)).select(*TABLE.names) for each in folders))
+    elif is_embedded(spark):
+        raise UserError(f"{table} is a {form} table, which the embedded engine does not read: pass --engine spark")
+    return read_batches(spark, table, form, [batch.number for batch in found])
+
+
+def _read_files(spark: SparkSession, paths: Sequence[Path], may_have: Callable[[str], bool]) -> DataFrame:
+    """Return the rows of local Parquet files; Sail takes no partition without a value for one of a date."""
+    needed = [str(path) for path in paths if may_have(str(path))]
+    if not needed:
+        return spark.createDataFrame([], TABLE)
+    rows = dated(spark.read.schema(ROW).parquet(*needed))
+    return rows.withColumn("date", F.when(F.col("corrupt").isNull() & F.col("damage").isNull(), F.col("date")))
 
 
 def again(found: Sequence[TableBatch]) -> dict[int, set[str]]:
@@ -242,7 +322,7 @@ def again(found: Sequence[TableBatch]) -> dict[int, set[str]]:
     return surplus
 
 
-def check(spark: SparkSession, table: str, found: Sequence[TableBatch]) -> None:
+def check(spark: SparkSession | None, table: str, found: Sequence[TableBatch]) -> None:
     """Check whether the batches of a table are valid.
 
     Raises:
@@ -252,10 +332,16 @@ def check(spark: SparkSession, table: str, found: Sequence[TableBatch]) -> None:
         raise UserError(_sentence(table))
 
 
-def written_twice(spark: SparkSession, table: str, found: Sequence[TableBatch]) -> set[int]:
+def written_twice(spark: SparkSession | None, table: str, found: Sequence[TableBatch]) -> set[int]:
     """Return the batches of a Parquet table with files of several writes; a valid batch has those of one write."""
+    numbers = sorted({batch.number for batch in found})
+    if (folder := local_input(spark, table)) is not None:
+        paths = [str(path) for number in numbers for path in local_table.data_files(folder / f"batch={number}")]
+    else:
+        assert spark is not None
+        paths = read_batches(spark, table, PARQUET, numbers).inputFiles()
     writes: dict[int, set[str]] = {}
-    for path in read_batches(spark, table, PARQUET, sorted({batch.number for batch in found})).inputFiles():
+    for path in paths:
         if (name := _WRITTEN.search(path)) is not None:
             writes.setdefault(int(name[1]), set()).add(name[2])
     return {number for number, names in writes.items() if len(names) > 1}

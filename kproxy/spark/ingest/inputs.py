@@ -1,4 +1,4 @@
-"""Finds the files of traces and captures below paths of any kind that Spark can read."""
+"""Finds the files of traces and captures below paths: local ones, and those of any kind that Spark can read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 from kproxy.capture.inputs import NO_INPUT, is_input, is_trace
 from kproxy.errors import UserError
 from kproxy.spark.ingest.decode import is_growing, local_path, uri_of, whole_name
-from kproxy.spark.ingest.local_files import files_below, local_input
+from kproxy.spark.ingest.local_files import files_below, glob_paths, local_input, local_output
+from kproxy.spark.session.embedded import is_embedded
 from kproxy.trace.reader import SUFFIXES
 
 
@@ -38,7 +39,7 @@ class File:
 
 
 def find_files(
-    spark: SparkSession,
+    spark: SparkSession | None,
     paths: Iterable[str],
     *,
     growing: bool = False,
@@ -46,9 +47,8 @@ def find_files(
 ) -> list[File]:
     """Return the files of traces and captures at or below paths and globs, without duplicates, sorted by URI.
 
-    `growing`: include traces that are being written, which only a classic session finds, in local directories. `empty`
-        is
-    called with the path of each file of 0 bytes; these are left out.
+    `growing`: include traces that are being written, in local directories. `empty` is called with the path of each file
+    of 0 bytes; these are left out. Without a classic session of Spark, all paths are local.
 
     Raises:
         UserError: A path does not exist or has no input.
@@ -65,10 +65,12 @@ def find_files(
     return [found[uri] for uri in sorted(found) if not (is_growing(uri) and whole_name(uri) in found)]
 
 
-def _listed(spark: SparkSession, path: str, empty: Callable[[str], object]) -> list[File]:
+def _listed(spark: SparkSession | None, path: str, empty: Callable[[str], object]) -> list[File]:
     if (here := local_input(spark, path)) is not None:
         with contextlib.suppress(OSError):  # Spark reports it
             return _listed_here(here, empty)
+    if spark is None or is_embedded(spark):
+        return _listed_by_python(path, empty)
     try:
         files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
         rows = files.select("_metadata.file_path", "path", "length").collect()
@@ -82,6 +84,20 @@ def _listed(spark: SparkSession, path: str, empty: Callable[[str], object]) -> l
         if is_input(found):
             empty(found)
     return [File(uri, where, length) for uri, where, length in rows if is_input(where) or uri == named]
+
+
+def _listed_by_python(path: str, empty: Callable[[str], object]) -> list[File]:
+    here = local_output(None, path)
+    if here is None:
+        raise UserError(f"{path}: only Spark reads such a path: pass --engine spark")
+    try:
+        matches = [here] if here.exists() else glob_paths(path)
+        listed = [file for match in matches for file in _listed_here(match, empty)]
+    except OSError as error:
+        raise UserError(f"{error.filename or path}: {error.strerror}") from None
+    if not matches:
+        raise UserError(f"{path}: no such file or directory")
+    return listed
 
 
 def _listed_here(root: Path, empty: Callable[[str], object]) -> list[File]:

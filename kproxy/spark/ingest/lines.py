@@ -11,16 +11,18 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.utils import is_remote
 
 from kproxy.errors import UserError
+from kproxy.spark.columns import once
 from kproxy.spark.derived.clusters import clustered, names_cluster
 from kproxy.spark.ingest.convert import TableBatch, batches, convert, read_table
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.hours import hour_of
-from kproxy.spark.ingest.inputs import File, find_files
+from kproxy.spark.ingest.inputs import find_files
+from kproxy.spark.ingest.local_files import is_one_machine
 from kproxy.spark.ingest.local_lines import local_lines
 from kproxy.spark.ingest.schema import TABLE
+from kproxy.spark.session.embedded import is_embedded
 
 _HOUR = timedelta(hours=1)
 #: Parts of which a sample of connections has some.
@@ -45,9 +47,9 @@ class Period:
             found &= (F.col("ts") < until) & ((date < until.date()) | ((date == until.date()) & (hour <= until.hour)))
         return found
 
-    def may_have(self, file: File) -> bool:
+    def may_have(self, path: str) -> bool:
         """Whether a file may have lines in the period, according to the hour in its path."""
-        hour = hour_of(file.path)
+        hour = hour_of(path)
         if hour is None:
             return True
         return (self.since is None or hour + _HOUR > self.since) and (self.until is None or hour < self.until)
@@ -82,8 +84,8 @@ def open_lines(
 ) -> Iterator[Lines]:
     """Open the lines at paths, as TABLE with their cluster: of tables made by `convert`, of traces, and of captures.
 
-    A few lines of traces and captures are read into memory. More are converted to a table that lasts as long as the
-    context. It is in a local directory, so on a cluster they have to be converted before. `made` is called with each
+    Traces and captures are converted to a table that lasts as long as the context; Spark gets a few lines in memory. It
+    is in a local directory, so on a cluster they have to be converted before. `made` is called with each
     batch of lines that was read, `empty` with the path of each file of 0 bytes.
 
     Raises:
@@ -99,18 +101,30 @@ def open_lines(
     few: list[DataFrame] = []
     with tempfile.TemporaryDirectory(prefix="kproxy-analyze-") as folder:
         if others:
-            if is_remote() or not str(spark.conf.get("spark.master", "")).startswith("local"):
+            if not is_one_machine(spark):
                 raise UserError(
                     "a cluster can only analyze converted traces: run kproxy analyze convert TRACES --out DIR, "
                     "where DIR is visible to all machines, then kproxy analyze DIR"
                 )
-            files = [file for file in find_files(spark, others, growing=True, empty=empty) if period.may_have(file)]
-            if (local := local_lines(spark, files, options)) is not None:
+            files = [
+                file for file in find_files(spark, others, growing=True, empty=empty) if period.may_have(file.path)
+            ]
+            if not is_embedded(spark) and (local := local_lines(spark, files, options)) is not None:
                 rows, batch = local
                 few.append(rows if kept is None else rows.where(kept))
                 made(batch)
             elif convert(spark, files, folder, options, where=kept, made=made):
                 found.append(folder)
-        parts = [*few, *(read_table(spark, path) for path in found)] or [spark.createDataFrame([], TABLE)]
+        parts = [*few, *(read_table(spark, path, may_have=period.may_have) for path in found)] or [
+            spark.createDataFrame([], TABLE)
+        ]
         rows, clusters = clustered(reduce(DataFrame.unionAll, parts).where(period.column()))
-        yield Lines(rows if where is None else rows.where(where), clusters)
+        yield Lines(rows if where is None else _chosen(rows, where), clusters)
+
+
+def _chosen(rows: DataFrame, where: Column) -> DataFrame:
+    """Return the rows that satisfy a condition."""
+    if not is_embedded(rows.sparkSession):
+        return rows.where(where)
+    # Sail 0.7.2 fails if it moves a function of lists into the reader of Parquet; it moves nothing below `explode`.
+    return rows.withColumn("_chosen", once(where)).where("_chosen").drop("_chosen")

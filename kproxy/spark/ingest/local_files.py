@@ -1,8 +1,10 @@
-"""Files of the machine of the driver, which Python lists and reads without a Spark job for each."""
+"""Files of this machine, which Python lists and reads without an engine."""
 
 from __future__ import annotations
 
+import glob
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -10,18 +12,44 @@ from urllib.parse import urlsplit
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
+from kproxy.spark.session.embedded import is_embedded
+
 #: Characters of Hadoop's globs.
 _GLOB = frozenset("*?[]{}\\")
 
 
-def local_input(spark: SparkSession, path: str) -> Path | None:
-    """Return the existing local file or directory that Spark would read at a path; None if it is none, or a glob."""
-    if is_remote() or urlsplit(path).scheme not in ("", "file") or _GLOB & set(path):
+def local_input(spark: SparkSession | None, path: str) -> Path | None:
+    """Return the existing local file or directory that the engine would read at a path; None if none, or a glob."""
+    here = local_output(spark, path)
+    return here if here is not None and not _GLOB & set(path) and here.exists() else None
+
+
+def local_output(spark: SparkSession | None, path: str) -> Path | None:
+    """Return the local path that an engine would write to, which need not exist; None if it is elsewhere."""
+    if not is_here(spark) or urlsplit(path).scheme not in ("", "file"):
         return None
-    default = spark._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///")
-    here = Path(path.removeprefix("file:"))
-    is_local = path.startswith("file:/") or str(default).startswith("file:")
-    return here if is_local and here.exists() else None
+    if spark is not None and not is_remote() and not path.startswith("file:/"):
+        default = spark._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///")
+        if not str(default).startswith("file:"):
+            return None
+    return Path(path.removeprefix("file:"))
+
+
+def is_here(spark: SparkSession | None) -> bool:
+    """Whether an engine uses the files of this machine: not a Spark Connect server. None is Python itself."""
+    return spark is None or not is_remote() or is_embedded(spark)
+
+
+def is_one_machine(spark: SparkSession | None) -> bool:
+    """Whether an engine runs on this machine only: not on a cluster, nor in the processes of local-cluster."""
+    if spark is None or is_embedded(spark):
+        return True
+    return not is_remote() and re.match(r"local(\[|$)", str(spark.conf.get("spark.master", ""))) is not None
+
+
+def glob_paths(pattern: str) -> list[Path]:
+    """Return the local paths that a pattern matches, sorted."""
+    return sorted(map(Path, glob.glob(pattern.removeprefix("file:"))))  # noqa: PTH207  # it may be absolute
 
 
 def files_below(root: Path) -> Iterator[tuple[Path, int]]:

@@ -1,13 +1,11 @@
-"""Writes a batch of a Parquet table with Arrow in Spark's tasks: half the CPU of parsing and writing in Java.
+"""Writes the lines of local files to a local directory of Parquet, with Arrow in a pool of processes.
 
-This needs local files, a local table and a local Spark, where tasks run once and share the driver's directories. A
-batch becomes part of its table only when its record is written, so files of a failed run do no harm.
+That takes half the CPU of parsing and writing in Java, and needs no engine.
 """
 
 from __future__ import annotations
 
-import re
-import shutil
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,21 +17,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyspark
-from pyspark.sql import SparkSession
 
 from kproxy.spark.ingest.arrow import Batches
 from kproxy.spark.ingest.arrow_types import arrow_schema
 from kproxy.spark.ingest.decode import CaptureOptions, decode_file, local_path
 from kproxy.spark.ingest.files import EXAMPLE_CHARACTERS
 from kproxy.spark.ingest.inputs import File
+from kproxy.spark.ingest.process_pool import run_tasks
 from kproxy.spark.ingest.schema import ROW
 
-#: Bytes of traces per task, per block that is parsed at once, and of rows in memory per task before they are written.
-_TASK_BYTES, _BLOCK_BYTES, _BUFFER_BYTES = 64 << 20, 4 << 20, 128 << 20
+#: Bytes of traces per task: at most, and at least, as a process takes as long to start as to read these.
+_TASK_BYTES, _LEAST_TASK_BYTES = 64 << 20, 8 << 20
+#: How much longer a byte takes that is compressed or captured.
+_SLOWER = 10
+#: Bytes per block that is parsed at once, and of rows in memory per task before they are written.
+_BLOCK_BYTES, _BUFFER_BYTES = 4 << 20, 128 << 20
 _NO_HOUR: Final = "date=__HIVE_DEFAULT_PARTITION__/hour=__HIVE_DEFAULT_PARTITION__"
 
 #: Without it, Spark takes the file for one with the calendar of Spark 2, and refuses times before 1582.
-_METADATA: Final = {"org.apache.spark.version": pyspark.__version__}
+METADATA: Final = {"org.apache.spark.version": pyspark.__version__}
 
 
 class Piece(NamedTuple):
@@ -77,39 +79,37 @@ class WrittenCounts:
         }
 
 
-def is_local_spark(spark: SparkSession) -> bool:
-    """Whether tasks run in this machine's driver, once: not on a cluster, and not in the processes of local-cluster."""
-    return re.match(r"local(\[|$)", str(spark.conf.get("spark.master", ""))) is not None
-
-
-def write_local_batch(
-    spark: SparkSession, files: Sequence[File], folder: Path, options: CaptureOptions
-) -> dict[str, Any]:
-    """Write the lines of local files to the directory of a batch, and replace what is there; return their counts."""
-    shutil.rmtree(folder, ignore_errors=True)
+def write_files(files: Sequence[File], folder: Path, options: CaptureOptions) -> dict[str, Any]:
+    """Write the lines of local files to ``date=…/hour=…`` below a new directory; return their counts."""
     folder.mkdir(parents=True)  # also if there are no lines
-    tasks = list(_tasks(files))
-    numbered = spark.sparkContext.parallelize(list(enumerate(tasks)), len(tasks))
     total = WrittenCounts()
-    for counts in numbered.map(partial(_write, str(folder), str(uuid4()), options)).collect():
+    for counts in run_tasks(partial(_write, str(folder), str(uuid4()), options), list(enumerate(_tasks(files)))):
         total.add(counts)
     return total.as_dict()
 
 
 def _tasks(files: Sequence[File]) -> Iterator[list[Piece]]:
-    """Divide files into parts of about `_TASK_BYTES`, in order, so that a task writes few hours."""
+    """Divide files into parts of similar size, in order, so that a task writes few hours."""
+    share = sum(map(_weight, files)) // (2 * len(os.sched_getaffinity(0)))
+    most = min(_TASK_BYTES, max(_LEAST_TASK_BYTES, share))
     task: list[Piece] = []
     size = 0
     for file in files:
-        starts = range(0, file.size, _TASK_BYTES) if file.plain else (0,)
+        starts = range(0, file.size, most) if file.plain else (0,)
         for start in starts:
-            piece = Piece(file.uri, file.plain, start, min(start + _TASK_BYTES, file.size) if file.plain else file.size)
-            if task and size + piece.end - piece.start > _TASK_BYTES:
+            piece = Piece(file.uri, file.plain, start, min(start + most, file.size) if file.plain else file.size)
+            weight = piece.end - start if file.plain else _weight(file)
+            if task and size + weight > most:
                 yield task
                 task, size = [], 0
             task.append(piece)
-            size += piece.end - piece.start
+            size += weight
     yield task
+
+
+def _weight(file: File) -> int:
+    """Return the bytes of a plain trace that take about as long."""
+    return file.size if file.plain else _SLOWER * file.size
 
 
 def _write(folder: str, write_id: str, options: CaptureOptions, task: tuple[int, Sequence[Piece]]) -> WrittenCounts:
@@ -178,7 +178,7 @@ def _counted(rows: pa.Table) -> WrittenCounts:
 
 def _write_hours(rows: pa.Table, folder: Path, name: str) -> None:
     """Write rows to the directories of their UTC hours."""
-    rows = rows.replace_schema_metadata(_METADATA)
+    rows = rows.replace_schema_metadata(METADATA)
     hours = pc.floor_temporal(rows["ts"], unit="hour")
     for hour in hours.unique():
         if hour.is_valid:

@@ -1,21 +1,56 @@
 """One writer at a time: a lock on a local table, released when the writing process ends.
 
-Java holds it, because Java writes: it may outlive this process for a moment, and its end always releases the lock.
+If Java writes, Java holds it: it may outlive this process for a moment, and its end always releases the lock. Both
+kinds exclude each other, since both are POSIX locks.
 """
 
 from __future__ import annotations
 
+import fcntl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import IO, Any, Final
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 _NAME = "_lock"
 _PAUSE_S = 0.2
+#: Locks of this process, which POSIX would grant a second time.
+_HELD: Final = set[Path]()
+
+
+@contextmanager
+def locked_here(folder: Path, waiting: Callable[[], object]) -> Iterator[None]:
+    """Hold the lock of a table in a local directory, in this process; `waiting` is called once if another run has it.
+
+    Raises:
+        OSError: The directory cannot be created or written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = (folder / _NAME).resolve()
+    with path.open("ab") as file:
+        if not _acquired(path, file):
+            waiting()
+            while not _acquired(path, file):
+                time.sleep(_PAUSE_S)
+        try:
+            yield
+        finally:
+            _HELD.discard(path)
+
+
+def _acquired(path: Path, file: IO[bytes]) -> bool:
+    if path in _HELD:
+        return False
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    _HELD.add(path)
+    return True
 
 
 @contextmanager
@@ -44,6 +79,8 @@ def locked(spark: SparkSession, table: str, waiting: Callable[[], object]) -> It
 
 
 def _is_locked(file: Any) -> bool:
+    from py4j.protocol import Py4JJavaError
+
     try:
         return file.getChannel().tryLock() is not None
     except Py4JJavaError as error:

@@ -10,8 +10,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.utils import is_remote
 
 from kproxy.errors import UserError
+from kproxy.spark.ingest import local_table
 from kproxy.spark.ingest.convert import TableBatch, next_number, records, write_record, written_twice
 from kproxy.spark.ingest.decode import local_path
+from kproxy.spark.ingest.local_files import local_input
 from kproxy.spark.ingest.locks import delete, locked
 from kproxy.spark.ingest.schema import TABLE
 from kproxy.spark.ingest.table_storage import PARQUET, read_batches, write_batch
@@ -46,6 +48,8 @@ def repair(spark: SparkSession, table: str, *, waiting: Callable[[], object] = l
     if is_remote():
         raise UserError("a Spark Connect server cannot delete files: repair the table with a local session")
     with locked(spark, table, waiting) as has_lock:
+        if (folder := local_input(spark, table)) is not None:
+            local_table.finish(folder)
         found = records(spark, table)
         if not found:
             raise UserError(f"{table} is not a table of traces")

@@ -11,7 +11,7 @@ from kproxy.spark.columns import client_name, is_decoded, maybe, once, view
 from kproxy.spark.derived.connection_ids import source
 from kproxy.spark.derived.observed_time import observed, slot
 from kproxy.spark.jobs import job
-from kproxy.spark.sentences import amount, duration, text
+from kproxy.spark.sentences import amount, duration, fixed, text
 
 _HOUR, _DAY = 3600, 86_400
 #: Hours are compared by parts of ten minutes.
@@ -266,7 +266,7 @@ def _sentence() -> Column:
         .when(measure == "rate", text(amount(actual), " requests/s, usually ", amount(usual)))
         .when(
             measure == "errors",
-            F.format_string("errors in %.2f %% of responses, usually %.2f %%", actual * 100, usual * 100),
+            text("errors in ", fixed(actual, 2, 0.01), " % of responses, usually ", fixed(usual, 2, 0.01), " %"),
         )
         .otherwise(text("p99 is ", duration(actual), ", usually ", duration(usual)))
     )

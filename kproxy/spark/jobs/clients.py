@@ -11,7 +11,7 @@ from dissectors.schemas.oldest_clients import OLDEST_RELEASES, RELEASE, WRAPPED_
 from dissectors.schemas.release_versions import served
 from dissectors.schemas.removed_versions import newest_release
 from kproxy.browse.overviews.kafka4 import Kafka4Verdict
-from kproxy.spark.columns import constants, place_in
+from kproxy.spark.columns import constants, place_in, set_over
 from kproxy.spark.derived.api_versions_used import refused_since, uses
 from kproxy.spark.jobs import job
 from kproxy.spark.sentences import chosen, text
@@ -57,7 +57,7 @@ def clients(lines: DataFrame, release: str | None = None) -> DataFrame:
     rows = _with_verdict(_used(lines), release)
     of_client = Window.partitionBy(*_CLIENT)
     worst = F.min(F.when(is_use, F.struct("rank", "api", "api_version", "verdict", "limit", "why"))).over(of_client)
-    unserved = F.collect_set(F.when(~F.col("served"), F.col("api"))).over(of_client)
+    unserved = set_over(F.when(~F.col("served"), F.col("api")), of_client)
     first = F.min(F.when(F.col("refused_from").isNotNull(), F.struct(_age(), "refused_from"))).over(of_client)
     rows = rows.withColumns({"worst": worst, "others": F.size(unserved) - 1, "first": first})
     verdict = F.when(is_use, F.col("verdict")).otherwise(F.col("worst.verdict"))
@@ -137,13 +137,10 @@ def _with_verdict(rows: DataFrame, release: str) -> DataFrame:
         (F.col("unasked"), Kafka4Verdict.REFUSED, text("it does not negotiate versions (ApiVersions)")),
         (F.lit(True), Kafka4Verdict.UNKNOWN, text("it is unknown whether it negotiates")),
     ]
-    told = F.coalesce(
-        *(
-            F.when(case, F.struct(F.lit(verdict.value).alias("verdict"), why.alias("why")))
-            for case, verdict, why in cases
-        )
-    )
-    return rows.withColumn("told", told).select("*", "told.*").withColumn("rank", place_in(_WORST_FIRST, "verdict"))
+    verdicts = F.coalesce(*(F.when(case, verdict.value) for case, verdict, _ in cases))
+    reasons = F.coalesce(*(F.when(case, why) for case, _, why in cases))  # the reason of a case is not null
+    told = rows.withColumns({"verdict": verdicts, "why": reasons})
+    return told.withColumn("rank", place_in(_WORST_FIRST, "verdict"))
 
 
 def _of_use(release: str) -> Column:

@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dissectors.groups import StallKind
+from kproxy.spark.columns import list_over
 from kproxy.spark.derived.connection_ids import source
 from kproxy.spark.jobs import job
 
@@ -65,7 +66,7 @@ def _without_covered(stalls: DataFrame) -> DataFrame:
         F.col("stall") == StallKind.JOIN_WAITS.value,
         F.struct(blamed.alias("blamed_ids"), since.alias("since"), until.alias("until")),
     )
-    of_group = F.collect_list(waits).over(Window.partitionBy("source", "cluster", "group_id"))
+    of_group = list_over(waits, Window.partitionBy("source", "cluster", "group_id"))
     covered = F.exists(
         "waits",
         lambda wait: (

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dissectors.messages.transaction_facts import APIS
-from kproxy.spark.columns import client_name, maybe, topic_name
+from kproxy.spark.columns import client_name, maybe, set_over, topic_name
 from kproxy.spark.jobs import job
 from kproxy.spark.sentences import host
 
@@ -123,7 +123,7 @@ def _transactions(events: DataFrame) -> DataFrame:
     earlier = Window.partitionBy(*_ID).orderBy(*_ORDER).rowsBetween(Window.unboundedPreceding, -1)
     since_init = Window.partitionBy(*_ID, "era").orderBy(*_ORDER).rowsBetween(Window.unboundedPreceding, -1)
     init = F.when(event == _INIT, F.col("connection_id"))
-    used = F.concat(F.collect_set(F.when(event != _MARKER, F.col("connection_id"))).over(since_init),
+    used = F.concat(set_over(F.when(event != _MARKER, F.col("connection_id")), since_init),
                     F.array(F.coalesce("opened_by", F.lit(""))))  # fmt: skip
     each = (
         events.withColumn("life", F.coalesce(F.count_if(ends).over(earlier), F.lit(0)))

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name
 from kproxy.spark.rules import finding_rows, message, rule, when
+from kproxy.spark.sentences import fixed
 
 
 @rule("S036", hint="raise the client's quota (kafka-configs --entity-type clients or users), or reduce its load")
@@ -17,6 +18,6 @@ def throttled(lines: DataFrame) -> DataFrame:
         .groupBy("cluster", client_name().alias("client"), F.col("server").alias("broker"))
         .agg(*when(), F.sum("throttle_time_ms").alias("total"), F.max("throttle_time_ms").alias("most"))
     )
-    text = message("client %s was throttled by %s %d times, %.1f s in total and at most %d ms", "client", "broker",
-                "findings", F.col("total") / 1000, "most")  # fmt: skip
+    text = message("client %s was throttled by %s %d times, %s s in total and at most %d ms", "client", "broker",
+                "findings", fixed(F.col("total"), 1, 1000), "most")  # fmt: skip
     return finding_rows(found, message=text)

@@ -6,11 +6,14 @@ import os
 import socket
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kproxy.errors import UserError
+from kproxy.io.extras import install_command
 from kproxy.spark.session.class_archive import ArchiveWriter
+from kproxy.spark.session.embedded import EmbeddedEngine, memory
 from kproxy.spark.session.java import find_java, jvm_options, launching
 
 if TYPE_CHECKING:
@@ -48,6 +51,7 @@ _CONNECT_PORT, _CONNECT_S = 15002, 10
 def session(
     master: str | None = None,
     *,
+    engine: str = "spark",
     short: bool = False,
     tiny: bool = False,
     settings: Mapping[str, str] | None = None,
@@ -58,15 +62,19 @@ def session(
     Args:
         master: ``local[N]``, ``spark://…``, ``yarn``, ``k8s://…``, or ``sc://…`` for a Spark Connect server. None means
             the choice of `spark-submit` or SPARK_REMOTE, else all cores of this machine.
+        engine: ``spark``, or ``embedded`` for Sail in a process beside this one, which ends with this one or by the
+            session's `stop`. A process has sessions of one engine.
         short: The work is small: optimize for a quick start rather than throughput.
         tiny: The lines are a few thousand, so that planning and starting tasks cost more than running them.
         settings: More Spark settings, which take precedence.
         writer: Writes an archive of classes when the session's JVM ends, if there is none.
 
     Raises:
-        UserError: No suitable Java, or no Spark Connect server at the address.
+        UserError: No suitable Java, no Spark Connect server at the address, or no Sail.
         ImportError: Packages for Spark Connect are missing.
     """
+    if engine == "embedded":
+        return EmbeddedEngine(memory()).connect(settings)
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -113,6 +121,8 @@ def _connected(url: str, settings: dict[str, str]) -> SparkSession:
     """Return a session of a Spark Connect server."""
     from pyspark.sql import SparkSession
 
+    if find_spec("grpc") is None:
+        raise UserError(f"a Spark Connect server needs its client: {install_command('spark')}")
     parts = urlsplit(url)
     address = (parts.hostname or "", parts.port or _CONNECT_PORT)
     try:

@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyspark
-
 from kproxy.errors import UserError
 from kproxy.spark.session.class_archive import ArchiveWriter, archive_options
 
@@ -114,6 +112,8 @@ def jvm_options(java: Java, *, short: bool, tiny: bool = False, writer: ArchiveW
         tiny: The work needs so little memory that one thread collects it at less cost than several.
         writer: Writes an archive of classes if there is none.
     """
+    import pyspark
+
     key = f"{Path(java.command).resolve()} {java.version} {pyspark.__path__[0]} {pyspark.__version__}"
     if _has_settings():
         archive = ""
@@ -128,6 +128,8 @@ def jvm_options(java: Java, *, short: bool, tiny: bool = False, writer: ArchiveW
 
 def _has_settings() -> bool:
     """Whether there are configuration files: Java cannot archive with their directories on its class path."""
+    import pyspark
+
     home = os.environ.get("SPARK_HOME", pyspark.__path__[0])
     folders = [os.environ.get("SPARK_CONF_DIR") or f"{home}/conf"]
     folders += [os.environ.get(name, "") for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR")]

@@ -1,4 +1,4 @@
-"""A progress bar on standard error while Spark works."""
+"""A progress bar on standard error while an engine works."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REFRESH_S = 0.25
 
 
 @contextmanager
-def progress(spark: SparkSession, what: str) -> Iterator[None]:
+def progress(spark: SparkSession | None, what: str) -> Iterator[None]:
     """While the context lasts, show the current step and its finished tasks on a terminal."""
     if not sys.stderr.isatty():
         yield
@@ -41,8 +41,10 @@ def progress(spark: SparkSession, what: str) -> Iterator[None]:
             watcher.join()
 
 
-def _tracker(spark: SparkSession) -> StatusTracker | None:
-    """Return the status tracker; None with Spark Connect."""
+def _tracker(spark: SparkSession | None) -> StatusTracker | None:
+    """Return the status tracker; None with Spark Connect, and without an engine."""
+    if spark is None:
+        return None
     try:
         return spark.sparkContext.statusTracker()
     except PySparkException:

@@ -1,4 +1,7 @@
-"""One small session for all tests of Spark; without pyspark there are none."""
+"""One small session for all tests of analytics; without pyspark there are none.
+
+A process has one engine: Spark, or with KPROXY_TEST_ENGINE=embedded Sail, for all tests that do not need Spark.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,17 @@ if TYPE_CHECKING:
 os.environ["KPROXY_SPARK_ARCHIVE"] = "no"
 #: Its asserts show what they compare, as those of test modules.
 pytest.register_assert_rewrite("tests.kproxy.spark.elsewhere")
+#: The engine of the session.
+ENGINE = os.environ.get("KPROXY_TEST_ENGINE", "spark")
+#: Files of tests of Spark itself: Java, clusters, streams, sources, formats and layouts of tables that it alone writes.
+_OF_SPARK = [
+    "streaming/test_*.py", "test_concurrent.py", "test_elsewhere.py", "test_engines.py", "test_formats.py",
+    "test_ingest.py", "test_java.py", "test_schema.py", "test_shared.py", "test_source.py",
+]  # fmt: skip
 if find_spec("pyspark") is None:
     collect_ignore_glob = ["test_*.py", "*/test_*.py"]
+elif ENGINE == "embedded":
+    collect_ignore_glob = _OF_SPARK
 
 #: Files that come first, so that of several processes none waits long for the last one.
 _LONGEST = {"test_elsewhere", "test_planted"}
@@ -35,6 +47,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
+    if ENGINE == "embedded":
+        from kproxy.spark.session.embedded import EmbeddedEngine
+
+        engine = EmbeddedEngine(2 << 30)
+        yield engine.connect()
+        engine.close()
+        return
     from kproxy.spark.session import session
 
     settings = {
@@ -51,12 +70,17 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def captured(spark: SparkSession) -> DataFrame:
+def captured(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
     """The lines of all captures of the repository, as TABLE."""
-    from kproxy.spark.ingest.convert import dated
+    paths = [str(path) for path in sorted(_CAPTURES.iterdir()) if path.is_file() and path.suffix != ".md"]
+    return converted(spark, paths, tmp_path_factory.mktemp("captured"))
+
+
+def converted(spark: SparkSession, paths: list[str], table: Path) -> DataFrame:
+    """The lines of files, as TABLE."""
+    from kproxy.spark.ingest.convert import convert, read_table
     from kproxy.spark.ingest.decode import CaptureOptions
-    from kproxy.spark.ingest.files import read_files
     from kproxy.spark.ingest.inputs import find_files
 
-    paths = [str(path) for path in sorted(_CAPTURES.iterdir()) if path.is_file() and path.suffix != ".md"]
-    return dated(read_files(spark, find_files(spark, paths), CaptureOptions())).coalesce(1).cache()
+    convert(spark, find_files(spark, paths), str(table), CaptureOptions())
+    return read_table(spark, str(table)).coalesce(1).cache()

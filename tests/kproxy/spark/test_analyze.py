@@ -21,7 +21,9 @@ from kproxy.cli import main
 from kproxy.errors import UserError
 from kproxy.io.extras import install_command
 from kproxy.spark import jobs, session
+from kproxy.spark.session.embedded import EmbeddedEngine
 from tests.kproxy.cli.test_hostile_traces import BROKEN, LINE
+from tests.kproxy.spark.conftest import ENGINE
 from tests.kproxy.spark.files import CAPTURES, TRACE_1, text_of, write
 from tests.kproxy.spark.made import request, response
 
@@ -36,10 +38,11 @@ TRACE = [
 def analyze(spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Analyze:
     """Run a command line here: status, standard output, standard error."""
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    monkeypatch.setattr(EmbeddedEngine, "connect", lambda _: spark)  # not a process for each command
 
     def run(*args: object) -> tuple[int, str, str]:
         capfd.readouterr()
-        status = main(["analyze", *map(str, args)])
+        status = main(["analyze", "--engine", ENGINE, *map(str, args)])
         return status, *capfd.readouterr()
 
     return run
@@ -131,7 +134,9 @@ def test_a_table_that_fails_leaves_the_others(analyze: Analyze, trace: Path, mon
     status, out, err = analyze(trace, "--job", "errors", "--job", "latency", "--format", "json")
     assert status == 2
     assert {json.loads(line)["job"] for line in out.splitlines()} == {"latency"}
-    assert "kproxy: Spark could not make errors: [UNRESOLVED_COLUMN" in err
+    engine = {"spark": "Spark", "embedded": "the embedded engine"}[ENGINE]
+    assert f"kproxy: {engine} could not make errors: " in err
+    assert "nothing" in err
     status, out, err = analyze(trace, "--job", "errors", "--format", "json")
     assert (status, out) == (2, "")
 
@@ -225,7 +230,7 @@ def test_convert_counts_lines_and_files_apart_and_names_every_bad_file(analyze: 
         (["x", "--keylog", "/nothing"], "--keylog /nothing: no such file"),
         (["/nothing/here"], "/nothing/here: no such file or directory"),
         ([str(Path(__file__).parent)], "no trace (*.jsonl) and no capture"),
-        ([str(TRACE_1), "--job", "latency", "--out", "/dev/null/x"], "Spark "),
+        ([str(TRACE_1), "--job", "latency", "--out", "/dev/null/x"], "/dev/null/x"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(analyze: Analyze, args: list[str], says: str) -> None:
@@ -269,11 +274,20 @@ def test_without_java_or_pyspark_it_says_what_to_install(
         raise UserError("Spark needs Java")
 
     monkeypatch.setattr(session, "session", missing)
-    assert main(["analyze", str(TRACE_1)]) == 2
+    assert main(["analyze", "--engine", "spark", str(TRACE_1)]) == 2
     assert capsys.readouterr().err == "kproxy: Spark needs Java\n"
-    monkeypatch.setitem(sys.modules, "pyspark", None)
-    assert main(["analyze", str(TRACE_1)]) == 2
-    assert capsys.readouterr().err == f"kproxy: kproxy analyze needs Spark: {install_command('spark')}\n"
+
+    def find_spec(name: str) -> object:
+        return None if name in absent else sys
+
+    monkeypatch.setattr("kproxy.cli.analyze.session.find_spec", find_spec)
+    for package in ("pyspark", "py4j"):  # pyspark-client has no py4j
+        absent = {package}
+        assert main(["analyze", "--engine", "spark", str(TRACE_1)]) == 2
+        assert capsys.readouterr().err == f"kproxy: this needs Spark: {install_command('spark')}\n"
+
+
+_ANALYZE = (sys.executable, "-m", "kproxy", "analyze", "--engine", ENGINE)
 
 
 def _environment(**more: str) -> dict[str, str]:
@@ -283,9 +297,8 @@ def _environment(**more: str) -> dict[str, str]:
 def test_as_its_user_runs_it_with_the_java_of_the_wheel(trace: Path, tmp_path: Path) -> None:
     """No java on the PATH, none in JAVA_HOME; only tables and sentences are written."""
     done = subprocess.run(
-        [sys.executable, "-m", "kproxy", "analyze", "--job", "latency", "--where", "api=Produce", trace],
-        capture_output=True, text=True, timeout=300, cwd=tmp_path, check=False,
-        env=_environment(PATH=_without_java(tmp_path)),
+        [*_ANALYZE, "--job", "latency", "--where", "api=Produce", trace], capture_output=True, text=True,
+        timeout=300, cwd=tmp_path, check=False, env=_environment(PATH=_without_java(tmp_path)),
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("# latency\nby\tapi\tvalue\t")
@@ -305,7 +318,7 @@ def _without_java(folder: Path) -> str:
 
 def test_on_a_terminal_tables_are_aligned_and_progress_is_shown(trace: Path) -> None:
     leader, follower = pty.openpty()
-    command = [sys.executable, "-m", "kproxy", "analyze", "--job", "latency", str(trace)]
+    command = [*_ANALYZE, "--job", "latency", str(trace)]
     with subprocess.Popen(
         command, stdout=follower, stderr=follower, env=_environment(TERM="xterm", COLUMNS="50")
     ) as run:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from kproxy.cli import main
 from kproxy.spark.derived.clusters import ServerPlace, Sighting, clusters
 from kproxy.trace.lines import Line
+from tests.kproxy.spark.conftest import ENGINE
 from tests.kproxy.spark.files import text_of, write
 from tests.kproxy.spark.made import finding, request, response
 
@@ -109,7 +110,7 @@ def analyze(
 
     def run(*args: object) -> str:
         capfd.readouterr()
-        assert main(["analyze", *map(str, args)]) == 0
+        assert main(["analyze", "--engine", ENGINE, *map(str, args)]) == 0
         return capfd.readouterr().out
 
     return run

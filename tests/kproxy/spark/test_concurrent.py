@@ -174,7 +174,7 @@ def test_a_table_that_has_lines_twice_is_not_read_but_repaired(
 
     def run(*args: str) -> tuple[int, str]:
         capfd.readouterr()
-        return main(["analyze", *args]), capfd.readouterr().err
+        return main(["analyze", "--engine", "spark", *args]), capfd.readouterr().err
 
     assert run("--job", "latency", str(damaged)) == (2, sentence)
     assert run("convert", traces, "--out", str(damaged)) == (2, sentence)
@@ -219,6 +219,7 @@ def test_where_there_is_no_lock_runs_do_not_touch_each_others_batches_and_a_file
     """As on an object store: the second run does not see what the first one writes."""
     traces, table = tmp_path / "in", tmp_path / "table"
     monkeypatch.setattr("kproxy.spark.ingest.locks.local_folder", lambda *_: None)
+    monkeypatch.setattr(converting, "is_one_machine", lambda _: False)
     trace(traces, 0), trace(traces, 1)
     assert add(spark, traces, table) == [2]
     traces.joinpath("0.jsonl").rename(tmp_path / "0.jsonl")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from msgspec import structs
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from kproxy.spark.ingest import convert as converting
-from kproxy.spark.ingest import table_storage
 from kproxy.spark.ingest.convert import batches, convert, grown, read_table
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.inputs import find_files
@@ -62,11 +62,8 @@ def test_a_table_of_an_older_release_opens_and_has_no_values_in_columns_that_wer
 ) -> None:
     trace(tmp_path / "in", 0)
     add(spark, tmp_path / "in", tmp_path / "table")
-    [batch] = (tmp_path / "table").glob("batch=*")
-    rows = spark.read.parquet(str(batch)).drop("request_offset").collect()
-    fields = [each for each in TABLE if each.name != "request_offset"]
-    before = spark.createDataFrame([tuple(row[each.name] for each in fields) for row in rows], StructType(fields))
-    table_storage.write_batch(before, str(tmp_path / "table"), table_storage.PARQUET, 1)
+    for path in (tmp_path / "table").glob("batch=1/date=*/hour=*/*"):
+        pq.write_table(pq.read_table(path, partitioning=None).drop_columns("request_offset"), path)
     table = read_table(spark, str(tmp_path / "table"))
     assert table.schema.names == TABLE.names
     assert table.where("request_offset is null").count() == 3
@@ -92,8 +89,8 @@ def test_what_is_no_line_is_counted_and_kept_aside(spark: SparkSession, tmp_path
     assert batch.example == f"file:{path}: no line"
     assert [(each.lines, each.corrupt) for each in batches(spark, table) or ()] == [(3, 3)]
     assert read_table(spark, table).count() == 3
-    aside = spark.read.option("basePath", table).parquet(f"{table}/batch=*").where("corrupt is not null")
-    assert sorted(len(row["corrupt"]) for row in aside.collect()) == [1, 7, 4096]
+    aside = ds.dataset(table, format="parquet").to_table(columns=["corrupt"])["corrupt"].drop_null()
+    assert sorted(map(len, aside.to_pylist())) == [1, 7, 4096]
 
 
 def test_every_time_that_a_line_may_have_is_in_the_partition_of_its_day(spark: SparkSession, tmp_path: Path) -> None:

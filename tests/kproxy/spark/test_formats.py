@@ -146,7 +146,7 @@ def test_what_is_wrong_is_one_sentence(
         wrong |= {(*new, form): package for form in (table_storage.DELTA, table_storage.ICEBERG)}
     for args, says in wrong.items():
         capfd.readouterr()
-        assert main(["analyze", *args]) == 2
+        assert main(["analyze", "--engine", "spark", *args]) == 2
         out, err = capfd.readouterr()
         assert (out, err.count("\n")) == ("", 1)
         assert says in err

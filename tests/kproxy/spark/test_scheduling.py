@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kproxy.cli import main
+from tests.kproxy.spark.conftest import ENGINE
 from tests.kproxy.spark.files import REPOSITORY, text_of, write
 from tests.kproxy.spark.made import response
 
@@ -40,7 +41,7 @@ def run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[..., i
     def in_process(command: str, *more: str) -> int:
         program, *args = (os.path.expandvars(word) for word in shlex.split(command))
         assert program == "kproxy"
-        return main([*args, *more])
+        return main([*args, *more, "--engine", ENGINE])
 
     return in_process
 

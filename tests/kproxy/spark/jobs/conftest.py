@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kproxy.captured import DATA
+from tests.kproxy.spark.conftest import converted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,12 +22,7 @@ CLIENTS = (
 
 
 @pytest.fixture(scope="session")
-def real(spark: SparkSession) -> DataFrame:
+def real(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
     """Sessions of real clients with real brokers, as TABLE."""
-    from kproxy.spark.ingest.convert import dated
-    from kproxy.spark.ingest.decode import CaptureOptions
-    from kproxy.spark.ingest.files import read_files
-    from kproxy.spark.ingest.inputs import find_files
-
     paths = [str(DATA / "pcap" / f"{name}.pcap.gz") for name in CLIENTS]
-    return dated(read_files(spark, find_files(spark, paths), CaptureOptions())).coalesce(1).cache()
+    return converted(spark, paths, tmp_path_factory.mktemp("real"))

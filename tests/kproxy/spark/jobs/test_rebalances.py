@@ -5,14 +5,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dissectors.groups import StallKind
 from kproxy.groups import GroupsOverview, GroupView
-from kproxy.spark.ingest.convert import dated
-from kproxy.spark.ingest.decode import CaptureOptions
-from kproxy.spark.ingest.files import read_files
-from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.jobs.rebalances import rebalances
 from tests.kproxy.browse.fed import feed
 from tests.kproxy.browse.grouped import DATA, Story, lines_of
 from tests.kproxy.browse.sessions import BEGAN, SECOND
+from tests.kproxy.spark.conftest import converted
 from tests.kproxy.spark.made import table
 
 
@@ -103,9 +100,9 @@ def test_epochs_are_over_when_all_are_there(spark: SparkSession) -> None:
 
 
 @pytest.fixture(scope="module")
-def real(spark: SparkSession) -> DataFrame:
+def real(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
     """Traces of real groups."""
-    return dated(read_files(spark, find_files(spark, [str(DATA)]), CaptureOptions())).coalesce(1).cache()
+    return converted(spark, [str(DATA)], tmp_path_factory.mktemp("real"))
 
 
 def seen(name: str) -> GroupView:

@@ -177,7 +177,7 @@ def analyze(
 
     def run(*args: object) -> tuple[int, str, str]:
         capfd.readouterr()
-        status = main(["analyze", "--follow", *map(str, args)])
+        status = main(["analyze", "--engine", "spark", "--follow", *map(str, args)])
         return status, *capfd.readouterr()
 
     return run
@@ -272,7 +272,7 @@ def test_after_sigkill_nothing_is_lost_and_nothing_is_there_twice(
     args = [str(folder), "--out", str(out), "--job", "findings", "--job", "latency", "--window", "1s", "--late", "1s"]
     for second in range(20):
         traces.write(*traffic(second), at=second)
-    command = [sys.executable, "-m", "kproxy", "analyze", "--follow", *args]
+    command = [sys.executable, "-m", "kproxy", "analyze", "--engine", "spark", "--follow", *args]
     with subprocess.Popen(command, start_new_session=True) as run:
         wait_for(lambda: list(out.glob("findings/date=*/*.parquet")) or run.poll() is not None)
         for second in range(20, 40):

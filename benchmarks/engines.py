@@ -1,0 +1,60 @@
+"""CPU, memory and times of `kproxy analyze` on its engines, by the number of lines.
+
+PYTHONPATH=. python benchmarks/engines.py [ENGINE...] [LINES...]    # needs the extras spark and analytics
+
+By default both engines, and 370 (the repository's trace), 100,000, 1 and 4 million lines. Small inputs are analyzed as
+JSON, millions as the Parquet of one `convert`. Each row is one run of a process with its descendants: user and system
+time, the largest process, seconds to the first line of output and to the end.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.spark import cost
+from tests.kproxy.spark import planted
+from tests.kproxy.spark.files import TRACE_1
+
+_SIX = ("latency", "throughput", "errors", "throttling", "batches", "partitions")
+_WORK = {"one": ("errors",), "six": _SIX, "all": ()}
+_FEW, _PARQUET = 1000, 1_000_000
+
+
+def runs(lines: int, folder: Path, engines: list[str]) -> Iterator[tuple[str, tuple[str | Path, ...]]]:
+    """Yield what to measure, in this order: a name, and arguments of Python."""
+    analyze = ("-m", "kproxy", "analyze")
+    traces = TRACE_1 if lines < _FEW else folder / "traces"
+    if lines >= _FEW and not traces.exists():
+        planted.write(traces, lines)
+    given = traces
+    if lines >= _PARQUET:
+        given = folder / "table"
+        yield "convert", (*analyze, "convert", traces, "--out", given)
+    for engine in engines:
+        for name, jobs in _WORK.items():
+            chosen = [word for job in jobs for word in ("--job", job)]
+            yield f"{engine}, {name}", (*analyze, "--engine", engine, "--format", "json", *chosen, given)
+
+
+def main() -> None:
+    """Print a row for each run."""
+    engines = [each for each in sys.argv[1:] if not each.isdigit()] or ["embedded", "spark"]
+    numbers = [int(each) for each in sys.argv[1:] if each.isdigit()] or [370, 100_000, 1_000_000, 4_000_000]
+    print("|     lines | run            | CPU s | MB    | first s | end s |")
+    for lines in numbers:
+        with tempfile.TemporaryDirectory() as directory:
+            for name, command in runs(lines, Path(directory), engines):
+                spent, _ = cost(*command)
+                most = max(spent.java, spent.python)
+                print(
+                    f"| {lines:>9,} | {name:<14} | {spent.cpu:>5.1f} | {most:>5,} | {spent.first:>7.1f} "
+                    f"| {spent.wall:>5.0f} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

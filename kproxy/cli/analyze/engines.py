@@ -1,0 +1,125 @@
+"""Chooses the engine of a command: Sail beside this process, Spark, or none, since `convert` needs none."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+from kproxy.cli.analyze.sizes import total_size
+from kproxy.errors import UserError
+from kproxy.spark.session.embedded import is_installed, memory
+
+if TYPE_CHECKING:
+    from kproxy.filters.nodes import Node
+
+AUTO, EMBEDDED, SPARK = "auto", "embedded", "spark"
+ENGINES = (AUTO, EMBEDDED, SPARK)
+#: Formats of tables that only Spark reads and writes here.
+_OF_SPARK = ("delta", "iceberg")
+
+
+class Choice(NamedTuple):
+    """An engine, or None for none; `why`, if it was not the user's choice; the URL of a Spark master or server."""
+
+    engine: str | None
+    why: str = ""
+    master: str | None = None
+
+
+def choose(args: argparse.Namespace, *, converts: bool) -> Choice:
+    """Return the engine for a command line.
+
+    Raises:
+        UserError: Options contradict each other, or the embedded engine cannot do it.
+    """
+    if args.master and args.remote:
+        raise UserError("--master and --remote are two places to run: pass one of them")
+    if args.remote and not args.remote.startswith("sc://"):
+        raise UserError(f"invalid --remote {args.remote}: use sc://HOST:PORT of a Spark Connect server")
+    master = args.remote or args.master
+    needs = _need_of_spark(args, converts=converts)
+    if args.engine == EMBEDDED:
+        if needs:
+            raise UserError(f"the embedded engine does not do that ({needs}): pass --engine spark")
+        return Choice(None if converts else EMBEDDED)
+    if args.engine == SPARK or master:
+        return Choice(SPARK, master=master)
+    if needs:
+        return Choice(SPARK, needs)
+    if converts:
+        return Choice(None)
+    return _by_packages_and_size(args.traces)
+
+
+def _by_packages_and_size(paths: Sequence[str]) -> Choice:
+    if not is_installed():
+        return Choice(SPARK, "Sail is not installed")
+    size, most = total_size(paths), memory()
+    if size <= most:
+        return Choice(EMBEDDED, "the input fits this machine")
+    amounts = f"about {_gigabytes(size)} of trace lines, more than half of the memory ({_gigabytes(most)})"
+    if find_spec("py4j") is None:
+        return Choice(EMBEDDED, f"{amounts}, and Spark is not installed")
+    return Choice(SPARK, amounts)
+
+
+def _need_of_spark(args: argparse.Namespace, *, converts: bool) -> str:
+    """Return what only Spark can do; empty if there is nothing."""
+    if args.conf:
+        return "--conf has Spark's settings"
+    if any(name in os.environ for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE")):
+        return "spark-submit or SPARK_REMOTE chose a session"
+    if args.master or args.remote:
+        return "--master and --remote are Spark's"
+    if args.follow:
+        return "--follow is a stream"
+    if args.repair:
+        return "--repair rewrites a table"
+    if args.where and (part := _spark_part(args.where)):
+        return part
+    if args.format in _OF_SPARK:
+        return f"--format {args.format}"
+    paths = [*args.traces, *([args.out] if args.out else [])]
+    for path in paths:
+        if urlsplit(path).scheme not in ("", "file"):
+            return f"{path} is not a local path"
+    if form := next(filter(None, map(_format_of_table, [args.out or ""] if converts else args.traces)), ""):
+        return f"a table of {form}"
+    return ""
+
+
+def _spark_part(where: str) -> str:
+    """Return what only Spark can evaluate of a filter; empty if there is nothing."""
+    from kproxy.filters.fields import Kind
+    from kproxy.filters.nodes import And, Not, Or
+    from kproxy.outputs.line_outputs import filter_for
+
+    chosen = filter_for(where)
+    nodes: list[Node] = [] if chosen is None else [chosen.node]
+    for node in nodes:
+        if isinstance(node, Not):
+            nodes.append(node.term)
+        elif isinstance(node, And | Or):
+            nodes += node.terms
+        elif node.field.kind is Kind.RECORD:
+            return f"{node.field.name} runs Python in the engine"
+    return ""
+
+
+def _format_of_table(path: str) -> str:
+    """Return the format of a local table that only Spark reads; empty for anything else."""
+    for record in Path(path.removeprefix("file:"), "_files").glob("batch=*/*.json"):
+        with suppress(OSError):
+            text = record.read_text()
+            return next((form for form in _OF_SPARK if f'"format":"{form}"' in text), "")
+    return ""
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / (1 << 30):.1f} GB"

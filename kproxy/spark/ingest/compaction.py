@@ -1,0 +1,103 @@
+"""Merges small batches of a local Parquet table: each costs time at every reading, whatever its number of lines."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kproxy.errors import UserError
+from kproxy.spark.ingest import local_table
+from kproxy.spark.ingest.convert import TableBatch, again, batches, check, next_number, record_of
+from kproxy.spark.ingest.local_files import local_output
+from kproxy.spark.ingest.local_tables import METADATA
+from kproxy.spark.ingest.locks import locked_here
+from kproxy.spark.ingest.process_pool import run_tasks
+from kproxy.spark.ingest.table_storage import PARQUET
+
+#: Batches with fewer bytes are merged.
+_SMALL: Final = 64 << 20
+#: Rows in memory at once.
+_ROWS: Final = 65_536
+
+
+def compact(table: str, *, waiting: Callable[[], object] = lambda: None) -> list[TableBatch]:
+    """Merge the small batches of a table to one; return those that it replaces, none if there are fewer than two.
+
+    It can be killed at any time, and run again. A run that reads the table meanwhile may end with a missing file.
+
+    Raises:
+        UserError: It is not a local Parquet table, or has duplicate lines.
+    """
+    folder = local_output(None, table)
+    if folder is None or not local_table.is_table(folder):
+        raise UserError(f"{table} is not a table of traces in a local directory")
+    with locked_here(folder, waiting):
+        found = batches(None, table) or []
+        if found and found[0].form != PARQUET:
+            raise UserError(f"{table} is a {found[0].form} table, which its own tools compact")
+        check(None, table, found)
+        if again(found):
+            raise UserError(f"{table} has files twice: run kproxy analyze convert --repair --out {table}")
+        local_table.finish(folder)
+        small = [batch for batch in found if _size(folder / f"batch={batch.number}") < _SMALL]
+        if len(small) < 2:
+            return []
+        staged = local_table.new_folder(folder)
+        _merge([folder / f"batch={batch.number}" for batch in small], staged)
+        merged = TableBatch(
+            next_number({batch.number for batch in found}, has_lock=True),
+            {uri: size for batch in small for uri, size in batch.files.items()},
+            sum(batch.lines for batch in small), sum(batch.corrupt for batch in small), PARQUET,
+            staged=staged.name, replaces=[batch.number for batch in small],
+        )  # fmt: skip
+        local_table.write_record(folder, merged.number, record_of(merged))
+        local_table.finish(folder)
+        return small
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in local_table.data_files(folder))
+
+
+def _merge(folders: Sequence[Path], target: Path) -> None:
+    """Write the rows of batches to a new one, with one file per hour and schema: releases of kproxy add columns."""
+    hours: dict[Path, list[Path]] = defaultdict(list)
+    for folder in folders:
+        for path in local_table.data_files(folder):
+            hours[path.parent.relative_to(folder)].append(path)
+    target.mkdir(parents=True)
+    for _ in run_tasks(partial(_merge_hour, target), list(hours.items())):
+        pass
+
+
+def _merge_hour(target: Path, hour: tuple[Path, Sequence[Path]]) -> None:
+    where, paths = hour
+    (target / where).mkdir(parents=True)
+    writers: list[pq.ParquetWriter] = []
+    try:
+        for path in paths:
+            with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+                schema = _in_utc(file.schema_arrow)
+                writer = next((each for each in writers if each.schema.equals(schema)), None)
+                if writer is None:
+                    name = f"part-{len(writers):05d}-{target.name}.c000.zstd.parquet"
+                    writer = pq.ParquetWriter(target / where / name, schema, compression="zstd", store_schema=False)
+                    writers.append(writer)
+                for batch in file.iter_batches(_ROWS):
+                    writer.write_batch(batch.cast(schema))
+    finally:
+        for writer in writers:
+            writer.close()
+
+
+def _in_utc(schema: pa.Schema) -> pa.Schema:
+    """Return a schema of rows with times in UTC: those that Spark wrote have no zone in Parquet (INT96)."""
+    utc = pa.timestamp("us", tz="UTC")
+    fields = (each.with_type(utc) if pa.types.is_timestamp(each.type) else each for each in schema)
+    return pa.schema(list(fields), METADATA)

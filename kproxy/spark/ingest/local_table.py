@@ -1,0 +1,88 @@
+"""A Parquet table in a local directory: how a batch becomes part of it.
+
+The rows of a batch are written to ``_new/NAME``, which other readers of Parquet skip; then its record to
+``_files/batch=N``, which is atomic and makes it part of the table; then its directory gets the name ``batch=N``. A run
+that is killed before the record leaves nothing that anyone reads; one that is killed after it leaves the last step to
+the next run. So other readers see complete batches only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+
+#: Directories with names that begin with an underscore are no data (Spark, pyarrow, Hive).
+_NEW, _RECORDS = "_new", "_files"
+_SUFFIX: Final = ".json"
+
+
+def is_table(folder: Path) -> bool:
+    """Whether there is a table of any format."""
+    return (folder / _RECORDS).exists()
+
+
+def records(folder: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the records of a table in a local directory, with the numbers of their batches."""
+    for path in sorted((folder / _RECORDS).glob(f"batch=*/[!._]*{_SUFFIX}")):
+        number = int(path.parent.name.partition("=")[2])
+        for line in path.read_bytes().splitlines():
+            yield number, msgspec.json.decode(line)
+
+
+def new_folder(folder: Path) -> Path:
+    """Return a directory for the rows of a batch, which does not exist yet."""
+    return folder / _NEW / str(uuid4())
+
+
+def write_record(folder: Path, number: int, record: dict[str, Any]) -> None:
+    """Write the only record of a batch, which makes it part of the table."""
+    directory = folder / _RECORDS / f"batch={number}"
+    shutil.rmtree(directory, ignore_errors=True)  # of a run that was killed
+    shutil.rmtree(folder / f"batch={number}", ignore_errors=True)
+    directory.mkdir(parents=True)
+    name = f"part-00000-{uuid4()}{_SUFFIX}"
+    part = directory / f".{name}"
+    with part.open("wb") as file:
+        file.write(msgspec.json.encode(record) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    part.rename(directory / name)
+
+
+def batch_folder(folder: Path, number: int, staged: str | None) -> Path:
+    """Return the directory of the rows of a batch; it may not have its lasting name yet."""
+    lasting = folder / f"batch={number}"
+    if staged is None or lasting.exists():
+        return lasting
+    new = folder / _NEW / staged
+    return new if new.exists() else lasting  # renamed meanwhile
+
+
+def finish(folder: Path) -> None:
+    """Complete the last steps of all batches that are part of the table, and remove what is not."""
+    new = folder / _NEW
+    found = list(records(folder))
+    for _, record in found:
+        for number in record.get("replaces") or ():
+            if (old := folder / f"batch={number}").exists():  # one step, so that nobody sees a part of it
+                new.mkdir(exist_ok=True)
+                old.rename(new / f"replaced-{number}-{uuid4()}")
+    for number, record in found:
+        current = batch_folder(folder, number, record.get("staged"))
+        if current.parent == new:
+            current.rename(folder / f"batch={number}")
+    for _, record in found:
+        for number in record.get("replaces") or ():
+            shutil.rmtree(folder / _RECORDS / f"batch={number}", ignore_errors=True)
+    shutil.rmtree(new, ignore_errors=True)
+
+
+def data_files(folder: Path) -> list[Path]:
+    """Return the Parquet files of a batch."""
+    return sorted(path for path in folder.rglob("*.parquet") if not path.name.startswith(("_", ".")))

@@ -1,0 +1,104 @@
+"""A pool of processes for tasks of pure Python and Arrow, which end with this process however it ends.
+
+The pools of `multiprocessing` fork this process, which may have threads (of gRPC, of a notebook), or import its main
+module again, which a user's script need not expect.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, Final, TypeVar
+
+from kproxy.errors import UserError
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+_PROGRAM: Final = "import sys; sys.path[:] = sys.argv[1:]; from kproxy.spark.ingest.process_pool import work; work()"
+
+
+def run_tasks(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
+    """Yield the results of tasks in the order of their completion, with a process per core; one task runs in this one.
+
+    Args:
+        function: A function that can be pickled, as its arguments and results.
+        tasks: Its arguments.
+
+    Raises:
+        UserError: A process was killed.
+    """
+    count = min(len(os.sched_getaffinity(0)), len(tasks))
+    if count < 2:
+        yield from map(function, tasks)
+        return
+    processes = [_started() for _ in range(count)]
+    idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
+    for process in processes:
+        idle.put(process)
+
+    def run(task: Task) -> Any:
+        process = idle.get()
+        try:
+            return _answer(process, (function, task))
+        finally:
+            idle.put(process)
+
+    threads = ThreadPoolExecutor(count)
+    try:
+        for future in as_completed([threads.submit(run, task) for task in tasks]):
+            yield future.result()
+    finally:  # also after Ctrl-C: nobody waits for tasks that are running
+        for process in processes:
+            process.kill()
+        threads.shutdown(cancel_futures=True)
+        for process in processes:
+            process.wait()
+            for file in (process.stdin, process.stdout):
+                with suppress(BrokenPipeError):
+                    file.close()  # type: ignore[union-attr]
+
+
+def _started() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603  # Python with our own program
+        [sys.executable, "-c", _PROGRAM, *sys.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        process_group=0,  # Ctrl-C is for this process alone
+    )  # fmt: skip
+
+
+def _answer(process: subprocess.Popen[bytes], call: tuple[Callable[[Task], Result], Task]) -> Result:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(pickle.dumps(call))
+        process.stdin.flush()
+        result, error = pickle.load(process.stdout)  # noqa: S301  # of our own process
+    except (BrokenPipeError, EOFError, pickle.UnpicklingError):
+        raise UserError("a process that reads traces was killed, probably out of memory") from None
+    if error is not None:
+        raise error
+    return result  # type: ignore[no-any-return]
+
+
+def work() -> None:
+    """Run the tasks that come from standard input, until its end."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a task prints is no answer
+    while True:
+        try:
+            function, task = pickle.load(sys.stdin.buffer)  # noqa: S301  # of the process that started this one
+        except EOFError:
+            return
+        answer: tuple[Any, Exception | None]
+        try:
+            answer = (function(task), None)
+        except Exception as error:  # noqa: BLE001  # raised there
+            answer = (None, error)
+        answers.write(pickle.dumps(answer))
+        answers.flush()

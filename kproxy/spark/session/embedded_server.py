@@ -1,0 +1,66 @@
+"""Sail as a Spark Connect server for one client, on loopback: a program of its own, without imports of kproxy.
+
+It prints its port. When it reads a line, its client has connected: it closes its listening socket, so that no other
+user of the machine can connect, and prints how many connections there are. It ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from types import ModuleType
+
+
+def main() -> None:
+    """Serve until the end of standard input."""
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123  # Linux only
+        file.write("500")  # if memory runs out, the kernel kills this process rather than others
+    sys.modules["pyspark"] = _pyspark()
+    from pysail.spark import SparkConnectServer
+
+    server = SparkConnectServer("127.0.0.1", 0)
+    server.start(background=True)
+    address = server.listening_address
+    assert address is not None
+    _write(address[1])
+    if sys.stdin.readline():
+        _close_listener(address)
+        _write(sum(peer is not None for _, peer in _sockets(address)))
+        sys.stdin.read()
+    os._exit(0)  # Sail would wait for queries
+
+
+def _pyspark() -> ModuleType:
+    """A stand-in for pyspark: Sail takes defaults by its version, refuses newer ones, and needs the rest for UDFs."""
+    pyspark = ModuleType("pyspark")
+    pyspark.__version__ = "4.2.0"  # type: ignore[attr-defined]
+    return pyspark
+
+
+def _close_listener(address: tuple[str, int]) -> None:
+    """Replace the listening socket by one that listens nowhere; Sail waits for connections to it in vain."""
+    with socket.socket() as nowhere:
+        for number, peer in _sockets(address):
+            if peer is None:
+                os.dup2(nowhere.fileno(), number)
+
+
+def _sockets(address: tuple[str, int]) -> Iterator[tuple[int, object]]:
+    """Yield the file descriptors of this process's sockets at an address, with their peers; None if one listens."""
+    for number in map(int, os.listdir("/dev/fd")):  # noqa: PTH208  # numbers
+        with suppress(OSError), closing(socket.socket(fileno=os.dup(number))) as each:
+            if each.family == socket.AF_INET and each.getsockname() == tuple(address):
+                listens = each.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+                yield number, None if listens else each.getpeername()
+
+
+def _write(number: int) -> None:
+    sys.stdout.write(f"{number}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,16 @@
+"""The exceptions of engines, whichever of them is installed."""
+
+from __future__ import annotations
+
+from pyspark.errors import PySparkException
+
+try:
+    from py4j.protocol import Py4JError
+except ImportError:  # pyspark-client has no Java to talk to
+
+    class Py4JError(Exception):  # type: ignore[no-redef]
+        """Never raised."""
+
+
+#: What an engine raises.
+ENGINE_ERRORS = (PySparkException, Py4JError)

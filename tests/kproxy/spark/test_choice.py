@@ -1,0 +1,101 @@
+"""Which engine a command gets, and why."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kproxy.cli import main
+from kproxy.cli.analyze import engines
+from kproxy.cli.analyze.engines import Choice, choose
+from kproxy.errors import UserError
+
+
+@pytest.fixture(autouse=True)
+def _no_session_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def options(*traces: str, **more: Any) -> argparse.Namespace:
+    """The options of a command line."""
+    plain = dict.fromkeys(("master", "remote", "out", "format", "follow", "repair", "where"))
+    return argparse.Namespace(**plain | {"engine": "auto", "conf": [], "traces": list(traces)} | more)
+
+
+def test_what_fits_is_embedded_if_sail_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = tmp_path / "x.jsonl"
+    trace.write_bytes(b"x" * 1000)
+    monkeypatch.setattr(engines, "is_installed", lambda: True)
+    monkeypatch.setattr(engines, "memory", lambda: 1000)
+    assert choose(options(str(trace)), converts=False).engine == "embedded"
+    trace.write_bytes(b"x" * 1001)
+    monkeypatch.setattr(engines, "find_spec", lambda _: object())
+    assert choose(options(str(trace)), converts=False) == Choice(
+        "spark", "about 0.0 GB of trace lines, more than half of the memory (0.0 GB)"
+    )
+    monkeypatch.setattr(engines, "find_spec", lambda _: None)
+    assert choose(options(str(trace)), converts=False).engine == "embedded"
+    monkeypatch.setattr(engines, "is_installed", lambda: False)
+    assert choose(options(str(trace)), converts=False) == Choice("spark", "Sail is not installed")
+
+
+def test_local_files_are_converted_without_an_engine(tmp_path: Path) -> None:
+    assert choose(options("x", out=str(tmp_path)), converts=True) == Choice(None)
+    assert choose(options("x", out=str(tmp_path), engine="embedded"), converts=True) == Choice(None)
+    assert choose(options("x", out=str(tmp_path), engine="spark"), converts=True) == Choice("spark")
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"conf": ["a=b"]}, "--conf has Spark's settings"),
+        ({"follow": True}, "--follow is a stream"),
+        ({"repair": True}, "--repair rewrites a table"),
+        ({"format": "delta"}, "--format delta"),
+        ({"where": "not (api=Fetch or value.id=7)"}, "value.id runs Python in the engine"),
+        ({"out": "s3a://bucket/x"}, "s3a://bucket/x is not a local path"),
+    ],
+)
+def test_what_only_spark_does_is_done_by_spark(more: dict[str, Any], why: str) -> None:
+    assert choose(options("x", **more), converts=False) == Choice("spark", why)
+    with pytest.raises(UserError, match=r"the embedded engine does not do that \(.*\): pass --engine spark"):
+        choose(options("x", engine="embedded", **more), converts=False)
+
+
+def test_a_table_of_another_format_is_read_by_spark(tmp_path: Path) -> None:
+    record = tmp_path / "_files" / "batch=1" / "part-0.json"
+    record.parent.mkdir(parents=True)
+    for form, chosen in (("parquet", None), ("iceberg", "spark")):
+        record.write_text(json.dumps({"files": [], "format": form}, separators=(",", ":")))
+        assert choose(options("x", out=str(tmp_path)), converts=True).engine == chosen
+
+
+def test_a_place_to_run_is_the_users_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert choose(options("x", master="yarn"), converts=False) == Choice("spark", master="yarn")
+    assert choose(options("x", remote="sc://h:1"), converts=False) == Choice("spark", master="sc://h:1")
+    monkeypatch.setenv("SPARK_REMOTE", "sc://h:1")
+    assert choose(options("x"), converts=False).engine == "spark"
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["x", "--master", "yarn", "--remote", "sc://h"], "pass one of them"),
+        (["x", "--remote", "h:1"], "invalid --remote h:1: use sc://HOST:PORT"),
+        (["x", "--engine", "embedded", "--master", "yarn"], "the embedded engine does not do that"),
+        (["convert", "--compact"], "usage: kproxy analyze convert --compact --out DIR"),
+        (["x", "--compact", "--out", "y"], "--compact works only with convert"),
+        (["convert", "--compact", "--repair", "--out", "y"], "are two steps"),
+        (["convert", "--compact", "--out", "/nothing"], "/nothing is not a table of traces"),
+    ],
+)
+def test_contradictions_are_one_sentence(args: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyze", *args]) == 2
+    err = capsys.readouterr().err
+    assert says in err
+    assert err.count("\n") == 1

@@ -1,0 +1,218 @@
+"""Both engines give the same tables, to the last digit of what is printed; and who may use the embedded one."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kproxy.cli import main
+from kproxy.errors import UserError
+from kproxy.spark import jobs
+from tests.kproxy.spark import planted
+from tests.kproxy.spark.files import CAPTURES, REPOSITORY, text_of, write
+from tests.kproxy.spark.made import request, response
+
+pytest.importorskip("pysail")
+
+from kproxy.spark.session.embedded import EmbeddedEngine
+
+_LINES = 8000
+#: Functions by the number of arguments that Sail 0.7.2 uses: it ignores a weight without an error, so the median of 1
+#: once and 99 ten times is 50.
+_IGNORED = {"percentile": 2, "percentile_approx": 3, "median": 1}
+#: Aggregates that give something else over a window in Sail, with what to call (`kproxy.spark.columns`).
+_OVER_WINDOWS = {"collect_list": "list_over", "collect_set": "set_over"}
+#: Formats of numbers that it writes differently, and parts of regular expressions that it refuses.
+_TEXTS = re.compile(r"%[-+0-9.,]*[gG]|\(\?[=!<]")
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A planted week, captures of other clusters, a torn and a corrupt trace, and one in each compression."""
+    folder = tmp_path_factory.mktemp("inputs")
+    planted.write(folder / "week", _LINES)
+    for path in CAPTURES.iterdir():
+        if path.is_file() and path.suffix != ".md":
+            (folder / path.name).write_bytes(path.read_bytes())
+    lines = text_of(request(), response(at=1), response("Produce", at=2, latency_us=70_000))
+    write(folder / "torn.jsonl", lines[:-9])
+    write(folder / "corrupt.jsonl", lines + b"no line\n" + lines)
+    write(folder / "a.jsonl.gz", lines)
+    write(folder / "b.jsonl.zst", lines)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    """Functions of pyspark.sql build columns for Spark again."""
+    yield
+    os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
+
+
+def embedded(*args: object) -> subprocess.CompletedProcess[str]:
+    """The command with the embedded engine, as its user runs it."""
+    command = [sys.executable, "-m", "kproxy", "analyze", "--engine", "embedded", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
+
+
+def test_every_cell_of_every_table_is_equal(
+    spark: SparkSession, inputs: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    found = embedded("--format", "json", inputs)
+    capfd.readouterr()
+    status = main(["analyze", "--engine", "spark", "--format", "json", str(inputs)])
+    out, err = capfd.readouterr()
+    assert (found.returncode, found.stderr) == (status, err) == (2, err)
+    assert "2 of " in err
+    tables, expected = _tables(found.stdout), _tables(out)
+    assert {name for name, rows in tables.items() if rows} >= set(jobs.names()) - {"schemas"}
+    for name in jobs.names():
+        assert tables[name] == expected[name]
+    assert len({row["cluster"] for row in tables["latency"]}) > 2
+
+
+def _tables(output: str) -> dict[str, list[dict[str, Any]]]:
+    tables = defaultdict(list)
+    for line in output.splitlines():
+        row = json.loads(line)
+        tables[row.pop("job")].append(row)
+    return tables
+
+
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "kproxy/spark").rglob("*.py")), ids=str)
+def test_functions_that_sail_ignores_silently_are_not_used(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+            most = _IGNORED.get(name)
+            assert most is None or len(node.args) <= most, f"{path}:{node.lineno}"
+            assert name not in _IGNORED or all(each.arg != "frequency" for each in node.keywords)
+            if name == "over" and path.name != "columns.py" and isinstance(node.func, ast.Attribute):
+                called = {each.attr for each in ast.walk(node.func.value) if isinstance(each, ast.Attribute)}
+                assert not called & _OVER_WINDOWS.keys(), f"{path}:{node.lineno}: use {_OVER_WINDOWS}"
+        # Docstrings are constants too; those of modules that read them have regular expressions of Python.
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and path.stem != "table_columns":
+            assert id(node) in docstrings or _TEXTS.search(node.value) is None, f"{path}:{node.lineno}"
+
+
+def test_nobody_else_can_connect_and_it_ends_with_its_user() -> None:
+    engine = EmbeddedEngine(1 << 30)
+    port = engine._read()
+    engine._read = lambda _=b"", read=engine._read: read(_) if _ else port  # type: ignore[method-assign,misc]
+    session = engine.connect()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), 5)
+    assert session.range(3).count() == 3
+    engine._process.stdin.close()  # type: ignore[union-attr]  # as at the end of this process, however it ends
+    assert engine._process.wait(60) == 0
+
+
+def test_a_program_that_connects_first_is_noticed() -> None:
+    engine = EmbeddedEngine(1 << 30)
+    port = engine._read()
+    engine._read = lambda _=b"", read=engine._read: read(_) if _ else port  # type: ignore[method-assign,misc]
+    with (
+        socket.create_connection(("127.0.0.1", port), 5),
+        pytest.raises(UserError, match="another program has connected to the embedded engine"),
+    ):
+        engine.connect()
+    assert engine.has_died
+
+
+@pytest.mark.parametrize("step", ["reading", "tables"])
+def test_ctrl_c_ends_everything_at_once(tmp_path: Path, step: str) -> None:
+    planted.write(tmp_path / "in", 30_000)
+    command = [sys.executable, "-m", "kproxy", "analyze", "--engine", "embedded", "--format", "json"]
+    with subprocess.Popen(
+        [*command, str(tmp_path / "in")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    ) as run:  # fmt: skip
+        assert run.stdout is not None
+        assert run.stderr is not None
+        if step == "reading":
+            while not list(tmp_path.glob("kproxy-analyze-*/_new/*/date=*")):
+                assert run.poll() is None, run.stderr.read()
+                time.sleep(0.01)
+        else:
+            run.stdout.readline()
+        children = _descendants(run.pid)
+        assert len(children) > (step == "reading")
+        os.killpg(run.pid, signal.SIGINT)  # as a terminal does
+        assert run.wait(60) == 130
+        assert run.stderr.read() == b""
+    while any(Path(f"/proc/{pid}").exists() for pid in children):
+        time.sleep(0.01)
+    assert list(tmp_path.glob("kproxy-analyze-*")) == []
+
+
+def _descendants(pid: int) -> list[int]:
+    children = [int(each) for path in Path(f"/proc/{pid}/task").iterdir() for each in _children(path)]
+    return [*children, *(each for child in children for each in _descendants(child))]
+
+
+def _children(task: Path) -> list[str]:
+    try:
+        return (task / "children").read_text().split()
+    except FileNotFoundError:
+        return []
+
+
+def test_too_little_memory_is_one_sentence_that_names_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    planted.write(tmp_path, _LINES)
+    monkeypatch.setattr("kproxy.cli.analyze.session.memory", lambda: 1_000_000)
+    capfd.readouterr()
+    assert main(["analyze", "--engine", "embedded", "--job", "slow-exchanges", str(tmp_path)]) == 2
+    err = capfd.readouterr().err
+    assert err.startswith("kproxy: the embedded engine ")
+    assert "pass --engine spark" in err
+    assert err.count("\n") == 1
+
+
+def test_an_engine_that_dies_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "x.jsonl", text_of(request()))
+
+    def connect(engine: EmbeddedEngine) -> Any:
+        session = connected(engine)
+        engine._process.kill()
+        engine._process.wait()
+        return session
+
+    connected = EmbeddedEngine.connect
+    monkeypatch.setattr(EmbeddedEngine, "connect", connect)
+    capfd.readouterr()
+    assert main(["analyze", "--engine", "embedded", str(tmp_path)]) == 2
+    assert capfd.readouterr().err == (
+        "kproxy: the embedded engine died, probably out of memory; pass --engine spark, which needs less, "
+        "or analyze fewer lines (--since, --where, --sample)\n"
+    )
+
+
+def test_the_report_is_the_same(
+    spark: SparkSession, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    pages = [tmp_path / f"{engine}.html" for engine in ("embedded", "spark")]
+    assert embedded("--html", pages[0], inputs / "week").returncode == 0
+    assert main(["analyze", "--engine", "spark", "--html", str(pages[1]), str(inputs / "week")]) == 0
+    assert pages[0].read_text() == pages[1].read_text()
