@@ -26,7 +26,8 @@ class TextLines(Output):
         self._text = TextOutput(file, quiet=options.quiet, verbose=options.verbose, above=above)
 
     def detail(self, requested: Detail) -> Detail:
-        return Detail.FULL if self._verbose and requested is Detail.SUMMARY else requested
+        needs_bodies = self._verbose or (self._filter is not None and self._filter.searches_text)
+        return Detail.FULL if needs_bodies and requested is Detail.SUMMARY else requested
 
     def shows(self, line: Line) -> bool:
         return self._text.shows(line)
