@@ -169,8 +169,11 @@ def run(args: argparse.Namespace) -> int:
 
     http, registry = _tcp(args.http, "--http"), _tcp(args.registry_listen, "--registry-listen")
     payload_options.check_filter(args)
-    verbose = args.verbose or args.payloads
-    output = OutputOptions(filter_for(args.filter), json=args.json, verbose=verbose, quiet=args.quiet)
+    if registry is not None:
+        payload_options.use_own_registry(args, registry)
+    output = OutputOptions(
+        filter_for(args.filter), json=args.json, verbose=args.verbose, quiet=args.quiet, payloads=args.payloads
+    )
     selection, limits = options.selection_of(args, "never"), options.limits_of(args)
     record_values = payload_options.record_values_of(args, in_background=True)
     sample, inspectors = _sample(args), _inspectors(args)

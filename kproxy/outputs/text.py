@@ -13,6 +13,7 @@ from dissectors.bounded import BoundedDict
 from kproxy.inspection.late_responses import WaitingResponse
 from kproxy.outputs.console import Console
 from kproxy.outputs.decoded_text import TOMBSTONE, data_text, facts, is_tombstone, problem
+from kproxy.outputs.record_rows import record_rows
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import (
     FRAME_LINES,
@@ -72,6 +73,7 @@ class TextOutput:
         file: The output; with colours only if it is a terminal and NO_COLOR is not set.
         quiet: Write only findings and gaps, but not that a secret is withheld (K004): that is no fault.
         verbose: Also write the client of responses, what was rewritten, and bodies.
+        payloads: Without bodies, write a row for each record.
         above: Returns rows to write before those of a line.
     """
 
@@ -81,12 +83,14 @@ class TextOutput:
         *,
         quiet: bool = False,
         verbose: bool = False,
+        payloads: bool = False,
         above: Callable[[Line], Iterable[list[Piece]]] = lambda _: (),
     ) -> None:
         self._file = file
         self._above = above
         self._quiet = quiet
         self._verbose = verbose
+        self._payloads = payloads and not verbose and not quiet
         self._paint = painter(file)
         self._last_finding = ""
         self._stalls: BoundedDict[tuple[str | None, str, int | None], str] = BoundedDict(MAX_STALLS)  # their findings
@@ -128,6 +132,9 @@ class TextOutput:
             if self._verbose and not self._quiet and line.body is not None:
                 for text in _body(line.body):
                     yield [(" " * 27 + text, "dim")]
+            elif self._payloads and line.body is not None:
+                for row in record_rows(line):
+                    yield [(" " * 27, ""), *row]
             for finding in line.findings:
                 if not (self._quiet and finding.code == WITHHELD):
                     yield from finding_rows(finding)

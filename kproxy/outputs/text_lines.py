@@ -20,13 +20,15 @@ class TextLines(Output):
 
     def __init__(self, file: TextIO, options: OutputOptions) -> None:
         super().__init__(file, options.filter)
-        self._verbose = options.verbose
+        self._shows_bodies = options.verbose or options.payloads
         self._headings = Headings() if options.headings else None
         above = self._headings.above if self._headings is not None else lambda _: ()
-        self._text = TextOutput(file, quiet=options.quiet, verbose=options.verbose, above=above)
+        self._text = TextOutput(
+            file, quiet=options.quiet, verbose=options.verbose, payloads=options.payloads, above=above
+        )
 
     def detail(self, requested: Detail) -> Detail:
-        needs_bodies = self._verbose or (self._filter is not None and self._filter.searches_text)
+        needs_bodies = self._shows_bodies or (self._filter is not None and self._filter.searches_text)
         return Detail.FULL if needs_bodies and requested is Detail.SUMMARY else requested
 
     def shows(self, line: Line) -> bool:

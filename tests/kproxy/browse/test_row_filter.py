@@ -20,7 +20,7 @@ from tests.kproxy.captured import DATA, lines_of
 FILTERS = (
     *(field.name for field in FIELDS), "api=Fetch", "error!=0", "error=NONE", "not error", "latency>1ms",
     "kind=request", "client~127", "finding=L*", "severity>=warning and blame=broker", "not topic=orders",
-    "direction=response", "bytes>10", "ts>2020-01-01", "not_decoded~x or requests>2", "software~java", 
+    "direction=response", "bytes>10", "ts>2020-01-01", "not_decoded~x or requests>2", "software~java",
     "orders", "marker=orders", "held=orders", "rewritten=*port",
     "n-1 and not misplaced", "19092",
 )  # fmt: skip

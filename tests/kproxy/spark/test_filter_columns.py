@@ -17,7 +17,8 @@ from tests.kproxy.spark.files import line_of
 from tests.kproxy.spark.made import request, table
 
 FIELDS_OF_RECORDS = (
-    *test_record_fields.FOUND, *test_record_fields.NOT_FOUND, *test_line_text.IN_RECORDS, *test_line_text.NOT_IN_RECORDS,
+    *test_record_fields.FOUND, *test_record_fields.NOT_FOUND, *test_line_text.IN_RECORDS,
+    *test_line_text.NOT_IN_RECORDS,
 )  # fmt: skip
 ORDERED = (Kind.NUMBER, Kind.COUNT, Kind.DURATION, Kind.SIZE, Kind.TIME, Kind.SEVERITY)
 BY_HAND = [
