@@ -65,6 +65,7 @@ def output_of(args: argparse.Namespace, selection: Selection, *, headings: bool)
         json=args.json,
         verbose=args.verbose,
         payloads=args.payloads,
+        local_time=args.local_time,
         quiet=args.quiet,
         headings=headings,
         fields=tuple(name.strip() for name in (args.fields or "").split(",") if name.strip()),

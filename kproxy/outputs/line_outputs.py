@@ -25,7 +25,7 @@ class OutputOptions:
 
     `report` is the format of a report of findings. Without it, `fields` are the fields to show of each line. `json`
     applies to lines and fields, `verbose`, `quiet` and `payloads` apply to text; with the last, it has a row for each
-    decoded record. With `headings`, text names each input and day.
+    decoded record, and with `local_time` local times. With `headings`, text names each input and day.
     """
 
     filter: Filter | None = None
@@ -33,6 +33,7 @@ class OutputOptions:
     verbose: bool = False
     quiet: bool = False
     payloads: bool = False
+    local_time: bool = False
     headings: bool = False
     fields: tuple[str, ...] = ()
     report: Literal["text", "json", "sarif", "junit"] | None = None

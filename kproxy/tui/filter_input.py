@@ -119,7 +119,7 @@ class _Next(Suggester):
     async def get_suggestion(self, value: str) -> str | None:
         """Return the line with its current word completed."""
         completions = complete(value, len(value))
-        if not completions or value[-1:] in ("", " ", "("):
+        if not completions or value[-1:] in ("", " ", "(", "'", '"'):
             return None
         return _with(value, len(value), completions[0])[0]
 

@@ -32,11 +32,14 @@ _AHEAD: Final = 1 << 14
 _LINES: Final = (OpenLine, RequestLine, ResponseLine, FindingLine, GapLine, StallLine, CloseLine)
 
 
-def row_matcher(chosen: Filter, index: RowIndex, store: Store) -> Callable[[int], bool]:
+def row_matcher(
+    chosen: Filter, index: RowIndex, store: Store, noted: Callable[[int], Mapping[str, Any] | None] = lambda _: None
+) -> Callable[[int], bool]:
     """Return a function that reports whether the filter matches a row; discarded rows do not match.
 
-    A filter sees an exchange as one object: the fields of the response, else those of the request, and the findings of
-    both, and the records of both. A search for text also finds texts in the bytes of frames, if lines have no bodies.
+    A filter sees an exchange as one object: the fields of the response, else those of the request, and the findings and
+    the records of both. A search for text also finds texts in the bytes of frames. What `noted` returns for a row
+    replaces columns of its line.
     """
     decoder = _decoder(chosen)
     reads = _ahead(store), _ahead(store)
@@ -57,6 +60,8 @@ def row_matcher(chosen: Filter, index: RowIndex, store: Store) -> Callable[[int]
         if not found:
             return False
         line = reduce(_joined, found)
+        if (note := noted(row)) is not None:
+            line = {**line, **note}
         return matches(_WithFrames(line, raw_lines) if searches_text else line)
 
     return matches_row
