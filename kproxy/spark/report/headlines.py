@@ -6,6 +6,7 @@ problem, the place and the time.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -27,8 +28,11 @@ _LEVELS: Final = ("error", "warning", "info")
 #: Thresholds: a partition's multiple of its even share, the length of a stall (us), the share of errors among an API's
 #: responses, connections per minute.
 _SKEW, _STALL_US, _ERROR_SHARE, _CHURN = 3.0, 5_000_000, 0.001, 60
-#: From these shares of an API's responses on, it fails, or fails often.
-_FAILING, _FAILING_OFTEN = 0.5, 0.05
+#: From these shares of an API's responses on, it fails, or fails often, if at least so many have the error.
+_FAILING, _FAILING_OFTEN, _LEAST = 0.5, 0.05, 5
+#: Tables that tell of errors, and how Kafka writes their names.
+_OF_ERRORS: Final = ("findings", "rules", "errors")
+_ERROR_NAME: Final = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
 #: This many errors, at one per second or more from the first to the last, are a burst.
 _BURST = 10
 _HOUR_US = 3_600_000_000
@@ -110,11 +114,21 @@ def headlines(figures: Figures) -> list[Headline]:
         if about in figures.tables
         for each in read(figures.tables[about].records())
     ]
-    named = {each.text for each in found if each.about in ("findings", "rules")}
-    told = [  # one headline for one cause
-        each for each in found if each.about != "errors" or not any(str(each.rows["error"]) in text for text in named)
+    return [*_without_repeats(sorted(found, key=urgency))] or [
+        Headline("info", "No problems found.", "latency", "No problems found")
     ]
-    return sorted(told, key=urgency) or [Headline("info", "No problems found.", "latency", "No problems found")]
+
+
+def _without_repeats(ordered: list[Headline]) -> Iterator[Headline]:
+    """Leave out what says again, of the same error, what a more urgent headline says: one cause, one headline."""
+    told: set[str] = set()
+    for headline in ordered:
+        names = set(_ERROR_NAME.findall(headline.text))
+        if headline.about in _OF_ERRORS:
+            if headline.about != "findings" and names & told:
+                continue
+            told |= names
+        yield headline
 
 
 def urgency(headline: Headline) -> tuple[int, int, int, int]:
@@ -159,8 +173,8 @@ def _findings(rows: list[Row]) -> Iterator[Statement]:
         message = next((row["message"] for row in found if row["message"]), name.replace("-", " "))
         severity = found[0]["severity"]
         yield Statement(
-            severity, f"{message}: {_count(times, 'occurrence')}, {where} ({code})", *_time_range(found), ", ",
-            _title(name), Stage.FAILS if severity == "error" else Stage.DEGRADES, len(clients),
+            severity, f"{_title(message)}; {_count(times, 'occurrence')}, {where} ({code})", *_time_range(found), ", ",
+            _title(name.replace("-", " ")), Stage.FAILS if severity == "error" else Stage.DEGRADES, len(clients),
             times, {"code": code}, f"finding={code}",
         )  # fmt: skip
 
@@ -265,7 +279,8 @@ def _errors(rows: list[Row]) -> Iterator[Statement]:
         topics = [each["value"] for each in rows if each["by"] == "topic" and each["error"] == row["error"]]
         about = f" about {_names(topics)}" if topics else ""
         often = f"{_times(row['responses'])} ({row['share']:.2%} of its responses)"
-        level = "error" if row["share"] >= _FAILING else "warning" if row["share"] >= _FAILING_OFTEN else "info"
+        share = row["share"] if row["responses"] >= _LEAST else 0
+        level = "error" if share >= _FAILING else "warning" if share >= _FAILING_OFTEN else "info"
         yield Statement(
             level, f"{row['value']} got {row['error']}{about} {often}", *_time_range([row]), ", ",
             f"{row['value']} {'fails' if level == 'error' else 'often fails' if level == 'warning' else 'has errors'}",
@@ -324,10 +339,9 @@ _READERS: Final[dict[str, Callable[[list[Row]], Iterator[Statement]]]] = {
 }
 
 
-def _title(name: str) -> str:
-    """The name of a rule in words."""
-    words = name.replace("-", " ")
-    return words[:1].upper() + words[1:]
+def _title(text: str) -> str:
+    """The text as a sentence begins."""
+    return text[:1].upper() + text[1:]
 
 
 def _same(row: Row, *columns: str) -> Row:

@@ -259,7 +259,7 @@ const drawPercentiles = () => {
 };
 
 /** Stacked bars over time. `written` gives the text of a value, `told` that of a mark, `filter` the filter of a series. */
-const stacked = (id, all, { written, told, nothing, filter }) => {
+const stacked = (id, all, { written, told, nothing, filter, colours = [2, 1, 4, 3, 5, 0] }) => {
   const series = all.filter(({ marks }) => marks.length), host = $(id);
   if (!series.length) { none(host, nothing); return; }
   const sums = new Map(), height = 130;
@@ -267,7 +267,8 @@ const stacked = (id, all, { written, told, nothing, filter }) => {
   const most = Math.max(...sums.values()), frame = timeline(host, height, 58), tops = new Map();
   frame.box.append(draw("text", { x: 50, y: 10, "text-anchor": "end" }, written(most)), draw("text", { x: 50, y: height, "text-anchor": "end" }, "0"));
   frame.marks.append(draw("line", { class: "grid", x1: frame.left, x2: frame.left + frame.inner, y1: .5, y2: .5 }));
-  series.forEach(({ name, marks }, colour) => {
+  series.forEach(({ name, marks }, number) => {
+    const colour = colours[number];
     for (const [place, count] of marks) {
       const tall = count / most * height, top = (tops.get(place) ?? height) - tall;
       tops.set(place, top);
@@ -276,8 +277,8 @@ const stacked = (id, all, { written, told, nothing, filter }) => {
       frame.marks.append(tell(bar, () => `${told(count, name)}\n${bucket(place)}`));
     }
   });
-  host.append(el("div", "legend", ...series.map(({ name }, colour) => el("span", "", draw("svg", { viewBox: "0 0 11 11" },
-    draw("rect", { class: `c${colour}`, width: 11, height: 11, rx: 2 })), name))));
+  host.append(el("div", "legend", ...series.map(({ name }, number) => el("span", "", draw("svg", { viewBox: "0 0 11 11" },
+    draw("rect", { class: `c${colours[number]}`, width: 11, height: 11, rx: 2 })), name))));
 };
 const drawMore = () => {
   stacked("client-bars", data.clients, { written: size, told: (bytes, name) => `${size(bytes)} of ${name}`, nothing: "No frames.", filter: (name) => `client=${quoted(name)}` });
@@ -296,7 +297,7 @@ const drawMore = () => {
   stacked("rebalance-bars", series, { written: whole, told: (count, name) => `${counted(count, "rebalance")} of ${name}`, nothing: "No group rebalanced.", filter: (name) => `group_id=${quoted(name)}` });
 };
 const drawErrors = () => {
-  stacked("error-bars", data.errors, { written: whole, told: (count, name) => `${counted(count, "response")} with ${name}`, nothing: "No response has an error.", filter: (name) => `error=${name}` });
+  stacked("error-bars", data.errors, { written: whole, told: (count, name) => `${counted(count, "response")} with ${name}`, nothing: "No response has an error.", filter: (name) => `error=${name}`, colours: [0, 1, 2, 3, 4, 5] });
   const rows = records("errors").filter(({ by }) => by === "api");
   const body = el("tbody", "", ...rows.map((row) => el("tr", "", el("td", "tight", row.value), el("td", "", row.error), opening("number", row.responses, `api=${row.value} and error=${row.error}`), cell("share", row.share),
     cell("time", row.first_at, "minor"), cell("time", row.last_at, "minor"))));

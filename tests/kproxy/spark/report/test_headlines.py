@@ -74,9 +74,9 @@ def test_the_worst_comes_first_and_what_other_tables_tell_is_not_told_twice() ->
     assert told(found) == [
         (
             "error",
-            "it is new: 5 occurrences, an unknown client, b at an unknown broker (L005), 2026-11-21 05:00-06:00 UTC.",
+            "It is new; 5 occurrences, an unknown client, b at an unknown broker (L005), 2026-11-21 05:00-06:00 UTC.",
         ),
-        ("warning", "address leak: 1 occurrence, a at an unknown broker (S001), 2026-11-21 05:00-06:00 UTC."),
+        ("warning", "Address leak; 1 occurrence, a at an unknown broker (S001), 2026-11-21 05:00-06:00 UTC."),
     ]
 
 
@@ -113,8 +113,9 @@ def test_what_fails_for_most_clients_comes_first() -> None:
 
 
 def test_an_error_that_a_finding_explains_has_one_headline() -> None:
-    finding = {"severity": "error", "code": "E002", "name": "refused", "message": "refused with NOPE", "findings": 1}
-    errors = {"by": "api", "value": "Produce", "error": "NOPE", "responses": 26, "share": 1.0} | {
+    message = "refused with NOT_NOW"
+    finding = {"severity": "error", "code": "E002", "name": "refused", "message": message, "findings": 1}
+    errors = {"by": "api", "value": "Produce", "error": "NOT_NOW", "responses": 26, "share": 1.0} | {
         "first_at": BEGIN_US, "last_at": BEGIN_US,
     }  # fmt: skip
     assert [each.about for each in headlines(figures(listed("findings", finding), listed("errors", errors)))] == [
