@@ -30,8 +30,7 @@ _LEVELS: Final = ("error", "warning", "info")
 _SKEW, _STALL_US, _ERROR_SHARE, _CHURN = 3.0, 5_000_000, 0.001, 60
 #: From these shares of an API's responses on, it fails, or fails often, if at least so many have the error.
 _FAILING, _FAILING_OFTEN, _LEAST = 0.5, 0.05, 5
-#: Tables that tell of errors, and how Kafka writes their names.
-_OF_ERRORS: Final = ("findings", "rules", "errors")
+#: How Kafka writes the names of errors.
 _ERROR_NAME: Final = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
 #: This many errors, at one per second or more from the first to the last, are a burst.
 _BURST = 10
@@ -121,20 +120,28 @@ def headlines(figures: Figures) -> list[Headline]:
 
 def _without_repeats(ordered: list[Headline]) -> Iterator[Headline]:
     """Leave out what says again, of the same error, what a more urgent headline says: one cause, one headline."""
-    told: set[str] = set()
+    told: set[tuple[Stage, str]] = {
+        (headline.stage, name)
+        for headline in ordered
+        if headline.about == "findings"  # which say why
+        for name in _ERROR_NAME.findall(headline.text)
+    }
     for headline in ordered:
-        names = set(_ERROR_NAME.findall(headline.text))
-        if headline.about in _OF_ERRORS:
-            if headline.about != "findings" and names & told:
+        if headline.about in ("errors", "rules"):
+            names = _ERROR_NAME.findall(headline.text)
+            if any((stage, name) in told for name in names for stage in list(Stage)[: _rank(headline.stage) + 1]):
                 continue
-            told |= names
+            told.update((headline.stage, name) for name in names)
         yield headline
 
 
 def urgency(headline: Headline) -> tuple[int, int, int, int]:
     """The sort key of headlines: what fails before what degrades and what will break; then severity and impact."""
-    stage = list(Stage).index(headline.stage)
-    return stage, _LEVELS.index(headline.level), -headline.clients, -headline.times
+    return _rank(headline.stage), _LEVELS.index(headline.level), -headline.clients, -headline.times
+
+
+def _rank(stage: Stage) -> int:
+    return list(Stage).index(stage)
 
 
 def _clients(rows: list[Row]) -> Iterator[Statement]:
