@@ -11,7 +11,7 @@ from kproxy.filters import FilterError, parse
 from kproxy.filters.errors import misspelt
 from kproxy.filters.fields import BY_NAME
 from kproxy.trace.encoding import ColumnReader, as_mapping
-from kproxy.trace.lines import FindingEntry, RequestLine, RewrittenEntry, TopicEntry
+from kproxy.trace.lines import ExcerptEntry, FindingEntry, RequestLine, RewrittenEntry, TopicEntry
 from tests.kproxy.filters.test_record_fields import PRODUCE, UNDECODED
 
 #: A line with a text in every place.
@@ -20,10 +20,11 @@ LINE: dict[str, Any] = as_mapping(
         v=1, ts="2031-07-08T12:00:00.250000Z", connection_id="node-1-7", client="10.0.0.5:40000", server="kafka1:9092",
         api="Fetch", api_key=1, api_version=12, correlation_id=4711, client_id="Größe 3", size=2048, offset=1234,
         topics=[TopicEntry("eu.orders-2", None, [815], compression=["zstd"])], group_id="billing",
-        findings=[FindingEntry("L003", "field-misplaced", "error", "it is last", hint="move (it)")],
+        findings=[FindingEntry("L003", "field-misplaced", "error", "it is last", hint="move (it)",
+                               excerpt=ExcerptEntry(0, "excerpted"))],
         rewritten=[RewrittenEntry("brokers[0].port", "9092", "19092")], note="ask Émile",
     )
-) | {"body": {"name": "deep", "list": [{"id": "q\"uote", "count": 1010101}], "raw": "AAEC", "none": None}}  # fmt: skip
+) | {"body": {"name": "deep", "list": [{"id": "q\"uote", "count": 1010101}], "raw": "AAEC", "none": None}, "frame": "UVVJRVQ="}  # fmt: skip
 
 FOUND = [
     "orders", "ORDERS", "eu.orders-2", "o*s-?", "'.orders-'", "fetch", "10.0.0.5", "kafka1:9092", "größe",
@@ -33,7 +34,7 @@ FOUND = [
 ]  # fmt: skip
 NOT_FOUND = [
     "payments", "'orders-2 '", "'o*s'", "o?s", "2031", "12:00", "4711", "2048", "1234", "815", "1010101", "'request'",
-    "topics", "group_id", "'error'", "list", "not orders", "orders and payments", "null", "'\\\\'",
+    "topics", "group_id", "'error'", "list", "not orders", "UVVJRVQ", "excerpted", "orders and payments", "null", "'\\\\'",
 ]  # fmt: skip
 
 
