@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ def contents(figures: Figures, paths: list[str], most: int = MOST_ROWS) -> dict[
     codes = {row["code"] for table in tables if table.name in ("findings", "rules") for row in table.records()}
     return {
         "version": __version__,
-        "sources": [safe(name) for name in figures.facts.names or [Path(path).name or path for path in paths]],
+        "sources": [safe(name) for name in _sources(figures, paths)],
         "paths": _as_words(paths),
         "facts": {name: value for name, value in asdict(figures.facts).items() if name != "names"},
         "headlines": [_safe_texts(asdict(each)) for each in headlines_by_cluster(figures)],
@@ -65,6 +65,12 @@ def contents(figures: Figures, paths: list[str], most: int = MOST_ROWS) -> dict[
             if entry.code in codes
         },
     }
+
+
+def _sources(figures: Figures, paths: list[str]) -> Sequence[str]:
+    """The names of proxies and captures if the paths, such as directories, have several; else those of the paths."""
+    names = figures.facts.names
+    return names if len(names) > len(paths) else [Path(path).name or path for path in paths]
 
 
 def _as_words(paths: list[str]) -> str:

@@ -238,7 +238,7 @@ def test_a_capture_of_refused_attempts_says_so(kproxy: Run, tmp_path: Path) -> N
 def test_text_is_searched_in_bodies(kproxy: Run) -> None:
     capture = Path(__file__).parents[3] / "captures" / "join-group-never-synced.pcap.gz"
     done = kproxy("dissect", "-f", "range and not nothing-of-that", capture)
-    assert [row[21:35] for row in done.stdout.splitlines()] == ["> JoinGroup v5", "< JoinGroup v5"]
+    assert [row[20:34] for row in done.stdout.splitlines()] == ["> JoinGroup v5", "< JoinGroup v5"]
     done = kproxy("dissect", "-f", "findngs", capture)
     assert (done.returncode, done.stdout) == (2, "")
     assert "did you mean 'findings'? Quote it to search for the text" in done.stderr

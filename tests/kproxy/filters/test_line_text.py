@@ -24,7 +24,8 @@ LINE: dict[str, Any] = as_mapping(
                                excerpt=ExcerptEntry(0, "excerpted"))],
         rewritten=[RewrittenEntry("brokers[0].port", "9092", "19092")], note="ask Émile",
     )
-) | {"body": {"name": "deep", "list": [{"id": "q\"uote", "count": 1010101}], "raw": "AAEC", "none": None}, "frame": "UVVJRVQ="}  # fmt: skip
+) | {"frame": "UVVJRVQ=",
+    "body": {"name": "deep", "list": [{"id": "q\"uote", "count": 1010101}], "raw": "AAEC", "none": None}}  # fmt: skip
 
 FOUND = [
     "orders", "ORDERS", "eu.orders-2", "o*s-?", "'.orders-'", "fetch", "10.0.0.5", "kafka1:9092", "größe",
@@ -34,7 +35,8 @@ FOUND = [
 ]  # fmt: skip
 NOT_FOUND = [
     "payments", "'orders-2 '", "'o*s'", "o?s", "2031", "12:00", "4711", "2048", "1234", "815", "1010101", "'request'",
-    "topics", "group_id", "'error'", "list", "not orders", "UVVJRVQ", "excerpted", "orders and payments", "null", "'\\\\'",
+    "topics", "group_id", "'error'", "list", "not orders", "UVVJRVQ", "excerpted",
+    "orders and payments", "null", "'\\\\'",
 ]  # fmt: skip
 
 
