@@ -41,25 +41,29 @@ class Histogram:
         if us > self.max:
             self.max = us
         us = 0 if us < 0 else MAX_DURATION if us > MAX_DURATION else us
+        self.count += 1
+        if (first := self._first) is not None:
+            first.append(us)
+            if self.count > _EXACT:
+                self._pour(first)
+            return
         if us < self._least:
             self._least = us
-        self.count += 1
-        if self._first is not None:
-            self._first.append(us)
-            if self.count > _EXACT:
-                self._pour()
-            return
-        self._count(us)
-
-    def _pour(self) -> None:
-        """Count the first durations in buckets."""
-        first, self._first = self._first, None
-        for us in first or ():
-            self._count(us)
-
-    def _count(self, us: int) -> None:
         shift = us.bit_length() - _BITS - 1
         bucket = us if shift <= 0 else (shift << _BITS) + (us >> shift)
+        try:
+            self._counts[bucket] += 1
+        except (IndexError, OverflowError):
+            self._count(bucket)
+
+    def _pour(self, durations: Iterable[int]) -> None:
+        """Count durations in buckets."""
+        self._first = None
+        for us in durations:
+            self._least = min(self._least, us)
+            self._count(_bucket(us))
+
+    def _count(self, bucket: int) -> None:
         try:
             self._counts[bucket] += 1
         except (IndexError, OverflowError):
@@ -101,10 +105,13 @@ class Histogram:
         if len(first) == total.count and total.count <= _EXACT:
             total._first = first
         else:
-            total._first = None
-            for us in first:
-                total._count(us)
+            total._pour(first)
         return total
+
+
+def _bucket(us: int) -> int:
+    shift = us.bit_length() - _BITS - 1
+    return us if shift <= 0 else (shift << _BITS) + (us >> shift)
 
 
 def _middle(bucket: int) -> int:
