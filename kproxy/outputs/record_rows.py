@@ -73,8 +73,8 @@ def _value(item: Any, characters: int) -> Iterator[Piece]:
     if not is_decoded(item):
         yield data_text(item, characters), ""
         return
-    yield f"{facts(item)} ", "dim"
+    yield facts(item), "dim"
     if item["data"] != item["format"]:  # else all of it is masked
-        yield data_text(item["data"], characters), ""
+        yield f" {data_text(item['data'], characters)}", ""
     if sentence := problem(item):
         yield f" ({sentence})", "warning"

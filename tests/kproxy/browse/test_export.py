@@ -4,6 +4,7 @@ import base64
 import errno
 import json
 import stat
+import struct
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -150,6 +151,15 @@ def test_a_capture_has_the_frames_with_their_times(tmp_path: Path) -> None:
     assert not [each for each in saved if each.__struct_config__.tag == "gap"]
 
 
+def _sum(data: bytes) -> int:
+    """The sum of 16-bit words in ones' complement, word by word (RFC 1071)."""
+    total = 0
+    for (number,) in struct.iter_unpack(">H", data + bytes(len(data) % 2)):
+        total += number
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
 def test_a_capture_of_some_rows_has_no_gaps(tmp_path: Path) -> None:
     session = session_of_capture(DATA / "pcap" / "kcat-4.3.1.pcap.gz")
     session.visible.choose(parse("api=Fetch"))
@@ -172,6 +182,13 @@ def test_long_frames_odd_addresses_and_no_bytes(tmp_path: Path) -> None:
     with open_capture(tmp_path / "saved.pcap") as capture:
         packets = list(capture)
     assert len(packets) == 3 * (3 + 4)
+    for packet in packets:
+        data = bytes(packet.data)
+        is_old = data[0] >> 4 == 4
+        ip, ends = data[: 20 if is_old else 40], data[12:20] if is_old else data[8:40]
+        tcp = data[len(ip) :]
+        assert _sum(ends + struct.pack(">IHH", len(tcp), 0, 6) + tcp) == 0xFFFF
+        assert not is_old or _sum(ip) == 0xFFFF
     with pytest.raises(NoBytes):
         list(save_capture(session_of([request(0)]), tmp_path / "none.pcap"))
     assert not (tmp_path / "none.pcap").exists()

@@ -106,6 +106,8 @@ def test_as_text_a_record_is_one_row(kproxy: Run, capture: Path) -> None:
         'orders[0] +3  text? "k4"  ->  json {"id":5,"card":{"number":"planted"}}',
     ]
     assert not [row for row in rows if row.startswith("acks")]
+    masked = kproxy(*options, "--mask=value.card", "--mask=key").stdout
+    assert f"orders[0] +2  (masked)  ->  (masked) ({UNKNOWN['problem']})" in masked
     assert "orders[0] +" not in kproxy(*options, "-q").stdout
 
 
