@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -17,11 +18,12 @@ from kproxy.browse.rows.row_filter import row_matcher
 from kproxy.browse.rows.visible_rows import VisibleRows
 from kproxy.browse.sources.source import Source
 from kproxy.control.protocol import LateResponse
+from kproxy.trace.clock import Clock
 from kproxy.trace.encoding import parse_line
 from kproxy.trace.lines import Line, RequestLine, ResponseLine
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Note:
     """The user's mark and note on a row."""
 
@@ -39,14 +41,22 @@ class BrowseSession:
     visible: VisibleRows = field(init=False)
     _matching: Matching = field(init=False)
     notes: dict[int, Note] = field(init=False, default_factory=dict)
+    clock: Clock = field(init=False, default_factory=Clock)
     bad: int = field(init=False, default=0)  # lines that are not trace lines, without an incomplete last one
     version: int = field(init=False, default=0)  # changes when lines are read
     _lines: Iterator[tuple[int, bytes]] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.index = RowIndex()
-        self.visible = VisibleRows(self.index, lambda chosen: row_matcher(chosen, self.index, self.source.store))
+        self.visible = VisibleRows(
+            self.index, lambda chosen: row_matcher(chosen, self.index, self.source.store, self._noted)
+        )
         self._matching = Matching(self.index, self.visible, self._partial_lines, self.overviews.findings)
+
+    def _noted(self, row: int) -> Mapping[str, Any] | None:
+        """The columns of a row's note; None if it never had one."""
+        note = self.notes.get(row)
+        return None if note is None else {"note": note.text or None, "marked": note.marked}
 
     @property
     def matching(self) -> Matching | None:
@@ -148,5 +158,10 @@ class BrowseSession:
                 yield line
 
     def note(self, row: int) -> Note:
-        """Return the note of a row; the caller may change it."""
-        return self.notes.setdefault(row, Note())
+        """Return the note of a row."""
+        return self.notes.get(row, Note())
+
+    def annotate(self, row: int, note: Note) -> None:
+        """Set the note of a row; filters see it from now on."""
+        self.notes[row] = note  # also an empty one: it may replace that of the trace
+        self.index.changed.add(row)

@@ -65,6 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     # For viewers: the bytes of each frame at any detail.
     parser.add_argument("--frames", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("-v", "--verbose", action="store_true", help="print the fields of each frame")
+    options.add_local_time(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print only findings and gaps")
     parser.add_argument(
         "--findings", action="store_true", help="print only findings: each root cause once, with a count"
@@ -148,7 +149,7 @@ def _check(args: argparse.Namespace) -> None:
     """
     shown = given(args, ("html", "findings", "fields", "json"))
     if shown is not None:
-        refuse(args, ("verbose", "quiet"), f"is for text: leave it out with {shown}")
+        refuse(args, ("verbose", "quiet", "local_time"), f"is for text: leave it out with {shown}")
     if shown in ("--html", "--findings"):
         refuse(args, ("detail",), f"has no effect with {shown}, which always shows the bytes of frames: leave it out")
     if shown is None and not (args.verbose or args.payloads or args.frames):

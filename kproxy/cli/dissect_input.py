@@ -63,7 +63,9 @@ def output_of(args: argparse.Namespace, selection: Selection, *, headings: bool)
     shown = OutputOptions(
         was_named,
         json=args.json,
-        verbose=args.verbose or args.payloads,
+        verbose=args.verbose,
+        payloads=args.payloads,
+        local_time=args.local_time,
         quiet=args.quiet,
         headings=headings,
         fields=tuple(name.strip() for name in (args.fields or "").split(",") if name.strip()),

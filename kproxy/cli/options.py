@@ -84,6 +84,11 @@ def selection_of(args: argparse.Namespace, fail_on: str = "error") -> Selection:
     return Selection(args.select, args.ignore, args.fail_on or fail_on)
 
 
+def add_local_time(parser: OptionGroup) -> None:
+    """Declare --local-time."""
+    parser.add_argument("--local-time", action="store_true", help="show times in the local time zone (TZ), not in UTC")
+
+
 def add_capture(parser: OptionGroup) -> None:
     """Declare the options for reading captures."""
     parser.add_argument(

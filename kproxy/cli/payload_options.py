@@ -6,6 +6,7 @@ import argparse
 import base64
 import importlib.util
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
@@ -16,6 +17,7 @@ from kproxy.errors import UserError
 if TYPE_CHECKING:
     from kproxy.inspection.record_values import RecordValues
     from kproxy.inspection.text_masks import TextMasks
+    from kproxy.proxy.address import TcpAddress
     from kproxy.registry.http import RegistryAccess
     from kproxy.trace.lines import Detail
 
@@ -88,6 +90,13 @@ def detail_of(args: argparse.Namespace) -> Detail:
     from kproxy.trace.lines import Detail
 
     return Detail.FULL if args.payloads and args.detail == Detail.SUMMARY else Detail(args.detail)
+
+
+def use_own_registry(args: argparse.Namespace, address: TcpAddress) -> None:
+    """Fetch schemas from the registry of --registry-listen, unless others are given or its port is not known yet."""
+    if args.payloads and not args.registry and address.port and _missing_package() is None:
+        host = "localhost" if address.host in ("", "0.0.0.0", "::") else address.host  # noqa: S104
+        args.registry = f"http://{replace(address, host=host)}"
 
 
 def record_values_of(args: argparse.Namespace, *, in_background: bool = False) -> RecordValues | None:

@@ -55,6 +55,7 @@ def declare(parser: options.OptionGroup) -> None:
         "-f", "--filter", metavar="FILTER", help="print only matching lines; the trace still gets every line"
     )
     group.add_argument("-v", "--verbose", action="store_true", help="print the fields of each frame")
+    options.add_local_time(group)
     group.add_argument("-q", "--quiet", action="store_true", help="print only findings and gaps")
     options.add_selection(group)
     options.add_limits(group)
@@ -169,8 +170,16 @@ def run(args: argparse.Namespace) -> int:
 
     http, registry = _tcp(args.http, "--http"), _tcp(args.registry_listen, "--registry-listen")
     payload_options.check_filter(args)
-    verbose = args.verbose or args.payloads
-    output = OutputOptions(filter_for(args.filter), json=args.json, verbose=verbose, quiet=args.quiet)
+    if registry is not None:
+        payload_options.use_own_registry(args, registry)
+    output = OutputOptions(
+        filter_for(args.filter),
+        json=args.json,
+        verbose=args.verbose,
+        quiet=args.quiet,
+        payloads=args.payloads,
+        local_time=args.local_time,
+    )
     selection, limits = options.selection_of(args, "never"), options.limits_of(args)
     record_values = payload_options.record_values_of(args, in_background=True)
     sample, inspectors = _sample(args), _inspectors(args)
@@ -227,7 +236,9 @@ def _check(args: argparse.Namespace) -> None:
                 args, ("detail",), "is for the trace and viewers: leave out --no-trace or --no-control, or pass --json"
             )
     if args.json:
-        refuse(args, ("verbose", "quiet"), "is for text: leave it out with --json, or select lines with -f")
+        refuse(
+            args, ("verbose", "quiet", "local_time"), "is for text: leave it out with --json, or select lines with -f"
+        )
     if args.replay is not None or broker_options.BUILT_IN in args.upstream:
         upstream = "with --replay" if args.replay is not None else "with the built-in broker"
         refuse(args, ("no_check",), f"is about upstreams, and {upstream} there is none: leave it out")

@@ -64,6 +64,7 @@ def add_views(parser: options.OptionGroup) -> None:
         "--keep", type=options.size, default=1 << 30, metavar="SIZE",
         help="keep at most this much data of a running proxy, in a temporary file, e.g. 200M (default: 1G)",
     )  # fmt: skip
+    options.add_local_time(parser)
     parser.add_argument("--theme", metavar="NAME", help="color theme; an unknown name lists all themes")
 
 
@@ -114,6 +115,7 @@ def app_of(args: argparse.Namespace, source: Source) -> KproxyApp:
 
     session = BrowseSession(source)
     session.visible.choose(filter_for(args.filter))
+    session.clock.is_local = args.local_time
     app = KproxyApp(session)
     if args.theme is not None:
         if args.theme not in app.available_themes:

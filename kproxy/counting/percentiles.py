@@ -5,12 +5,14 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
-from itertools import accumulate, zip_longest
+from itertools import accumulate, chain, zip_longest
 
 #: Base-2 logarithm of the buckets per octave. Durations below 2 ** (_BITS + 1) us have a bucket each.
 _BITS = 5
 #: Longer durations (12 days, in us) are counted as this. `max` is still exact.
 MAX_DURATION = (1 << 40) - 1
+#: So many durations are kept as they are before they are counted in buckets.
+_EXACT = 128
 #: The number of buckets grows in steps of this.
 _STEP = 128
 
@@ -18,17 +20,20 @@ _STEP = 128
 class Histogram:
     """Counts durations in buckets that are at most 1/32 of their values wide, like HdrHistogram.
 
-    Percentiles are exact up to 63 us; above, they are the middle of a bucket, at most 1.6 % (1/64) off. It has at most
-    1,152 buckets of 4 bytes, and none above the longest duration.
+    Percentiles of up to 128 durations are exact, and so are those up to 63 us; others are the middle of a bucket, at
+    most 1.6 % (1/64) off, and never outside what was counted. It has at most 1,152 buckets of 4 bytes, and none above
+    the longest duration.
 
     Source: http://hdrhistogram.org (buckets that are linear within an octave).
     """
 
-    __slots__ = ("_counts", "count", "max")
+    __slots__ = ("_counts", "_first", "_least", "count", "max")
 
     def __init__(self) -> None:
         self.count = 0
         self.max = 0  # us
+        self._least = MAX_DURATION  # us
+        self._first: array[int] | None = array("Q")
         self._counts = array("I")
 
     def add(self, us: int) -> None:
@@ -36,9 +41,29 @@ class Histogram:
         if us > self.max:
             self.max = us
         us = 0 if us < 0 else MAX_DURATION if us > MAX_DURATION else us
+        self.count += 1
+        if (first := self._first) is not None:
+            first.append(us)
+            if self.count > _EXACT:
+                self._pour(first)
+            return
+        if us < self._least:
+            self._least = us
         shift = us.bit_length() - _BITS - 1
         bucket = us if shift <= 0 else (shift << _BITS) + (us >> shift)
-        self.count += 1
+        try:
+            self._counts[bucket] += 1
+        except (IndexError, OverflowError):
+            self._count(bucket)
+
+    def _pour(self, durations: Iterable[int]) -> None:
+        """Count durations in buckets."""
+        self._first = None
+        for us in durations:
+            self._least = min(self._least, us)
+            self._count(_bucket(us))
+
+    def _count(self, bucket: int) -> None:
         try:
             self._counts[bucket] += 1
         except (IndexError, OverflowError):
@@ -60,10 +85,12 @@ class Histogram:
         """
         if not self.count:
             return (None,) * len(shares)
+        ranks = [max(1, -int(-share * self.count // 1)) for share in shares]
+        if self._first is not None:
+            in_order = sorted(self._first)
+            return tuple(in_order[rank - 1] for rank in ranks)
         totals = list(accumulate(self._counts))
-        return tuple(
-            min(_middle(bisect_left(totals, max(1, -int(-share * self.count // 1)))), self.max) for share in shares
-        )
+        return tuple(max(self._least, min(_middle(bisect_left(totals, rank)), self.max)) for rank in ranks)
 
     @classmethod
     def merged(cls, histograms: Iterable[Histogram]) -> Histogram:
@@ -72,8 +99,19 @@ class Histogram:
         several = list(histograms)
         total.count = sum(each.count for each in several)
         total.max = max((each.max for each in several), default=0)
+        total._least = min((each._least for each in several), default=MAX_DURATION)
         total._counts = array("Q", map(sum, zip_longest(*(each._counts for each in several), fillvalue=0)))
+        first = array("Q", chain.from_iterable(each._first or () for each in several))
+        if len(first) == total.count and total.count <= _EXACT:
+            total._first = first
+        else:
+            total._pour(first)
         return total
+
+
+def _bucket(us: int) -> int:
+    shift = us.bit_length() - _BITS - 1
+    return us if shift <= 0 else (shift << _BITS) + (us >> shift)
 
 
 def _middle(bucket: int) -> int:

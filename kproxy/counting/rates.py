@@ -116,6 +116,24 @@ class RateSeries:
         if clock.second > clock.newest - MINUTE:
             self._minute[clock.second % MINUTE] += count
 
+    def take_back(self, count: int) -> None:
+        """Uncount events that were counted at the clock's time or shortly before: they have failed since."""
+        clock = self._clock
+        if self._newest != clock.newest:
+            self._advance(clock.newest)
+        for counts, newest, most in (
+            (self.buckets, clock.bucket, clock.bucket),
+            (self._minute, clock.second, MINUTE - 1 - (clock.newest - clock.second)),
+        ):
+            left = count
+            for before in range(most + 1):
+                place = (newest - before) % len(counts)
+                taken = min(left, counts[place])
+                counts[place] -= taken
+                left -= taken
+                if not left:
+                    break
+
     def merge(self, other: RateSeries) -> None:
         """Add the counts of another series of the same clock."""
         newest = self._clock.newest

@@ -18,7 +18,7 @@ _START, _FIELD, _NOT, _IN, _OPERATOR, _LIST, _LISTED, _TERM = (
     "start", "after field", "after field not", "after in", "after operator", "in list", "after listed", "after term",
 )  # fmt: skip
 _NEXT = {
-    (_START, "word"): _FIELD, (_START, "not"): _START, (_START, "("): _START,
+    (_START, "word"): _TERM, (_START, "string"): _TERM, (_START, "not"): _START, (_START, "("): _START,
     (_FIELD, "operator"): _OPERATOR, (_FIELD, "in"): _IN, (_FIELD, "not"): _NOT,
     (_FIELD, "and"): _START, (_FIELD, "or"): _START, (_FIELD, ")"): _TERM,
     (_NOT, "in"): _IN, (_IN, "("): _LIST,
@@ -51,7 +51,7 @@ def _expected(preceding: Iterable[FilterToken]) -> Iterable[str]:
     for token in preceding:
         if place == _START and token.type is TokenType.WORD:
             field = field_named(token.value)
-            place = _FIELD if field else None
+            place = _FIELD if field else _TERM
         else:
             place = _NEXT.get((place or "", token.value if token.type is TokenType.SIGN else token.type))
     if place == _START:

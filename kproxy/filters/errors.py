@@ -25,6 +25,25 @@ def suggestion(written: str, known: Iterable[str]) -> str:
     return f"did you mean {near!r}?" if near else ""
 
 
+def misspelt(word: str, known: Iterable[str]) -> str | None:
+    """The known name from which a word of at least five characters without digits differs by one letter, or by case.
+
+    A letter may be missing, added or different, or two neighbours swapped.
+    """
+    written = word.lower()
+    if len(written) < 5 or any(character.isdecimal() for character in written):
+        return None
+    return next((name for name in known if _is_one_edit(written, name.lower())), None)
+
+
+def _is_one_edit(one: str, other: str) -> bool:
+    while one and other and one[0] == other[0]:
+        one, other = one[1:], other[1:]
+    while one and other and one[-1] == other[-1]:
+        one, other = one[:-1], other[:-1]
+    return max(len(one), len(other)) <= 1 or (len(one) == 2 and one == other[::-1])
+
+
 def nearest(written: str, known: Iterable[str]) -> str | None:
     """The shortest known name that begins with `written`, else a similar one; None if there is none.
 

@@ -6,11 +6,11 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kproxy.filters import record_fields
+from kproxy.filters import line_text, record_fields
 from kproxy.filters.errors import FilterError
 from kproxy.filters.fields import SEVERITIES, FilterField, Kind, Line
-from kproxy.filters.nodes import And, Comparison, Node, Not, Presence, Value
-from kproxy.filters.pattern import PatternError, compile_pattern, glob_pattern
+from kproxy.filters.nodes import And, Comparison, Node, Not, Presence, Text, Value
+from kproxy.filters.pattern import PatternError, compile_pattern, glob_pattern, wildcard_pattern
 from kproxy.filters.values import closed_value, instant, number
 
 Test = Callable[[Line], bool]
@@ -38,6 +38,8 @@ def compile_node(node: Node) -> Test:
         return _comparison(node)
     if isinstance(node, Presence):
         return _presence(node.field)
+    if isinstance(node, Text):
+        return line_text.search(_contains(node.value))
     if isinstance(node, Not):
         term = compile_node(node.term)
         return lambda line: not term(line)
@@ -68,6 +70,13 @@ def _any(terms: Sequence[Test]) -> Test:
         return False
 
     return test
+
+
+def _contains(value: Value) -> Check:
+    if not value.quoted and any(wildcard in value.text for wildcard in "*?"):
+        return compile_pattern(wildcard_pattern(value.text), ignore_case=True)
+    searched = value.text.lower()
+    return lambda found: searched in found.lower()
 
 
 def _presence(field: FilterField) -> Test:

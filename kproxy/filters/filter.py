@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kproxy.filters import line_text
 from kproxy.filters.evaluate import compile_node
-from kproxy.filters.nodes import Comparison, Node, Not, Presence
+from kproxy.filters.fields import Kind
+from kproxy.filters.nodes import Leaf, Node, Presence, Text, leaves
 from kproxy.filters.parser import parse_node
 
 
@@ -23,13 +25,18 @@ class Filter:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.matches: Callable[[Mapping[str, Any]], bool] = compile_node(node)
-        self.columns = _columns(node)
-        self.needed_columns = self.columns if _names_findings(node) else self.columns - {"kind"}
+        self.columns = frozenset().union(*map(_columns, leaves(node)))
+        self.needed_columns = self.columns if any(map(_names_findings, leaves(node))) else self.columns - {"kind"}
 
     @property
     def reads_records(self) -> bool:
         """Whether it needs decoded keys, values or headers of records."""
-        return "body" in self.columns
+        return any(not isinstance(leaf, Text) and leaf.field.kind is Kind.RECORD for leaf in leaves(self.node))
+
+    @property
+    def searches_text(self) -> bool:
+        """Whether it searches all texts of a line, its body too if it has one."""
+        return any(isinstance(leaf, Text) for leaf in leaves(self.node))
 
     def __str__(self) -> str:
         return str(self.node)
@@ -57,18 +64,15 @@ def parse(text: str) -> Filter:
 _PLAIN_KINDS = frozenset({"open", "request", "response", "gap", "close"})
 
 
-def _names_findings(node: Node) -> bool:
-    """Whether a comparison of the kind may be true of a line about a finding or a stall alone."""
-    if isinstance(node, Comparison):
-        plain = not node.negated and node.operator in ("=", "in") and _PLAIN_KINDS.issuperset(map(str, node.values))
-        return node.field.name == "kind" and not plain
-    if isinstance(node, Presence):
-        return node.field.name == "kind"
-    return any(map(_names_findings, (node.term,) if isinstance(node, Not) else node.terms))
+def _names_findings(leaf: Leaf) -> bool:
+    """Whether a term about the kind may be true of a line about a finding or a stall alone."""
+    if isinstance(leaf, Text) or leaf.field.name != "kind":
+        return False
+    if isinstance(leaf, Presence):
+        return True
+    plain = not leaf.negated and leaf.operator in ("=", "in") and _PLAIN_KINDS.issuperset(map(str, leaf.values))
+    return not plain
 
 
-def _columns(node: Node) -> frozenset[str]:
-    if isinstance(node, Comparison | Presence):
-        return node.field.columns
-    terms = (node.term,) if isinstance(node, Not) else node.terms
-    return frozenset().union(*map(_columns, terms))
+def _columns(leaf: Leaf) -> frozenset[str]:
+    return line_text.COLUMNS if isinstance(leaf, Text) else leaf.field.columns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kproxy.filters.fields import FilterField
@@ -50,6 +51,16 @@ class Presence:
 
 
 @dataclass(frozen=True, slots=True)
+class Text:
+    """A text to search for: true if a text of the line contains it, ignoring case."""
+
+    value: Value
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass(frozen=True, slots=True)
 class Not:
     """True if its term is false."""
 
@@ -79,7 +90,17 @@ class Or:
         return " or ".join(_inside(term, Or) for term in self.terms)
 
 
-Node = Comparison | Presence | Not | And | Or
+Leaf = Comparison | Presence | Text
+Node = Leaf | Not | And | Or
+
+
+def leaves(node: Node) -> Iterator[Leaf]:
+    """The terms of a filter without connectives."""
+    if isinstance(node, Leaf):
+        yield node
+    else:
+        for term in (node.term,) if isinstance(node, Not) else node.terms:
+            yield from leaves(term)
 
 
 def _inside(term: Node, *looser: type[Node]) -> str:

@@ -18,6 +18,8 @@ EXAMPLES = {
     "kind=request and (size>1MiB or version<3)": "large or old requests",
     "severity>=warning and blame=broker": "problems caused by the broker",
     "value.order.id=17 or header.traceparent~4bf92f": "frames with a record that has this field or header",
+    "orders": "lines that contain this text anywhere, e.g. in a topic, a group, an error, a message or a record",
+    '"order 17" and api=Produce': "requests and responses of Produce that contain this text",
     "unanswered": "closed connections with unanswered requests",
 }
 
@@ -65,9 +67,9 @@ field comes from the response, or from the request if the response lacks it; fin
 _GRAMMAR = """
 ## Terms
 
-A term is a field with an operator and a value, or a field alone, which is true if the field has a value. Combine terms
-with `and`, `or` and `not` (or `&&`, `||`, `!`) and group them with parentheses. `not` binds tighter than `and`,
-and `and` tighter than `or`.
+A term is a field with an operator and a value, a field alone, which is true if the field has a value, or a
+[text to search for](#search-for-text). Combine terms with `and`, `or` and `not` (or `&&`, `||`, `!`) and group them
+with parentheses. `not` binds tighter than `and`, and `and` tighter than `or`.
 
 | operator | true if |
 |---|---|
@@ -85,6 +87,16 @@ Quote a value with `"` or `'` if it contains a space, parenthesis, comma, quote 
 
 Patterns are regular expressions without backtracking features, so matching always takes linear time: literals, `.`,
 `[...]`, `\\d` `\\w` `\\s`, `*` `+` `?` `{2,3}`, `|`, `(...)`, `^`, `$`; a leading `(?i)` ignores case.
+
+## Search for text
+
+A word that is not the name of a field, or a quoted text, finds the lines that contain it, in any case: in names,
+addresses, ids, errors, findings and notes, in texts of the body (of traces with `--detail full`), and in texts and
+numbers of records that are decoded. The TUI also searches the bytes of frames, as its details show them. Times, other
+numbers and names of fields are not searched. In a word, `*` is any text and `?` any character, unless it is quoted.
+
+Quote a word to search for the name of a field: `"error"`. A word that differs from a field's name by one letter is an
+error, as it is probably misspelt (`latncy`): quote it to search for it.
 
 """
 

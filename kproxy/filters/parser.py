@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kproxy.filters.errors import FilterError, suggestion
+from kproxy.filters.errors import FilterError, misspelt, suggestion
 from kproxy.filters.fields import BY_NAME, FilterField, field_named
 from kproxy.filters.lexer import CONNECTIVES, FilterToken, TokenType, tokens
-from kproxy.filters.nodes import And, Comparison, Node, Not, Or, Presence, Value
+from kproxy.filters.nodes import And, Comparison, Node, Not, Or, Presence, Text, Value
 
 _MAX_NESTING = 50  # nested parentheses and nots: a limit, so that no text can exhaust the stack
 
@@ -87,6 +87,8 @@ class _Parser:
         return node
 
     def _comparison(self) -> Node:
+        if (text := self._text()) is not None:
+            return text
         field = self._field()
         operator = self._token
         if operator.type is TokenType.OPERATOR:
@@ -100,6 +102,26 @@ class _Parser:
         if negated:
             raise self._error("'in' is missing after 'not'", f"use not {field.name}, or {field.name} not in (...)")
         return Presence(field)
+
+    def _text(self) -> Text | None:
+        """A text to search for: a quoted one, or a word that is neither a field nor compared with something."""
+        token, after = self._token, self._tokens[min(self._at + 1, len(self._tokens) - 1)]
+        is_compared = after.type is TokenType.OPERATOR or (
+            after.type is TokenType.SIGN and after.value in ("in", "not")
+        )
+        if is_compared or token.type not in (TokenType.WORD, TokenType.STRING):
+            return None
+        is_quoted = token.type is TokenType.STRING
+        if not is_quoted:
+            if field_named(token.value) is not None:
+                return None
+            if (near := misspelt(token.value, BY_NAME)) is not None:
+                hint = f"did you mean {near!r}? Quote it to search for the text"
+                raise FilterError(f"unknown field {token.value!r}", token.start, token.end, hint)
+        if not token.value:
+            raise self._error("the text to search for is empty")
+        self._at += 1
+        return Text(Value(token.value, is_quoted, token.start, token.end))
 
     def _field(self) -> FilterField:
         if self._token.type is not TokenType.WORD:

@@ -49,7 +49,12 @@ def compile_pattern(pattern: str, *, ignore_case: bool = False) -> Callable[[str
 
 def glob_pattern(glob: str) -> str:
     """The pattern of a glob, in which ``*`` is any text and ``?`` any character."""
-    return "^" + re.escape(glob).replace(r"\*", ".*").replace(r"\?", ".") + "$"
+    return f"^{wildcard_pattern(glob)}$"
+
+
+def wildcard_pattern(text: str) -> str:
+    """The pattern of a text anywhere, in which ``*`` is any text and ``?`` any character."""
+    return re.escape(text).replace(r"\*", ".*").replace(r"\?", ".")
 
 
 @dataclass(frozen=True, slots=True)

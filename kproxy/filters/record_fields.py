@@ -58,6 +58,11 @@ def reader(part: str, names: Sequence[str]) -> Callable[[Mapping[str, Any]], lis
     return read
 
 
+def all_values(data: Any) -> Iterator[Any]:
+    """All values in the data of a key, value or header, without masked ones."""
+    return _values(data, ())
+
+
 def as_text(value: Any) -> str:
     """A value as a filter compares it."""
     if isinstance(value, str):

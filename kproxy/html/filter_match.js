@@ -3,6 +3,7 @@ const ATOM = /\[\^?\]?(?:\\.|[^\]\\])*\]|\\[dDwWsSnrt]|\\[^A-Za-z0-9]|[^\\[(){}*
 const REPEAT = /(?:[*+?]|\{(\d{1,3})(?:(,)(\d{1,3})?)?\})\??/y;
 const CLASSES = { d: "\\p{Nd}", D: "\\P{Nd}", w: "\\p{L}\\p{N}_", s: "\\s", S: "\\S", n: "\\n", r: "\\r", t: "\\t" };
 const NUMBERS = ["number", "count", "duration", "size"], SEVERITIES = ["info", "warning", "error"];
+const WILDCARDS = { "*": ".*", "?": "." };
 const literal = (text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, (sign) => sign === "-" ? "\\x2d" : `\\${sign}`);
 
 class PatternError extends Error {
@@ -89,7 +90,7 @@ class PatternReader {
 const finds = (field, value, glob) => {
   const flags = (ignored) => `su${ignored || !["text", "record"].includes(field.kind) ? "i" : ""}`;
   if (glob) {
-    const parts = [...value.text].map((letter) => ({ "*": ".*", "?": "." }[letter] || literal(letter)));
+    const parts = [...value.text].map((letter) => WILDCARDS[letter] || literal(letter));
     const expression = new RegExp(`^${parts.join("")}$`, flags(false));
     return (found) => expression.test(found);
   }
@@ -101,6 +102,16 @@ const finds = (field, value, glob) => {
     const start = value.start + (moved ? 0 : (error.position || 0) + value.quoted);
     throw new FilterError(`invalid pattern ${inQuotes(value.text)}: ${error.message}`, start);
   }
+};
+
+/** Returns the test of a text for one that contains the value, ignoring case. */
+const containsOf = ({ text, quoted }) => {
+  if (!quoted && /[*?]/.test(text)) {
+    const expression = new RegExp([...text].map((letter) => WILDCARDS[letter] || literal(letter)).join(""), "sui");
+    return (found) => expression.test(found);
+  }
+  const searched = text.toLowerCase();
+  return (found) => found.toLowerCase().includes(searched);
 };
 
 const NUMBER = /^(-?\d{1,20}(?:\.\d{1,9})?)([A-Za-zµ]*)$/;
@@ -205,6 +216,10 @@ const testOf = (node) => {
     const terms = node.terms.map(testOf);
     if (node.join === "not") return (line) => !terms[0](line);
     return node.join === "and" ? (line) => terms.every((term) => term(line)) : (line) => terms.some((term) => term(line));
+  }
+  if (node.text) {
+    const contains = containsOf(node.text);
+    return (line) => lineTexts(line).some(contains);
   }
   const { field } = node, read = readOf(field), values = (line) => field.many ? read(line) : [read(line)].filter(isThere);
   if (!node.values) {

@@ -19,7 +19,7 @@ const recordField = (name) => {
 
 const nameTest = (name) => {
   if (name === "**") return null;
-  const parts = [...name].map((letter) => ({ "*": ".*", "?": "." }[letter] || literal(letter)));
+  const parts = [...name].map((letter) => WILDCARDS[letter] || literal(letter));
   const expression = new RegExp(`^${parts.join("")}$`, "su");
   return (found) => expression.test(found);
 };
@@ -82,4 +82,31 @@ const recordCheckOf = ({ field, sign }, value) => {
     return Number.isSafeInteger(found) ? compareDecimals(compare, String(found), value.text)
       : typeof found === "number" && compare(found, Number(value.text));
   };
+};
+
+const NOT_SEARCHED = ["v", "kind", "ts", "request_ts", "since", "until", "severity", "direction", "frame", "marked"];
+const NOT_IN_ENTRIES = [...NOT_SEARCHED, "excerpt", "edit", "also", "rivals"];
+/** The texts of a line that a search without a field reads, as kproxy.filters.line_text. */
+const lineTexts = (line) => {
+  const { body, ...columns } = line, texts = [];
+  const waiting = [[columns, NOT_SEARCHED]];
+  while (waiting.length) {
+    const [item, skipped] = waiting.pop();
+    if (typeof item === "string") texts.push(item);
+    else if (Array.isArray(item)) for (const each of item) waiting.push([each, NOT_IN_ENTRIES]);
+    else if (isObject(item)) {
+      for (const name of Object.keys(item)) if (!skipped.includes(name)) waiting.push([item[name], NOT_IN_ENTRIES]);
+    }
+  }
+  const inBody = [body];
+  while (inBody.length) {
+    const item = inBody.pop();
+    if (typeof item === "string") texts.push(item);
+    else if (Array.isArray(item)) pushAll(inBody, item);
+    else if (isObject(item) && Object.hasOwn(item, "format") && Object.hasOwn(item, "data")) {
+      if (item.format === WITHHELD) continue;
+      for (const each of valuesAt(item.data, [])) if (["string", "number"].includes(typeof each)) texts.push(String(each));
+    } else if (isObject(item)) pushAll(inBody, Object.values(item));
+  }
+  return texts;
 };

@@ -52,6 +52,22 @@ const suggestion = (written, known) => {
   return near === undefined ? "" : `did you mean '${names.get(near)}'?`;
 };
 
+/** Whether two words differ by at most one letter: missing, added, different, or swapped with its neighbour. */
+const isOneEdit = (one, other) => {
+  let start = 0, end = 0;
+  const shorter = Math.min(one.length, other.length);
+  while (start < shorter && one[start] === other[start]) start++;
+  while (end < shorter - start && one.at(-1 - end) === other.at(-1 - end)) end++;
+  const [left, right] = [one, other].map((letters) => letters.slice(start, letters.length - end));
+  return Math.max(left.length, right.length) <= 1 || (left.length === 2 && left.join() === right.reverse().join());
+};
+/** The known name that a word of at least five characters without digits differs from by one letter, or by case. */
+const misspelt = (word, known) => {
+  const letters = [...word.toLowerCase()];
+  if (letters.length < 5 || letters.some((letter) => /\p{Nd}/u.test(letter))) return undefined;
+  return [...known].find((name) => isOneEdit(letters, [...name.toLowerCase()]));
+};
+
 const TOKEN = /\s*(?:(?<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?<operator>==|=|!=|!~|<=|>=|<|>|~)|(?<sign>&&|\|\||!|\(|\)|,)|(?<word>[^\s()",'=!<>~&|]+)|(?<end>$))/sy;
 const SPELLINGS = { "&&": "and", "||": "or", "!": "not", "==": "=" };
 const tokensOf = (text) => {
@@ -123,7 +139,23 @@ class FilterParser {
     }
     return node;
   }
+  /** A text to search for: a quoted one, or a word that is neither a field nor compared with something. */
+  text() {
+    const { sort, value, start, end } = this.token, after = this.tokens[this.at + 1];
+    if (sort !== "word" && sort !== "string") return undefined;
+    if (after.sort === "operator" || (after.sort === "sign" && ["in", "not"].includes(after.value))) return undefined;
+    if (sort === "word") {
+      if (recordField(value) || FIELDS.get(value)) return undefined;
+      const near = misspelt(value, FIELDS.keys());
+      if (near) throw new FilterError(`unknown field ${inQuotes(value)}`, start, `did you mean '${near}'? Quote it to search for the text`);
+    }
+    if (!value) this.fail("the text to search for is empty");
+    this.at += 1;
+    return { text: { text: value, quoted: sort === "string", start, end } };
+  }
   comparison() {
+    const text = this.text();
+    if (text) return text;
     const field = this.field(), operator = this.token;
     if (operator.sort === "operator") {
       this.at += 1;

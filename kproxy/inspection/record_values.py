@@ -13,7 +13,7 @@ from dissectors.embedded.registry import Row
 from dissectors.embedded.values import leave_out
 from dissectors.messages.message import Message
 from dissectors.records.allowance import Allowance
-from dissectors.values import DecodedPart, DecodedValue, Schema, SchemaKey, ValueContext, WrittenRecord
+from dissectors.values import DecodedPart, DecodedValue, ProblemKind, Schema, SchemaKey, ValueContext, WrittenRecord
 from dissectors.values.cloud_events import is_attribute
 from dissectors.values.schemas_topic import is_schemas_topic
 from dissectors.values.tags import EVERYTHING, tagged_names
@@ -32,6 +32,11 @@ _STEPS_PER_PART: Final = 28
 _BYTES_PER_STEP: Final = 16
 #: Formats whose `type` is one of a few words, or comes from a schema. That of others is from the value itself.
 _TYPE_IS_FIXED = frozenset({"avro", "protobuf", "json-schema", "debezium", "connect", "mirror-maker", "kafka-streams"})
+
+
+_NO_SCHEMA: Final = frozenset({ProblemKind.NO_SCHEMA, ProblemKind.NOT_REGISTERED, ProblemKind.NOT_LISTED})
+#: Why all of a value is masked. Without the schema's id: what seems to be one may be part of the value.
+_UNKNOWN_SCHEMA: Final = "its schema is not known, so all of it is masked"
 
 
 class _Record(NamedTuple):
@@ -144,7 +149,11 @@ class RecordValues:
                 if hides_schema:
                     value, masked = _without_schema(value), masked and _without_schema(masked)
                 named = value if is_known else None
-                row[part] = _masked_entry(named) if masked is None else self._entry(masked, named)
+                is_undecided = not self.masks.masks_part(topic, part) and _has_no_schema(value)
+                if masked is None:
+                    row[part] = _masked_entry(named, _UNKNOWN_SCHEMA if is_undecided else None)
+                else:
+                    row[part] = self._entry(masked, named)
                 if is_control:
                     continue
                 reported = self._reported(value.with_schema(part), is_masked=is_masked)
@@ -229,7 +238,7 @@ class RecordValues:
         if text is None:
             return entry(value)
         if value.problem is not None:
-            return _masked_entry(named)
+            return _masked_entry(named, _UNKNOWN_SCHEMA if _has_no_schema(value) else None)
         return entry(replace(_masked_names(value, text), data=text.tree(value.data)))
 
     def _reported(self, value: DecodedValue, *, is_masked: bool) -> DecodedValue:
@@ -306,9 +315,13 @@ def _schema(key: SchemaKey) -> dict[str, int | str]:
     return {key.form: key.value}
 
 
-def _masked_entry(value: DecodedValue | None = None) -> dict[str, Any]:
+def _masked_entry(value: DecodedValue | None = None, reason: str | None = None) -> dict[str, Any]:
     schema = {} if value is None or value.schema is None else {"schema": _schema(value.schema)}
-    return {"format": MASKED, "data": MASKED, **schema}
+    return {"format": MASKED, "data": MASKED, **schema, **({} if reason is None else {"problem": reason})}
+
+
+def _has_no_schema(value: DecodedValue) -> bool:
+    return value.problem is not None and value.problem.kind in _NO_SCHEMA
 
 
 def _schema_keys(records: Iterable[_Record]) -> set[SchemaKey]:

@@ -76,7 +76,7 @@ class InspectorOptions:
 
         Filters and rows with bodies read values as they were decoded, e.g. bytes. Other consumers parse the encoding.
         """
-        if self.output.filter is not None or (self.output.verbose and not self.output.quiet):
+        if self.output.filter is not None or self.output.shows_bodies:
             return ()
         is_whole = self.directory is not None or self.output.json or self.record_values is not None
         has_summary = self.control is not None or not is_whole

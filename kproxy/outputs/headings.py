@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kproxy.outputs.coverage import Counts
 from kproxy.outputs.text import Piece
+from kproxy.trace.clock import UTC_CLOCK, Clock
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import Line
 
@@ -13,7 +14,8 @@ from kproxy.trace.lines import Line
 class Headings:
     """Tracks the input and day of the last row. An input without shown lines gets no headings."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = UTC_CLOCK) -> None:
+        self._clock = clock
         self.begin("")
         self._inputs_shown = 0
 
@@ -32,14 +34,14 @@ class Headings:
 
     def above(self, line: Line) -> Iterator[list[Piece]]:
         """The rows before a line: the name of its input and its day, if they have changed."""
-        day = line.ts[:10]
+        day = self._clock.day(line.ts)
         if day == self._day:
             return
         if not self._day:
             if self._inputs_shown:
                 yield []
             self._inputs_shown += 1
-            yield [(f"{self._name}  {day}", "name")]
+            yield [(f"{self._name}  {day} {self._clock.label(line.ts)}", "name")]
         else:
             yield [(day, "name")]
         self._day = day
@@ -49,6 +51,6 @@ class Headings:
         if not self._day:
             return
         self._counts.packets = packets
-        first, last = (f"{ts[:10]} {ts[11:19]}" for ts in (self._first, self._last))
+        first, last = (self._clock.text(ts)[:19] for ts in (self._first, self._last))
         until = last.removeprefix(first[:11])
         yield [(f"{self._name}: {first} to {until}, {self._counts}", "dim")]

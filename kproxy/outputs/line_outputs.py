@@ -24,16 +24,24 @@ class OutputOptions:
     """How lines are shown.
 
     `report` is the format of a report of findings. Without it, `fields` are the fields to show of each line. `json`
-    applies to lines and fields, `verbose` and `quiet` apply to text. With `headings`, text names each input and day.
+    applies to lines and fields, `verbose`, `quiet` and `payloads` apply to text; with the last, it has a row for each
+    decoded record, and with `local_time` local times. With `headings`, text names each input and day.
     """
 
     filter: Filter | None = None
     json: bool = False
     verbose: bool = False
     quiet: bool = False
+    payloads: bool = False
+    local_time: bool = False
     headings: bool = False
     fields: tuple[str, ...] = ()
     report: Literal["text", "json", "sarif", "junit"] | None = None
+
+    @property
+    def shows_bodies(self) -> bool:
+        """Whether text shows the bodies of frames, or their records."""
+        return (self.verbose or self.payloads) and not self.quiet
 
 
 class _Json(Output):

@@ -13,6 +13,8 @@ from dissectors.bounded import BoundedDict
 from kproxy.inspection.late_responses import WaitingResponse
 from kproxy.outputs.console import Console
 from kproxy.outputs.decoded_text import TOMBSTONE, data_text, facts, is_tombstone, problem
+from kproxy.outputs.record_rows import record_rows
+from kproxy.trace.clock import UTC_CLOCK, Clock
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import (
     FRAME_LINES,
@@ -72,7 +74,9 @@ class TextOutput:
         file: The output; with colours only if it is a terminal and NO_COLOR is not set.
         quiet: Write only findings and gaps, but not that a secret is withheld (K004): that is no fault.
         verbose: Also write the client of responses, what was rewritten, and bodies.
+        payloads: Without bodies, write a row for each record.
         above: Returns rows to write before those of a line.
+        clock: How times are shown.
     """
 
     def __init__(
@@ -81,12 +85,17 @@ class TextOutput:
         *,
         quiet: bool = False,
         verbose: bool = False,
+        payloads: bool = False,
         above: Callable[[Line], Iterable[list[Piece]]] = lambda _: (),
+        clock: Clock = UTC_CLOCK,
     ) -> None:
         self._file = file
         self._above = above
+        self._clock = clock
+        self._is_labelled = not clock.is_local and not file.isatty()  # programs read text without the label
         self._quiet = quiet
         self._verbose = verbose
+        self._payloads = payloads and not verbose and not quiet
         self._paint = painter(file)
         self._last_finding = ""
         self._stalls: BoundedDict[tuple[str | None, str, int | None], str] = BoundedDict(MAX_STALLS)  # their findings
@@ -102,7 +111,15 @@ class TextOutput:
     def write(self, line: Line) -> None:
         """Write the rows of one line, if it has any."""
         if rows := [*self.rows(line)]:
+            self._label(line.ts)
             self.write_rows([*self._above(line), *rows])
+
+    def _label(self, ts: str) -> None:
+        """Name the time zone once, before the first row."""
+        if not self._is_labelled:
+            self._is_labelled = True
+            more = "" if self._clock.is_local else "; --local-time shows local times"
+            self.write_rows([[(f"times are {self._clock.label(ts)}{more}", "dim")]])
 
     def write_rows(self, rows: Iterable[list[Piece]]) -> None:
         """Write rows of pieces."""
@@ -111,13 +128,14 @@ class TextOutput:
     def still_waiting(self, waiting: WaitingResponse, ts: str) -> None:
         """Show that a request is still without a response at `ts`, unless quiet."""
         if not self._quiet:
+            self._label(ts)
             self.write_rows([self._waiting_row(waiting, ts), [(" " * 29 + waiting.wait.text, "dim")]])
 
     def _waiting_row(self, waiting: WaitingResponse, ts: str) -> list[Piece]:
         request, seconds, others, _ = waiting
         text = f"still waiting for {_name(request)}{_identity(request)} ({seconds} s)"
         more = f"; {others} more wait{'s' * (others == 1)} behind it" if others else ""
-        return [*_where(ts, request.connection_id), (". ", "warning"), (text, "warning"), (more, "dim")]
+        return [*self._where(ts, request.connection_id), (". ", "warning"), (text, "warning"), (more, "dim")]
 
     def rows(self, line: Line) -> Iterator[list[Piece]]:
         """The rows of text for a line of the trace."""
@@ -128,6 +146,9 @@ class TextOutput:
             if self._verbose and not self._quiet and line.body is not None:
                 for text in _body(line.body):
                     yield [(" " * 27 + text, "dim")]
+            elif self._payloads and line.body is not None:
+                for row in record_rows(line):
+                    yield [(" " * 27, ""), *row]
             for finding in line.findings:
                 if not (self._quiet and finding.code == WITHHELD):
                     yield from finding_rows(finding)
@@ -149,7 +170,7 @@ class TextOutput:
         return line.until is None and self._last_finding.endswith(line.message)
 
     def _row(self, line: Line) -> list[Piece]:
-        pieces = _where(line.ts, line.connection_id)
+        pieces = self._where(line.ts, line.connection_id)
         if isinstance(line, FRAME_LINES):
             pieces += self._frame(line)
         elif isinstance(line, OpenLine):
@@ -180,6 +201,10 @@ class TextOutput:
         else:
             pieces += [(f"! {line.code} {line.name}", line.severity), (f"  {safe(line.message)}", "")]
         return pieces
+
+    def _where(self, ts: str, connection_id: str) -> list[Piece]:
+        """The start of each row: time and connection."""
+        return [(self._clock.time(ts), "dim"), (f" {'#' + connection_id.rpartition('-')[2]:>6} ", "dim")]
 
     def _frame(self, line: RequestLine | ResponseLine) -> Iterator[Piece]:
         request = isinstance(line, RequestLine)
@@ -224,11 +249,6 @@ class TextOutput:
 
 def _stall_key(line: StallLine) -> tuple[str | None, str, int | None]:
     return line.group_id, line.connection_id, line.request_offset
-
-
-def _where(ts: str, connection_id: str) -> list[Piece]:
-    """The start of each row: time and connection."""
-    return [(ts[11:23], "dim"), (f" {'#' + connection_id.rpartition('-')[2]:>6} ", "dim")]
 
 
 def _name(line: RequestLine | ResponseLine) -> str:

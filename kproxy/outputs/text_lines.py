@@ -8,6 +8,7 @@ from kproxy.inspection.late_responses import WaitingResponse
 from kproxy.outputs.headings import Headings
 from kproxy.outputs.output import Output
 from kproxy.outputs.text import TextOutput
+from kproxy.trace.clock import Clock
 from kproxy.trace.encoding import as_mapping
 from kproxy.trace.lines import Detail, Line
 
@@ -20,13 +21,17 @@ class TextLines(Output):
 
     def __init__(self, file: TextIO, options: OutputOptions) -> None:
         super().__init__(file, options.filter)
-        self._verbose = options.verbose
-        self._headings = Headings() if options.headings else None
+        self._shows_bodies = options.verbose or options.payloads
+        clock = Clock(is_local=options.local_time)
+        self._headings = Headings(clock) if options.headings else None
         above = self._headings.above if self._headings is not None else lambda _: ()
-        self._text = TextOutput(file, quiet=options.quiet, verbose=options.verbose, above=above)
+        self._text = TextOutput(
+            file, quiet=options.quiet, verbose=options.verbose, payloads=options.payloads, above=above, clock=clock
+        )
 
     def detail(self, requested: Detail) -> Detail:
-        return Detail.FULL if self._verbose and requested is Detail.SUMMARY else requested
+        needs_bodies = self._shows_bodies or (self._filter is not None and self._filter.searches_text)
+        return Detail.FULL if needs_bodies and requested is Detail.SUMMARY else requested
 
     def shows(self, line: Line) -> bool:
         return self._text.shows(line)

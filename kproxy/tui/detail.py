@@ -17,6 +17,7 @@ from kproxy.browse.rows.exchange import Exchange
 from kproxy.control.protocol import LateResponse
 from kproxy.inspection.event_lines import excerpt
 from kproxy.outputs.findings import confidence_text, excerpt_bytes, sentence
+from kproxy.trace.clock import Clock
 from kproxy.trace.formatting import RANK, duration, safe, size
 from kproxy.trace.lines import FindingEntry, FindingLine, RepeatedFinding, ResponseLine
 from kproxy.tui.hex_view import HexView
@@ -98,9 +99,11 @@ class DetailPane(Vertical):
 
     active: reactive[str] = reactive("request")
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         super().__init__()
+        self._clock = clock
         self._exchange: Exchange | None = None
+        self._note = ""
         self._findings = Static()
         self._wrong = VerticalScroll(id="wrong", can_focus=False)
         self.panes = SidePane("request"), SidePane("response")
@@ -125,9 +128,9 @@ class DetailPane(Vertical):
         """The side whose bytes are shown."""
         return self.panes[self.active == "response"]
 
-    def show(self, exchange: Exchange | None) -> None:
-        """Show another exchange."""
-        self._exchange = exchange
+    def show(self, exchange: Exchange | None, note: str = "") -> None:
+        """Show another exchange, with the user's note on it."""
+        self._exchange, self._note = exchange, note
         if exchange is None:
             self._show_sides(None, None)
             return
@@ -163,7 +166,9 @@ class DetailPane(Vertical):
         """Update the findings."""
         request, response = (pane.side for pane in self.panes)
         full = self.has_class("whole") and self.size.height >= _FULL_FINDINGS_LINES
-        text = _text_of(self._exchange, request, response, self._findings.size.width if full else 0)
+        text = _text_of(self._exchange, request, response, self._clock, self._findings.size.width if full else 0)
+        if self._note:
+            text = Text.assemble(("note: ", "bold"), f"{safe(self._note)}\n", text)
         self._findings.update(shortened(text))
 
     def _point_at_worst(self, detail: FrameDetail) -> None:
@@ -261,7 +266,9 @@ def _severity(detail: FrameDetail) -> int:
     return max((RANK.get(found.severity, 0) + 1 for found in detail.findings), default=0)
 
 
-def _text_of(exchange: Exchange | None, request: FrameDetail | None, response: FrameDetail | None, width: int) -> Text:
+def _text_of(
+    exchange: Exchange | None, request: FrameDetail | None, response: FrameDetail | None, clock: Clock, width: int
+) -> Text:
     """Return the head line and the findings: in full within `width`, or with width 0 only messages and hints."""
     if exchange is None:
         return Text()
@@ -286,19 +293,19 @@ def _text_of(exchange: Exchange | None, request: FrameDetail | None, response: F
             if name not in _IN_HEAD and fact:
                 text.append(f"{name}: ", "dim").append(f"{safe(str(fact))}\n")
     if exchange.late is not None:
-        text.append_text(_late(exchange.late))
-    text.append_text(_head(exchange))
+        text.append_text(_late(exchange.late, clock))
+    text.append_text(_head(exchange, clock))
     return text
 
 
-def _late(late: LateResponse) -> Text:
+def _late(late: LateResponse, clock: Clock) -> Text:
     """Return why a response is late, as reported at some time."""
     text = Text().append(f"late: {safe(late.wait)}", "yellow").append(f"  {safe(late.why)}\n")
     more = f", {late.others:,} more wait{'s' * (late.others == 1)} behind it" if late.others else ""
-    return text.append(f"  as of {safe(late.at[11:19])}{more}\n", "dim")
+    return text.append(f"  as of {safe(clock.time(late.at)[:8])} {clock.label(late.at)}{more}\n", "dim")
 
 
-def _head(exchange: Exchange) -> Text:
+def _head(exchange: Exchange, clock: Clock) -> Text:
     """Return the head line: errors, time, connection, client, latency."""
     line, frame = exchange.line, exchange.frame
     text = Text()
@@ -307,7 +314,7 @@ def _head(exchange: Exchange) -> Text:
             text.append(f"{safe(error.name)} ({error.code})", "red bold").append(f"  at {safe(error.path)}\n", "dim")
         if (more := len(exchange.response.errors) - _MOST_ERRORS) > 0:
             text.append(f"and {more} more errors\n", "dim")
-    text.append(line.ts, "dim").append(f"  {safe(line.connection_id)}", "dim")
+    text.append(safe(clock.labelled(line.ts)), "dim").append(f"  {safe(line.connection_id)}", "dim")
     if frame is not None:
         text.append(f"  {safe(frame.client)} -> {safe(frame.server)}", "dim")
         if frame.client_id:

@@ -3,15 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import ClassVar
+from dataclasses import replace
+from enum import StrEnum
 
 from kproxy.browse.rows.columns import Cell, api, what, wrong
 from kproxy.browse.rows.exchange import Exchange
-from kproxy.browse.rows.index import SEVERITIES, RowState
+from kproxy.browse.rows.index import SEVERITIES, RowState, time_of
 from kproxy.browse.session import BrowseSession
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import RequestLine, ResponseLine
 from kproxy.tui.table import TableColumn
+
+
+class Times(StrEnum):
+    """What the column of times shows; the value is its title, but for `CLOCK`."""
+
+    CLOCK = "time"
+    SINCE_START = "since start"  # seconds since the first row
+    DELTA = "delta"  # seconds since the row above
+
+
+COLUMNS: Sequence[TableColumn] = (
+    TableColumn("", 2),
+    TableColumn("time", 12, drop=1),
+    TableColumn("conn", 5, right=True, drop=5),
+    TableColumn("client", 12, grow=2, drop=4),
+    TableColumn("API", 18, grow=1),
+    TableColumn("what", 12, grow=4),
+    TableColumn("req size", 8, right=True, drop=6),
+    TableColumn("resp size", 9, right=True, drop=6),
+    TableColumn("latency", 8, right=True),
+    TableColumn("error / finding", 20, grow=3, drop=2),
+)
+_TIME = 1  # the number of the column of times
+_DATE = 6  # characters of "11-25 "
 
 _LETTERS = {"": " ", "info": "i", "warning": "W", "error": "E"}
 
@@ -19,21 +44,31 @@ _LETTERS = {"": " ", "info": "i", "warning": "W", "error": "E"}
 class ExchangeRows:
     """The visible rows of a session, one per exchange."""
 
-    columns: ClassVar[Sequence[TableColumn]] = (
-        TableColumn("", 2),
-        TableColumn("time", 12, drop=1),
-        TableColumn("conn", 5, right=True, drop=5),
-        TableColumn("client", 12, grow=2, drop=4),
-        TableColumn("API", 18, grow=1),
-        TableColumn("what", 12, grow=4),
-        TableColumn("req size", 8, right=True, drop=6),
-        TableColumn("resp size", 9, right=True, drop=6),
-        TableColumn("latency", 8, right=True),
-        TableColumn("error / finding", 20, grow=3, drop=2),
-    )
-
     def __init__(self, session: BrowseSession) -> None:
         self._session = session
+        self.times = Times.CLOCK
+        self._columns = COLUMNS
+
+    @property
+    def columns(self) -> Sequence[TableColumn]:
+        """See `Rows`. The same object as long as they do not change."""
+        title, width = str(self.times), 12
+        if self.times is Times.CLOCK and self._session.index.at:
+            first, last = self._span()
+            title = f"time {self._session.clock.label(last)}"
+            width += _DATE * self._has_dates(first, last)
+        if (title, width) != (self._columns[_TIME].title, self._columns[_TIME].width):
+            time = replace(COLUMNS[_TIME], title=title, width=width)
+            self._columns = (*COLUMNS[:_TIME], time, *COLUMNS[_TIME + 1 :])
+        return self._columns
+
+    def _span(self) -> tuple[int, int]:
+        """The first and the last time of all rows."""
+        index = self._session.index
+        return index.time(index.first if index.by_time is None else index.by_time.rows[0]), index.now
+
+    def _has_dates(self, first: int, last: int) -> bool:
+        return self._session.clock.day(first) != self._session.clock.day(last)
 
     def __len__(self) -> int:
         return len(self._session.visible)
@@ -60,7 +95,7 @@ class ExchangeRows:
         frame = exchange.frame
         return [
             [(mark, "info" if mark.strip() else ""), (_LETTERS[level], level)],
-            [((exchange.request or line).ts[11:23], "dim")],
+            self._time(position, (exchange.request or line).ts),
             [("#" + safe(line.connection_id.rpartition("-")[2]), "dim")],
             [(safe(frame.client_id or ""), "")] if frame else [],
             api(exchange),
@@ -68,8 +103,23 @@ class ExchangeRows:
             _size(exchange.request),
             _size(exchange.response),
             self._latency(exchange),
-            wrong(exchange, level),
+            [
+                *([(f"; {safe(note.text)}  ", "info")] if note is not None and note.text else ()),
+                *wrong(exchange, level),
+            ],
         ]
+
+    def _time(self, position: int, ts: str) -> Cell:
+        index, clock = self._session.index, self._session.clock
+        at = time_of(ts)
+        if self.times is Times.CLOCK:
+            text = clock.text(ts)
+            return [(text[5:] if self._has_dates(*self._span()) else text[11:], "dim")]
+        if self.times is Times.SINCE_START:
+            since: int | None = self._span()[0]
+        else:
+            since = index.time(self._session.visible[position - 1]) if position else None
+        return [("" if since is None else f"{(at - since) / 1e9:12.6f}", "dim")]
 
     def _latency(self, exchange: Exchange) -> Cell:
         if exchange.state == RowState.ONE_WAY:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from textual import events, on, work
@@ -22,7 +22,7 @@ from kproxy.tui import export
 from kproxy.tui.causes_panel import CausesPanel
 from kproxy.tui.detail import DetailPane
 from kproxy.tui.dialogs import Menu, Prompt
-from kproxy.tui.exchange_columns import ExchangeRows
+from kproxy.tui.exchange_columns import COLUMNS, ExchangeRows, Times
 from kproxy.tui.filter_input import FilterBar
 from kproxy.tui.filter_status import empty_message
 from kproxy.tui.table import Table
@@ -41,6 +41,14 @@ _ORDERS = tuple(
     )
     for order in Order
 )
+
+
+_TITLES = {
+    "time": Order.TIME, "conn": Order.CONNECTION, "client": Order.CLIENT, "API": Order.API, "req size": Order.SIZE,
+    "resp size": Order.SIZE, "latency": Order.LATENCY, "error / finding": Order.SEVERITY,
+}  # fmt: skip
+#: The order for the number of a column.
+_ORDER_OF_COLUMN = {number: _TITLES[column.title] for number, column in enumerate(COLUMNS) if column.title in _TITLES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +91,7 @@ class ExchangeView(View):
         Binding("F", "follow", "follow"),
         Binding("r", "other_side", "other side"),
         Binding("o", "sort", "sort"),
+        Binding("t", "times", "times: UTC, local, since start, delta", show=False),
         Binding("y", "copy", "copy"),
         Binding("w", "save", "save"),
         Binding("e", "edit", "editor"),
@@ -96,10 +105,12 @@ class ExchangeView(View):
         super().__init__(id="frames")
         self._session = session
         self._causes = CausesPanel(session)
-        self.table = Table(ExchangeRows(session), empty_message=lambda: empty_message(session, "rows"), id="exchanges")
+        self._rows = ExchangeRows(session)
+        self._columns = self._rows.columns
+        self.table = Table(self._rows, empty_message=lambda: empty_message(session, "rows"), id="exchanges")
         self.table.set_reactive(Table.follow, session.source.is_stream)
         self._before: list[_Before] = []
-        self.detail = DetailPane()
+        self.detail = DetailPane(session.clock)
         self._filter = FilterBar()
         self._displayed: tuple[int, int, LateResponse | None] | None = None
         self._timer: Timer | None = None
@@ -113,6 +124,9 @@ class ExchangeView(View):
 
     def update(self) -> bool:
         """See `View`."""
+        if self._columns is not self._rows.columns:
+            self._columns = self._rows.columns
+            self.table.measure_columns()
         self.table.update()
         if not self._session.visible.is_behind:
             self.table.aim(None)
@@ -154,7 +168,7 @@ class ExchangeView(View):
         visible = None if exchange is None else (exchange.row, exchange.state, exchange.late)
         if visible != self._displayed:
             self._displayed = visible
-            self.detail.show(exchange)
+            self.detail.show(exchange, "" if exchange is None else self._session.note(exchange.row).text)
 
     @on(Table.Chosen)
     def open_fullscreen(self) -> None:
@@ -294,7 +308,7 @@ class ExchangeView(View):
         """Mark or unmark the exchange."""
         if self.row is not None:
             note = self._session.note(self.row)
-            note.marked = not note.marked
+            self._session.annotate(self.row, replace(note, marked=not note.marked))
             self.table.refresh()
 
     @work
@@ -305,7 +319,7 @@ class ExchangeView(View):
         note = self._session.note(row)
         text = await self.app.push_screen_wait(Prompt("note", note.text))
         if text is not None:
-            note.text = text
+            self._session.annotate(row, replace(note, text=text.strip()))
             self.table.refresh()
             self._displayed = None
             self._read()
@@ -315,14 +329,41 @@ class ExchangeView(View):
         """Choose the sort order; choosing it again reverses it."""
         chosen = await self.app.push_screen_wait(Menu("sort by", _ORDERS))
         if chosen is not None:
-            visible = self._session.visible
-            order = Order(chosen)
-            visible.sort(order, reverse=order is visible.order and not visible.reverse)
-            while visible.is_unsorted:
-                visible.work(_SLICE)
-                await asyncio.sleep(0)
-            self.table.update()
-            self.table.go(0)
+            await self._sort(Order(chosen))
+
+    @on(Table.HeadClicked)
+    @work(exclusive=True)
+    async def sort_by_column(self, event: Table.HeadClicked) -> None:
+        """Sort by the clicked column; clicking it again reverses the order."""
+        event.stop()
+        if (order := _ORDER_OF_COLUMN.get(event.column)) is None:
+            self.app.bell()
+        else:
+            await self._sort(order)
+
+    async def _sort(self, order: Order) -> None:
+        visible = self._session.visible
+        visible.sort(order, reverse=order is visible.order and not visible.reverse)
+        while visible.is_unsorted:
+            visible.work(_SLICE)
+            await asyncio.sleep(0)
+        column = next((number for number, each in _ORDER_OF_COLUMN.items() if each is order), None)
+        is_ascending = order in (Order.TIME, Order.API, Order.CLIENT, Order.CONNECTION)
+        self.table.mark_order(column, descending=is_ascending == visible.reverse)
+        self.table.update()
+        self.table.go(0)
+
+    def action_times(self) -> None:
+        """Show the next kind of times: UTC, local, since the first row, since the row above."""
+        clock, rows = self._session.clock, self._rows
+        if rows.times is Times.CLOCK and not clock.is_local:
+            clock.is_local = True
+        elif rows.times is Times.DELTA:
+            clock.is_local, rows.times = False, Times.CLOCK
+        else:
+            rows.times = Times.SINCE_START if rows.times is Times.CLOCK else Times.DELTA
+        self._displayed = None
+        self.update()
 
     @work
     async def action_copy(self) -> None:

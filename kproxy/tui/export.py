@@ -13,6 +13,7 @@ from pathlib import Path
 from textual.app import App, SuspendNotSupported
 
 from kproxy.browse.export import copies
+from kproxy.browse.export.capture import SUFFIXES, NoBytes, save_capture
 from kproxy.browse.export.saving import save
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.session import BrowseSession
@@ -51,21 +52,32 @@ async def copy(app: App[None], exchange: Exchange, *, request: bool) -> None:
 
 
 async def save_visible(app: App[None], session: BrowseSession) -> None:
-    """Ask for a file name, and save the visible rows as a trace."""
+    """Ask for a file name, and save the visible rows as a trace, or as a capture if the name is that of one."""
     proposed = time.strftime("kproxy-%Y%m%d-%H%M%S.jsonl")
-    name = await app.push_screen_wait(Prompt(f"save {len(session.visible):,} rows as a trace", proposed))
+    title = f"save {len(session.visible):,} rows as a trace (a name with .pcap: as a capture)"
+    name = await app.push_screen_wait(Prompt(title, proposed))
     if not name:
         return
     path = Path(name)
+    shown = len(session.visible)
+    is_capture = path.suffix.lower() in SUFFIXES
     written = 0
     try:
-        for count in save(session, path):
+        for count in save_capture(session, path) if is_capture else save(session, path):
             written = count
             await asyncio.sleep(0)
+    except NoBytes:
+        app.notify(_NO_BYTES, severity="warning", markup=False)
+        return
     except OSError as error:
         app.notify(f"{safe(str(path))}: {error.strerror}; choose another name", severity="error", markup=False)
         return
-    app.notify(f"{written:,} rows written to {safe(str(path))}", markup=False)
+    if is_capture:
+        sentence = f"{written:,} frames written to {safe(str(path))}"
+    else:
+        more = f", and {written - shown:,} with the begin or end of their connections" if written > shown else ""
+        sentence = f"{shown:,} rows written to {safe(str(path))}{more}"
+    app.notify(sentence, markup=False)
 
 
 def edit(app: App[None], exchange: Exchange) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rich.text import Text
+from rich.text import Text as StyledText
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -15,6 +15,8 @@ from textual.suggester import Suggester
 from textual.widgets import Input, Static
 
 from kproxy.filters import Filter, FilterError, complete, parse
+from kproxy.filters.nodes import Text, leaves
+from kproxy.trace.formatting import safe
 
 #: Most completions that are shown.
 _MOST = 12
@@ -45,7 +47,7 @@ class FilterBar(Vertical):
 
     def compose(self) -> ComposeResult:
         """Create the input, and a line for completions and errors."""
-        yield Input(placeholder="api=Fetch and latency>50ms", suggester=_Next(use_cache=False))
+        yield Input(placeholder="orders, or api=Fetch and latency>50ms", suggester=_Next(use_cache=False))
         yield Static()
 
     @property
@@ -70,18 +72,21 @@ class FilterBar(Vertical):
 
     def _show_status(self, text: str, *, done: bool = False) -> FilterError | None:
         """Show the error below its position, or unless `done`, completions if there are any."""
-        status = Text(no_wrap=True, overflow="ellipsis")
+        status = StyledText(no_wrap=True, overflow="ellipsis")
         completions = complete(text, self._input.cursor_position)
         error_found: FilterError | None = None
+        searched: list[str] = []
         if text.strip():
             try:
-                parse(text)
+                searched = [str(leaf) for leaf in leaves(parse(text).node) if isinstance(leaf, Text)]
             except FilterError as error:
                 error_found = error
         if error_found is not None and (done or not completions):
             carets = max(1, min(error_found.end, len(text)) - error_found.start)
             status.append(" " * error_found.start + "^" * carets + " ", "red bold").append(str(error_found), "red")
         else:
+            if searched:
+                status.append(f"rows that contain {', '.join(map(safe, searched))}   ")
             status.append("  ".join(completions[:_MOST]) + ("  …" if len(completions) > _MOST else ""), "dim")
         self.query_one(Static).update(status)
         return error_found
@@ -114,7 +119,7 @@ class _Next(Suggester):
     async def get_suggestion(self, value: str) -> str | None:
         """Return the line with its current word completed."""
         completions = complete(value, len(value))
-        if not completions or value[-1:] in ("", " ", "("):
+        if not completions or value[-1:] in ("", " ", "(", "'", '"'):
             return None
         return _with(value, len(value), completions[0])[0]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
@@ -96,6 +97,7 @@ class OverviewView(View, Generic[T]):
         self._text_pane = Static()
         self._order = self.orders[0]
         self._reverse = False
+        self._column: int | None = None  # that the user has clicked, instead of an order
         self._looked = self._took = 0.0
 
     @abstractmethod
@@ -144,8 +146,13 @@ class OverviewView(View, Generic[T]):
 
     def refresh_items(self) -> None:
         """Update the table and the text."""
-        compared = self._order[2]
-        self._listed.set_items(sorted(self.items(), key=compared, reverse=not self._reverse))
+        column = self._column
+        if column is None:
+            items = sorted(self.items(), key=self._order[2], reverse=not self._reverse)
+        else:
+            values = [(_value(self.cells(item)[column]), item) for item in self.items()]
+            items = [item for _, item in sorted(values, key=lambda each: each[0], reverse=not self._reverse)]
+        self._listed.set_items(items)
         self.table.update()
         self.update_text()
 
@@ -184,10 +191,25 @@ class OverviewView(View, Generic[T]):
         name = await self.app.push_screen_wait(Menu("sort by", choices))
         if name is not None:
             order = next(each for each in self.orders if each[1] == name)
-            self._reverse = order is self._order and not self._reverse
-            self._order = order
-            self.refresh_items()
-            self.table.go(0)
+            self._reverse = self._column is None and order is self._order and not self._reverse
+            self._order, self._column = order, None
+            self._show_order()
+
+    @on(Table.HeadClicked)
+    def sort_by_column(self, event: Table.HeadClicked) -> None:
+        """Sort by the clicked column: texts from A on, numbers from the highest on; again reverses it."""
+        event.stop()
+        if event.column == self._column:
+            self._reverse = not self._reverse
+        else:
+            values = [_value(self.cells(item)[event.column]) for item in self.items()]
+            self._column, self._reverse = event.column, bool(values) and all(value[0] < 0 for value in values)
+        self._show_order()
+
+    def _show_order(self) -> None:
+        self.table.mark_order(self._column, descending=not self._reverse)
+        self.refresh_items()
+        self.table.go(0)
 
     def jump(self, row: int) -> None:
         """Show one exchange."""
@@ -200,6 +222,21 @@ class OverviewView(View, Generic[T]):
 
 def _in_a_sentence(title: str) -> str:
     return title if title[1].isupper() else title.lower()
+
+
+_NUMBER = re.compile(r"(-?[\d,]+(?:\.\d+)?) ?(us|µs|ms|s|min|h|B|KB|MB|GB|E|W|i)?\b")
+_UNITS = {
+    "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "min": 60, "h": 3600, "KB": 1e3, "MB": 1e6, "GB": 1e9, "E": 1e6, "W": 1e3,
+}  # fmt: skip
+
+
+def _value(cell: Cell) -> tuple[float, str]:
+    """What a cell is sorted by: the number at its beginning in its unit, else its text; -1 means that it is none."""
+    text = "".join(piece for piece, _ in cell).strip()
+    match = _NUMBER.match(text)
+    if match is None:
+        return -2.0 if not text else -1.0, text.lower()
+    return max(0.0, float(match[1].replace(",", "")) * _UNITS.get(match[2] or "", 1)), ""
 
 
 def found(counts: Severities) -> Cell:

@@ -132,6 +132,13 @@ class Table(ScrollView, can_focus=True):
         key: Hashable
 
     @dataclass
+    class HeadClicked(Message):
+        """Posted when the title of a column is clicked; `column` is its number."""
+
+        table: Table
+        column: int
+
+    @dataclass
     class FollowChanged(Message):
         """Posted when `follow` changes, by the user or because the cursor moved."""
 
@@ -150,6 +157,7 @@ class Table(ScrollView, can_focus=True):
         self._widths: list[int] = []
         self._base = Style()
         self._drawn: dict[int, _Content] = {}  # by line of the screen
+        self._sorted_by: tuple[int, bool] | None = None
 
     def update(self) -> None:
         """Update after rows may have changed; the cursor stays on its row."""
@@ -173,6 +181,18 @@ class Table(ScrollView, can_focus=True):
         else:
             self._go(min(self.cursor, max(0, count - 1)), silent=True)
         self._redraw()
+
+    def mark_order(self, column: int | None, *, descending: bool) -> None:
+        """Mark the column by which the rows are sorted; None marks none."""
+        marked = None if column is None else (column, descending)
+        if marked != self._sorted_by:
+            self._sorted_by = marked
+            self.refresh(Region(0, 0, self.size.width, 1))
+
+    def measure_columns(self) -> None:
+        """Fit the columns again after they have changed."""
+        self._widths = _fitted(self.rows.columns, self.scrollable_content_region.width)
+        self.refresh()
 
     def aim(self, key: Hashable | None) -> None:
         """Move the cursor to a row as soon as it exists, unless the user moves it first; None cancels."""
@@ -257,10 +277,19 @@ class Table(ScrollView, can_focus=True):
 
     def _on_click(self, event: events.Click) -> None:  # type: ignore[override]
         position = event.y - 1 + self.scroll_offset.y
-        if event.y >= 1 and position < len(self.rows):
+        if event.y == 0 and (column := self._column_at(event.x)) is not None:
+            self.post_message(self.HeadClicked(self, column))
+        elif event.y >= 1 and position < len(self.rows):
             self.go(position)
             if event.chain > 1:
                 self.action_choose()
+
+    def _column_at(self, x: int) -> int | None:
+        for number, width in enumerate(self._widths):
+            if width and x <= width:
+                return number
+            x -= width + bool(width)
+        return None
 
     def on_mouse_scroll_up(self) -> None:
         self.follow = False
@@ -283,7 +312,7 @@ class Table(ScrollView, can_focus=True):
             self._widths = _fitted(self.rows.columns, width)
         if y == 0:
             style = base + self.get_component_rich_style("table--head", partial=True)
-            titles = [[(column.title, "")] for column in self.rows.columns]
+            titles = [[(self._title(number), "")] for number in range(len(self.rows.columns))]
             return self._strip(titles, style, width)
         content = self._drawn[y] = self._content(y)
         if content is None:
@@ -294,6 +323,12 @@ class Table(ScrollView, can_focus=True):
         if is_cursor:
             base += self.get_component_rich_style("table--cursor", partial=True)
         return self._strip(cells, base, width)
+
+    def _title(self, number: int) -> str:
+        title = self.rows.columns[number].title
+        if self._sorted_by is None or self._sorted_by[0] != number:
+            return title
+        return title + ("▼" if self._sorted_by[1] else "▲")
 
     def _strip(self, cells: Sequence[Cell], base: Style, width: int) -> Strip:
         segments: list[Segment] = []

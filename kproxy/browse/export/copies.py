@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from dissectors import embedded
-from kproxy.browse.fields.frames import FrameLine, frame_of, message_of, topic_names
+from kproxy.browse.fields.frames import FrameLine, body_of, frame_of
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.escaping import markdown_code as _code
 from kproxy.escaping import shell_word, terminal_lines
@@ -64,14 +63,6 @@ def _as_mapping(line: Any) -> dict[str, Any]:
         mapping["body"] = body
         mapping.pop("frame", None)
     return mapping
-
-
-def body_of(line: FrameLine) -> dict[str, Any] | None:
-    """Return the decoded body, as in a trace at full detail; None if the line has neither the body nor the bytes."""
-    if line.body is not None or line.not_decoded:
-        return line.body
-    message = message_of(line)
-    return None if message is None else embedded.presentable(message, topic_names(line).get)
 
 
 def as_markdown(exchange: Exchange) -> str:

@@ -69,7 +69,7 @@ def _lines(session: BrowseSession, rows: set[int]) -> Iterator[bytes]:
     for place, size, row in places:
         raw = session.source.store.read(place, size)
         note = session.notes.get(row)
-        if note is not None and (note.text or note.marked):
+        if note is not None:  # also one that the user has removed
             yield _noted(raw, note)
         elif raw:  # else the store has discarded it
             yield raw + b"\n"

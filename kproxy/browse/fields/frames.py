@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+from typing import Any
 
+from dissectors import embedded
 from dissectors.messages.message import Message, read_request, read_response
 from kproxy.trace.lines import RequestLine, ResponseLine
 
@@ -36,3 +38,11 @@ def message_of(line: FrameLine) -> Message | None:
 def topic_names(line: FrameLine) -> dict[str, str | None]:
     """Return the topic names in a line by topic id."""
     return {entry.topic_id: entry.topic for entry in line.topics if entry.topic_id}
+
+
+def body_of(line: FrameLine) -> dict[str, Any] | None:
+    """Return the decoded body, as in a trace at full detail; None if the line has neither the body nor the bytes."""
+    if line.body is not None or line.not_decoded:
+        return line.body
+    message = message_of(line)
+    return None if message is None else embedded.presentable(message, topic_names(line).get)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 class Traffic:
     """Traffic written to a topic, or read from it. Rates are per second now; `minute` counts records in each second.
 
-    `requests` are Produce requests, or Fetch responses; `empty` ones had no records. `all_time` counts records in equal
-    parts of the trace (`TopicsOverview.width`). `compression` counts frames by codec.
+    `requests` are Produce requests, or Fetch responses; `empty` ones had no records. `records` and `bytes` are without
+    refused ones. `batches` and `compression` (frames by codec) are of all requests. `all_time` counts records in equal
+    parts of the trace (`TopicsOverview.width`).
     """
 
     requests: int
@@ -18,6 +19,8 @@ class Traffic:
     records: int
     bytes: int
     batches: int
+    refused_records: int
+    refused_bytes: int
     compression: tuple[tuple[str, int], ...]
     records_rate: float
     minute: tuple[int, ...]

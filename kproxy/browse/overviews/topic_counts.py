@@ -30,6 +30,8 @@ class TopicTraffic:
     records: int = 0
     bytes: int = 0
     batches: int = 0
+    refused_records: int = 0
+    refused_bytes: int = 0
     compression: dict[str, int] = field(default_factory=dict)
 
     def add(self, entry: TopicEntry, size: int, records: int) -> None:
@@ -49,6 +51,14 @@ class TopicTraffic:
             elif len(compression) < MOST_CODECS:
                 compression[codec] = 1
 
+    def refuse(self, size: int, records: int) -> None:
+        """Count record data that was counted as written, and that the broker has refused since."""
+        self.refused_bytes += size
+        self.refused_records += records
+        self.bytes = max(0, self.bytes - size)
+        self.records = max(0, self.records - records)
+        self.records_each.take_back(records)
+
     def merge(self, other: TopicTraffic) -> None:
         """Add the counts of another counter."""
         self.records_each.merge(other.records_each)
@@ -57,6 +67,8 @@ class TopicTraffic:
         self.records += other.records
         self.bytes += other.bytes
         self.batches += other.batches
+        self.refused_records += other.refused_records
+        self.refused_bytes += other.refused_bytes
         for codec, frames in other.compression.items():
             if codec in self.compression or len(self.compression) < MOST_CODECS:
                 self.compression[codec] = self.compression.get(codec, 0) + frames
@@ -70,6 +82,8 @@ class TopicTraffic:
             records=self.records,
             bytes=self.bytes,
             batches=self.batches,
+            refused_records=self.refused_records,
+            refused_bytes=self.refused_bytes,
             compression=most_first(self.compression),
             records_rate=clock.rate(minute, now),
             minute=minute,

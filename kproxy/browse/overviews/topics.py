@@ -35,6 +35,9 @@ MOST_FETCHED = 32
 #: The zero topic id, which means none.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
+#: Errors with which the leader has stored the records: REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+_STORED = frozenset({7, 20})
+
 _FETCHES = frozenset({"Fetch", "ShareFetch"})
 _MEMBERSHIP = frozenset({"JoinGroup", "Heartbeat", "OffsetCommit", "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat"})
 _PLACE = re.compile(r"(?:topics|responses|topic_responses)\[(\d{1,9})\]")
@@ -288,8 +291,32 @@ class TopicsOverview:
         if line.api == "Produce" and len(found) not in (0, len(line.topics)):
             return  # such a response need not have the order of its request
         for index, of in found.items():
-            topic = self._topic(line.topics[index], row, at)
+            entry = line.topics[index]
+            topic = self._topic(entry, row, at)
             topic.errors.add(of)
+            if line.api == "Produce":
+                self._take_back(topic, entry, of, client_of(line.client, line.client_id), at)
+
+    def _take_back(
+        self, topic: TopicState, entry: TopicEntry, errors: list[ErrorEntry], who: ClientKey, at: int
+    ) -> None:
+        """Count record data as refused; if only some partitions were refused, their share of it.
+
+        A response has the record data of its request, but need not have the order of its partitions.
+        """
+        refused = len({error.path for error in errors if error.code not in _STORED})
+        if not refused:
+            return
+        self._clock.move(at)
+        all_partitions = max(len(entry.partitions), refused)
+        size, records = (count(value) * refused // all_partitions for value in (entry.bytes, entry.records))
+        topic.sides[0].refuse(size, records)
+        if (client := topic.clients.get(who)) is not None:
+            client.bytes[0] = max(0, client.bytes[0] - size)
+            client.records[0] = max(0, client.records[0] - records)
+        if len(entry.partitions) == 1 and (partition := topic.partitions.get(entry.partitions[0])) is not None:
+            partition.bytes[0] = max(0, partition.bytes[0] - size)
+            partition.records[0] = max(0, partition.records[0] - records)
 
     def rows(self, now: int | None = None) -> list[TopicSummary]:
         """Return the topics by name; rates up to `now` (ns), by default the latest time."""

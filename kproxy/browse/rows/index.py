@@ -7,6 +7,7 @@ from collections.abc import Collection
 from enum import IntEnum
 from functools import lru_cache
 
+from kproxy.browse.rows.by_time import RowsByTime
 from kproxy.trace.formatting import RANK
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 from kproxy.trace.pairing import RequestPairing
@@ -52,6 +53,9 @@ def time_of(ts: str) -> int:
 class RowIndex:
     """Rows in the order of their first line. Row numbers are stable; those below `first` have been discarded.
 
+    `by_time` is None until a line has an earlier time than one before: a connection is reported when its protocol is
+    known, captures are read one after the other.
+
     The arrays are public for sorting and filtering; entry ``row - first`` of each belongs to a row. `requests` are the
     rows of the requests in flight that the last line is about: of a request itself, if it expects a response; of the
     request of a response; of those that no longer wait (`RequestPairing.end`). Such rows may have been discarded.
@@ -59,6 +63,7 @@ class RowIndex:
 
     def __init__(self) -> None:
         self.first = 0
+        self.by_time: RowsByTime | None = None
         self.at = array("q")  # ns since the epoch, of the first line
         self.latency = array("q")  # us, -1 if unknown
         self.size = array("I")  # bytes of both frames
@@ -147,6 +152,11 @@ class RowIndex:
     ) -> int:
         row = self.end
         self.at.append(at)
+        if self.by_time is not None:
+            self.by_time.add(row)
+        elif row > self.first and at < self.at[-2]:
+            self.by_time = RowsByTime(self.time, range(self.first, row))
+            self.by_time.add(row)
         self.latency.append(-1)
         self.size.append(_size(size))
         self.api.append(max(-1, min(api, 0x7FFF)))
@@ -175,6 +185,12 @@ class RowIndex:
                 self.state[row - self.first] = state
                 self.changed.add(row)
 
+    def time(self, row: int) -> int:
+        """Return the time of a row in ns since the epoch: -1 of a discarded one, the latest of one to come."""
+        if row < self.first:
+            return -1
+        return self.at[row - self.first] if row < self.end else _LATEST
+
     def waiting(self) -> int:
         """Number of requests in flight."""
         return len(self._pairing)
@@ -198,6 +214,8 @@ class RowIndex:
         for column in (self.at, self.latency, self.size, self.api, self.connection, self.client, self.state,
                        self.severity, self.errors, self.connection_events, *self.places, *self.sizes):  # fmt: skip
             del column[:count]
+        if self.by_time is not None:
+            self.by_time.forget(self.first + count)
         self.first += count
         self.changed = {row for row in self.changed if row >= self.first}
 

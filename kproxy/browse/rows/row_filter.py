@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import or_
-from typing import Any, Final, TypedDict, get_type_hints
+from typing import Any, Final, TypedDict, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec.inspect import is_struct_type
 
+from kproxy.browse.fields.frames import body_of
 from kproxy.browse.rows.index import RowIndex
 from kproxy.browse.rows.store import Store
 from kproxy.filters import Filter
-from kproxy.trace.lines import CloseLine, FindingLine, GapLine, OpenLine, RequestLine, ResponseLine, StallLine
+from kproxy.trace.encoding import parse_line
+from kproxy.trace.lines import (
+    FRAME_LINES,
+    CloseLine,
+    FindingLine,
+    GapLine,
+    OpenLine,
+    RequestLine,
+    ResponseLine,
+    StallLine,
+)
 
 #: Bytes read at once; rows are examined in order.
 _AHEAD: Final = 1 << 14
@@ -20,28 +32,71 @@ _AHEAD: Final = 1 << 14
 _LINES: Final = (OpenLine, RequestLine, ResponseLine, FindingLine, GapLine, StallLine, CloseLine)
 
 
-def row_matcher(chosen: Filter, index: RowIndex, store: Store) -> Callable[[int], bool]:
+def row_matcher(
+    chosen: Filter, index: RowIndex, store: Store, noted: Callable[[int], Mapping[str, Any] | None] = lambda _: None
+) -> Callable[[int], bool]:
     """Return a function that reports whether the filter matches a row; discarded rows do not match.
 
-    A filter sees an exchange as one object: the fields of the response, else those of the request, and the findings of
-    both, and the records of both.
+    A filter sees an exchange as one object: the fields of the response, else those of the request, and the findings and
+    the records of both. A search for text also finds texts in the bytes of frames. What `noted` returns for a row
+    replaces columns of its line.
     """
     decoder = _decoder(chosen)
     reads = _ahead(store), _ahead(store)
     matches, places, sizes = chosen.matches, index.places, index.sizes
+    searches_text = chosen.searches_text
 
     def matches_row(row: int) -> bool:
         entry = row - index.first
         found: list[Mapping[str, Any]] = []
+        raw_lines: list[bytes] = []
         for side in (0, 1):
             if (place := places[side][entry]) >= 0:
                 try:
-                    found.append(decoder.decode(reads[side](place, sizes[side][entry])))
+                    raw_lines.append(reads[side](place, sizes[side][entry]))
+                    found.append(decoder.decode(raw_lines[-1]))
                 except (msgspec.DecodeError, UnicodeDecodeError):
                     continue  # discarded, or another process changed the file
-        return bool(found) and matches(reduce(_joined, found))
+        if not found:
+            return False
+        line = reduce(_joined, found)
+        if (note := noted(row)) is not None:
+            line = {**line, **note}
+        return matches(_WithFrames(line, raw_lines) if searches_text else line)
 
     return matches_row
+
+
+class _WithFrames(dict[str, Any]):
+    """A line whose body has also the text in the bytes of its frames, which are decoded as soon as it is searched."""
+
+    def __init__(self, line: Mapping[str, Any], raw_lines: Sequence[bytes]) -> None:
+        super().__init__(line)
+        self._raw_lines = raw_lines
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """See `dict`."""
+        value = super().get(key, default)
+        return [value, *map(_body_of_frame, self._raw_lines)] if key == "body" else value
+
+
+def _body_of_frame(raw: bytes) -> Any:
+    """Return the body of a line's frame with bytes as text, as its details show them; None if it has no frame."""
+    try:
+        line = parse_line(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if not isinstance(line, FRAME_LINES) or line.frame is None:
+        return None
+    return _shown(body_of(msgspec.structs.replace(line, body=None)))
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _shown(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_shown(item) for item in value]
+    return bytes(value).decode(errors="replace") if isinstance(value, (bytes, memoryview)) else value
 
 
 def _joined(request: Mapping[str, Any], response: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -59,7 +114,8 @@ def _decoder(chosen: Filter) -> msgspec.json.Decoder[dict[str, Any]]:
     kinds: dict[str, Any] = {"kind": str}
     for line in _LINES:
         for name, kind in get_type_hints(line).items():
-            simple_kind = list[dict[str, Any]] if name in ("topics", "findings", "repeats", "errors") else kind
+            is_of_structs = get_origin(kind) is list and is_struct_type(get_args(kind)[0])
+            simple_kind = list[dict[str, Any]] if is_of_structs else kind
             kinds[name] = reduce(or_, (kinds[name], simple_kind)) if name in kinds else simple_kind
     keys = {name: kinds[name] for name in sorted(chosen.columns) if name in kinds}
     return msgspec.json.Decoder(TypedDict("Keys", keys, total=False))  # type: ignore[operator]

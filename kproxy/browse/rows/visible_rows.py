@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from array import array
-from bisect import bisect_left
 from collections.abc import Callable, Generator, Sequence
 from enum import StrEnum
 
+from kproxy.browse.rows.by_time import RowsByTime
 from kproxy.browse.rows.index import RowIndex
 from kproxy.browse.rows.sorting import in_order
 from kproxy.filters import Filter
@@ -46,7 +46,8 @@ class VisibleRows:
         self.reverse = False
         self.version = 0  # changes with the rows or their order
         self.choices = 0  # number of times the filter was set
-        self._rows: array[int] | None = None  # None: all, by time
+        self._rows: RowsByTime | None = None  # None: all
+        self._rows_from = 0  # the first row of the index when discarded rows were removed
         self._scanned = 0  # rows below this number have been filtered
         self._sorted: Sequence[int] | None = None
         self._stale = False
@@ -60,7 +61,7 @@ class VisibleRows:
         self.filter, self.only_findings = chosen, only_findings
         self.choices += 1
         self._matches = None if chosen is None else self._row_matcher(chosen)
-        self._rows = None if chosen is None and not only_findings else array("Q")
+        self._rows = None if chosen is None and not only_findings else RowsByTime(self._index.time)
         self._scanned = self._index.first
         self._restart_sort()
 
@@ -108,8 +109,9 @@ class VisibleRows:
         if self._rows is None:
             return
         first = self._index.first
-        if self._rows and self._rows[0] < first:
-            del self._rows[: bisect_left(self._rows, first)]
+        if self._rows_from != first:
+            self._rows_from = first
+            self._rows.forget(first)
         self._scanned = max(self._scanned, first)
         for row in sorted(changed):
             if first <= row < self._scanned:
@@ -123,7 +125,7 @@ class VisibleRows:
             while self._scanned < self._index.end:
                 row = self._scanned
                 if self._is_match(row):
-                    self._rows.append(row)
+                    self._rows.add(row)
                     self._stale = True
                     self.version += 1
                 self._scanned += 1
@@ -151,7 +153,7 @@ class VisibleRows:
     def _start_sort(self) -> None:
         self._stale, self._sort_took = False, 0.0
         first = self._sorting_from = self._index.first
-        rows: Sequence[int] = range(first, self._index.end) if self._rows is None else self._rows
+        rows = self._by_time()
         if self.order is Order.TIME:
             self._show(rows[::-1])
         else:
@@ -187,42 +189,44 @@ class VisibleRows:
 
     def _set(self, row: int, *, visible: bool) -> None:
         assert self._rows is not None
-        at = bisect_left(self._rows, row)
-        present = self.has(row)
+        present = self._rows.has(row)
         if visible and not present:
-            self._rows.insert(at, row)
+            self._rows.add(row)
         elif present and not visible:
-            del self._rows[at]
+            self._rows.remove(row)
 
     def __len__(self) -> int:
-        rows = self._rows_now()
-        return len(self._index.at) if rows is None else len(rows)
+        return len(self._rows_now())
 
     def __getitem__(self, position: int) -> int:
-        rows = self._rows_now()
-        return self._index.first + position if rows is None else rows[position]
+        return self._rows_now()[position]
 
-    def _rows_now(self) -> Sequence[int] | None:
-        return self._rows if self._sorted is None else self._sorted
+    def _rows_now(self) -> Sequence[int]:
+        return self._by_time() if self._sorted is None else self._sorted
+
+    def _by_time(self) -> Sequence[int]:
+        """The rows by time, without a sort order."""
+        if self._rows is not None:
+            return self._rows.rows
+        in_order, index = self._index.by_time, self._index
+        return range(index.first, index.end) if in_order is None else in_order.rows
 
     def has(self, row: int) -> bool:
         """Whether a row is visible."""
         if self._rows is None:
             return self._index.first <= row < self._index.end
-        at = bisect_left(self._rows, row)
-        return at < len(self._rows) and self._rows[at] == row
+        return self._rows.has(row)
 
     def position(self, row: int) -> int:
         """Return the position of a row; for a hidden one, its position by time."""
-        rows = self._rows_now()
-        if rows is None:
-            return max(0, min(row, self._index.end - 1) - self._index.first)
-        if self._sorted is None:
-            return bisect_left(rows, row)
-        try:
-            return rows.index(row)
-        except ValueError:
-            return 0
+        if self._sorted is not None:
+            try:
+                return self._sorted.index(row)
+            except ValueError:
+                return 0
+        row = max(self._index.first, min(row, self._index.end - 1))
+        in_order = self._index.by_time if self._rows is None else self._rows
+        return max(0, row - self._index.first) if in_order is None else in_order.position(row)
 
 
 def _by_name(ranks: Sequence[int], numbers: array[int]) -> Callable[[int], int]:

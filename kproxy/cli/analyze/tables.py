@@ -75,7 +75,7 @@ def _write_report(spark: SparkSession, lines: Lines, args: argparse.Namespace) -
 
     made = report(
         figures(lines.rows, partial(progress, spark), clusters=lines.clusters),
-        [Path(path).name or path for path in args.traces],
+        args.traces,
     )
     try:
         Path(args.html).write_text(made, encoding="utf-8")

@@ -14,12 +14,12 @@ from pyspark.sql import functions as F
 
 from kproxy.filters import Filter, FilterError
 from kproxy.filters.fields import SEVERITIES, FilterField, Kind
-from kproxy.filters.nodes import And, Comparison, Node, Not, Presence, Value
+from kproxy.filters.nodes import And, Comparison, Node, Not, Presence, Text, Value
 from kproxy.filters.pattern import PatternError, glob_pattern
 from kproxy.filters.values import closed_value, instant, number
 from kproxy.spark.filter_columns.fields import column_of
 from kproxy.spark.filter_columns.pattern import java_pattern
-from kproxy.spark.filter_columns.records import record_condition
+from kproxy.spark.filter_columns.records import record_condition, text_condition
 
 Check = Callable[[Column], Column]  # applied to one value that is not null
 
@@ -44,6 +44,8 @@ def where(chosen: Filter) -> Column:
 
 
 def _condition(node: Node) -> Column:
+    if isinstance(node, Text):
+        return text_condition(node)
     if isinstance(node, Comparison | Presence) and node.field.kind is Kind.RECORD:
         return record_condition(node)
     if isinstance(node, Comparison):

@@ -1,4 +1,4 @@
-"""Conditions on fields of records. Only Python knows their types, so that the column is a function of the body."""
+"""Conditions on records and on all texts of a line. Python evaluates them: only it knows types in bodies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kproxy.filters import Filter, parse
-from kproxy.filters.nodes import Comparison, Presence
+from kproxy.filters.line_text import COLUMNS
+from kproxy.filters.nodes import Comparison, Presence, Text
 
 #: For workers: compiled filters cannot be sent to them.
 _parsed = functools.lru_cache(maxsize=100)(parse)
@@ -19,11 +20,20 @@ _parsed = functools.lru_cache(maxsize=100)(parse)
 def record_condition(node: Comparison | Presence) -> Column:
     """Return the condition for a comparison or presence of a field of kind RECORD; it is never null."""
     text = str(Filter(node))
-    return F.udf(lambda body: _matches(text, body), T.BooleanType())(F.col("body"))
+    return F.udf(lambda body: _matches(text, None, body), T.BooleanType())(F.col("body"))
 
 
-def _matches(text: str, body: str | None) -> bool:
+def text_condition(node: Text) -> Column:
+    """Return the condition for a text to search for; it is never null."""
+    text = str(Filter(node))
+    columns = F.to_json(F.struct(*sorted(COLUMNS - {"body"})))
+    return F.udf(lambda line, body: _matches(text, line, body), T.BooleanType())(columns, F.col("body"))
+
+
+def _matches(text: str, columns: str | None, body: str | None) -> bool:
+    line = {} if columns is None else msgspec.json.decode(columns)
     try:
-        return _parsed(text).matches({"body": None if body is None else msgspec.json.decode(body)})
+        line["body"] = None if body is None else msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
-        return False
+        line["body"] = None
+    return _parsed(text).matches(line)

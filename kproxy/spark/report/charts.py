@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from kproxy.spark.columns import client_name
 from kproxy.spark.derived.observed_time import observed
 from kproxy.spark.report.axis import Axis
 from kproxy.spark.routine_errors import refusals
@@ -18,6 +20,7 @@ WAITING = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup")
 #: Rows of the latency chart per factor of ten.
 BINS_A_DECADE = 4
 MOST_APIS, MOST_BROKERS, MOST_ERRORS = 10, 12, 6
+MOST_SERIES = 6  # as many as there are colours
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,58 @@ def traffic(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
         .collect()
     )
     return _series([""], rows, axis)
+
+
+def clients(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
+    """Bytes of frames in both directions per client, most bytes first: (bucket, bytes)."""
+    frames = lines.where(F.col("kind").isin("request", "response")).select("ts", client_name().alias("name"), "size")
+    return _summed(frames, axis)
+
+
+def topics(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
+    """Bytes of records written and read per topic, most bytes first: (bucket, bytes)."""
+    with_records = ((F.col("kind") == "request") & (F.col("api") == "Produce")) | (
+        (F.col("kind") == "response") & F.col("api").isin("Fetch", "ShareFetch")
+    )
+    entries = lines.where(with_records).select("ts", F.explode("topics").alias("entry"))
+    named = F.coalesce("entry.topic", "entry.topic_id", F.lit("?"))
+    return _summed(entries.select("ts", named.alias("name"), F.col("entry.bytes").alias("size")), axis)
+
+
+def lags(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
+    """The largest lag in a Fetch response per topic, largest first: (bucket, records)."""
+    entries = lines.where((F.col("kind") == "response") & F.col("api").isin("Fetch", "ShareFetch")).select(
+        "ts", F.explode("topics").alias("entry")
+    )
+    named = F.coalesce("entry.topic", "entry.topic_id", F.lit("?"))
+    each = entries.where(F.col("entry.lag") > 0).select("ts", named.alias("name"), F.col("entry.lag").alias("size"))
+    return _aggregated(each, axis, F.max)
+
+
+def connections(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
+    """Opened connections per broker, most first: (bucket, connections)."""
+    opened = lines.where(F.col("kind") == "open").select("ts", F.col("server").alias("name"), F.lit(1).alias("size"))
+    return _summed(opened, axis)
+
+
+def _summed(rows: DataFrame, axis: Axis) -> list[ChartSeries]:
+    return _aggregated(rows, axis, F.sum)
+
+
+def _aggregated(rows: DataFrame, axis: Axis, function: Callable[[str], Column]) -> list[ChartSeries]:
+    """The `MOST_SERIES` names with the largest values over time: by bucket the aggregate of `size`."""
+    found = (
+        rows.where(F.col("size") > 0)
+        .groupBy("name", axis.bucket(F.col("ts")).alias("at"))
+        .agg(function("size").cast("long").alias("size"))
+        .collect()
+    )
+    total: dict[str, int] = {}
+    for name, _, value in found:
+        total[name] = total.get(name, 0) + value
+    names = sorted(total, key=lambda name: (-total[name], name))[:MOST_SERIES]
+    kept = set(names)
+    return _series(names, [row for row in found if row["name"] in kept], axis)
 
 
 def observed_us(lines: DataFrame, axis: Axis) -> list[int]:

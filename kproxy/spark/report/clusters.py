@@ -17,7 +17,7 @@ def headlines_by_cluster(figures: Figures) -> list[Headline]:
     if not found:
         return headlines(figures)
     tables_of_cluster = [
-        replace(each, text=f"Cluster {name}: {each.text}")
+        replace(each, text=f"Cluster {name}: {each.text}", rows={**each.rows, CLUSTER: name})
         for name in sorted(found)
         for each in headlines(replace(figures, tables=_of(figures.tables, name)))
         if each not in nothing

@@ -33,6 +33,10 @@ class Figures:
     brokers: list[ChartSeries]
     errors: list[ChartSeries]
     traffic: list[ChartSeries]
+    clients: list[ChartSeries]
+    topics: list[ChartSeries]
+    lags: list[ChartSeries]
+    connections: list[ChartSeries]
     tables: dict[str, JobTable]
 
 
@@ -55,8 +59,11 @@ def figures(
         seen_us = charts.observed_us(lines, over) if over.begins else []
         brokers = charts.brokers(lines.withColumn("server", broker), over)
         heat, errors, traffic = (made(lines, over) for made in (charts.heat, charts.errors, charts.traffic))
+        clients, topics, lags, connections = (
+            made(lines, over) for made in (charts.clients, charts.topics, charts.lags, charts.connections)
+        )
     tables = {}
     for job, table in jobs.planned(jobs.names(), lines):
         with during(job.name):
             tables[job.name] = listed(job, table() if several else table().drop(CLUSTER))
-    return Figures(counted, over, seen_us, heat, brokers, errors, traffic, tables)
+    return Figures(counted, over, seen_us, heat, brokers, errors, traffic, clients, topics, lags, connections, tables)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -12,12 +13,16 @@ from kproxy.spark.derived.clusters import with_cluster
 from kproxy.spark.derived.connection_ids import source
 from kproxy.spark.routine_errors import refusals
 
+#: Most names of proxies and captures.
+MOST_NAMES = 500
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Totals over all lines: counts, `wire_bytes` of frames, `missed_bytes` of gaps; first and last time (us) or None.
 
-    `refused` counts responses with an error that is not routine; `proxies` counts proxies and captures.
+    `refused` counts responses with an error that is not routine; `proxies` counts proxies and captures, and `names` has
+    the names of the first `MOST_NAMES`.
     """
 
     lines: int
@@ -32,6 +37,7 @@ class Facts:
     proxies: int
     first_us: int | None
     last_us: int | None
+    names: Sequence[str] = ()
 
 
 def facts(lines: DataFrame) -> Facts:
@@ -62,5 +68,6 @@ def facts(lines: DataFrame) -> Facts:
         F.count_distinct(source()).alias("proxies"),
         F.min("first_us").alias("first_us"),
         F.max("last_us").alias("last_us"),
+        F.slice(F.array_sort(F.collect_set(source())), 1, MOST_NAMES).alias("names"),
     ).collect()
     return Facts(**row.asDict())

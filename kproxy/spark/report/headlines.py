@@ -1,4 +1,4 @@
-"""Headlines for operators: one sentence per problem, the most severe first.
+"""Headlines for operators: one sentence per problem: what fails, then what is slow, then what will break.
 
 Each function reads the table of one job and yields sentences; a missing table yields none. A sentence names the
 problem, the place and the time.
@@ -6,13 +6,17 @@ problem, the place and the time.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from dissectors.schemas.removed_versions import newest_release
+from kproxy.filters.lexer import quoted as _quoted
 from kproxy.spark.report.causes import anomalies
 from kproxy.spark.report.contents import Figures
 from kproxy.spark.routine_errors import is_routine
@@ -24,6 +28,10 @@ _LEVELS: Final = ("error", "warning", "info")
 #: Thresholds: a partition's multiple of its even share, the length of a stall (us), the share of errors among an API's
 #: responses, connections per minute.
 _SKEW, _STALL_US, _ERROR_SHARE, _CHURN = 3.0, 5_000_000, 0.001, 60
+#: From these shares of an API's responses on, it fails, or fails often, if at least so many have the error.
+_FAILING, _FAILING_OFTEN, _LEAST = 0.5, 0.05, 5
+#: How Kafka writes the names of errors.
+_ERROR_NAME: Final = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
 #: This many errors, at one per second or more from the first to the last, are a burst.
 _BURST = 10
 _HOUR_US = 3_600_000_000
@@ -34,48 +42,106 @@ _NAMES = 3
 _COVERED_ELSEWHERE: Final = (
     "C016", "C017", "C018", "G", "S005", "S009", "S012", "S033", "S034", "S036", "V002", "V011",
 )  # fmt: skip
-#: The table whose headlines come last: they are about a future upgrade, all others about current problems.
-_UPGRADE: Final = "clients"
+
+
+class Stage(StrEnum):
+    """What a problem does, the most urgent first."""
+
+    FAILS = "fails"
+    DEGRADES = "degrades"
+    WILL_BREAK = "will break"
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """A sentence, its level (error, warning, info), and its section or table."""
+    """A sentence, its level (error, warning, info), and its section or table.
+
+    Attributes:
+        title: A few words.
+        stage: What the problem does.
+        clients, times: For how many clients or groups, and how often.
+        rows: The rows of the table that it is about: those with these values, by column.
+        filter: A filter that finds its frames; empty if there is none.
+    """
 
     level: str
     text: str
     about: str
+    title: str = ""
+    stage: Stage = Stage.DEGRADES
+    clients: int = 0
+    times: int = 0
+    rows: Mapping[str, Any] = field(default_factory=dict)
+    filter: str = ""
 
 
 class Statement(NamedTuple):
-    """A sentence without full stop: problem and place; and the time range in us (None: all of the observed time)."""
+    """A sentence without full stop: problem and place; and the time range in us (None: all of the observed time).
+
+    The rest is as in `Headline`.
+    """
 
     level: str
     text: str
     begin: int | None = None
     end: int | None = None
     before: str = ", "  # before the time
+    title: str = ""
+    stage: Stage = Stage.DEGRADES
+    clients: int = 1
+    times: int = 1
+    rows: Mapping[str, Any] = MappingProxyType({})
+    filter: str = ""
 
 
 def headlines(figures: Figures) -> list[Headline]:
-    """Return the sentences of a report: current problems, most severe first, then future ones."""
+    """Return the sentences of a report: what fails, what degrades, then what will break; for most clients first."""
     facts = figures.facts
     found = [
         Headline(
             each.level,
             f"{each.text}{each.before}{_when(each.begin or facts.first_us or 0, each.end or facts.last_us or 0)}.",
             about,
+            each.title,
+            each.stage,
+            each.clients,
+            each.times,
+            dict(each.rows),
+            each.filter,
         )
         for about, read in _READERS.items()
         if about in figures.tables
         for each in read(figures.tables[about].records())
     ]
-    return sorted(found, key=urgency) or [Headline("info", "No problems found.", "latency")]
+    return [*_without_repeats(sorted(found, key=urgency))] or [
+        Headline("info", "No problems found.", "latency", "No problems found")
+    ]
 
 
-def urgency(headline: Headline) -> tuple[bool, int]:
-    """The sort key of headlines: current problems before what an upgrade will break, then by severity."""
-    return headline.about == _UPGRADE, _LEVELS.index(headline.level)
+def _without_repeats(ordered: list[Headline]) -> Iterator[Headline]:
+    """Leave out what says again, of the same error, what a more urgent headline says: one cause, one headline."""
+    told: set[tuple[Stage, str]] = {
+        (headline.stage, name)
+        for headline in ordered
+        if headline.about == "findings"  # which say why
+        for name in _ERROR_NAME.findall(headline.text)
+    }
+    for headline in ordered:
+        if headline.about in ("errors", "rules"):
+            names = _ERROR_NAME.findall(headline.text)
+            if any((stage, name) in told for name in names for stage in list(Stage)[: _rank(headline.stage) + 1]):
+                continue
+            told.update((headline.stage, name) for name in names)
+        yield headline
+
+
+def urgency(headline: Headline) -> tuple[int, int, int, int]:
+    """The sort key of headlines: what fails before what degrades and what will break; then severity and impact."""
+    return _rank(headline.stage), _LEVELS.index(headline.level), -headline.clients, -headline.times
+
+
+def _rank(stage: Stage) -> int:
+    return list(Stage).index(stage)
 
 
 def _clients(rows: list[Row]) -> Iterator[Statement]:
@@ -87,11 +153,17 @@ def _clients(rows: list[Row]) -> Iterator[Statement]:
         names = list(dict.fromkeys(row["client"] for row in found))
         if verdict == "refused":
             text = f"{_count(len(names), 'client')} will be refused by Kafka {release}: {_names(names)}"
-            yield Statement("warning", text, *_time_range(found), "; active ")
+            yield Statement(
+                "warning", text, *_time_range(found), "; active ", f"Kafka {release} will refuse clients",
+                Stage.WILL_BREAK, len(names), len(names), {"verdict": verdict, "refused_from": release},
+            )  # fmt: skip
         else:
             why = "it removed versions that they use, but they negotiate versions"
             text = f"{_count(len(names), 'client')} may be refused by Kafka {release} ({why}): {_names(names)}"
-            yield Statement("info", text, *_time_range(found), "; active ")
+            yield Statement(
+                "info", text, *_time_range(found), "; active ", f"Kafka {release} may refuse clients",
+                Stage.WILL_BREAK, len(names), len(names), {"verdict": verdict},
+            )  # fmt: skip
 
 
 def _findings(rows: list[Row]) -> Iterator[Statement]:
@@ -101,11 +173,17 @@ def _findings(rows: list[Row]) -> Iterator[Statement]:
             rules[row["code"], row["name"]].append(row)
     for (code, name), found in list(rules.items())[:6]:
         times = sum(row["findings"] for row in found)
-        clients, brokers = (list(dict.fromkeys(row[end] or "?" for row in found)) for end in ("client", "broker"))
-        where = f"{_names(clients)} at {_names(brokers)}"
-        yield Statement(
-            found[0]["severity"], f"{code} {name}: {_count(times, 'occurrence')}, {where}", *_time_range(found)
+        clients, brokers = (
+            list(dict.fromkeys(row[end] or f"an unknown {end}" for row in found)) for end in ("client", "broker")
         )
+        where = f"{_names(clients)} at {_names(brokers)}"
+        message = next((row["message"] for row in found if row["message"]), name.replace("-", " "))
+        severity = found[0]["severity"]
+        yield Statement(
+            severity, f"{_title(message)}; {_count(times, 'occurrence')}, {where} ({code})", *_time_range(found), ", ",
+            _title(name.replace("-", " ")), Stage.FAILS if severity == "error" else Stage.DEGRADES, len(clients),
+            times, {"code": code}, f"finding={code}",
+        )  # fmt: skip
 
 
 def _group_stalls(rows: list[Row]) -> Iterator[Statement]:
@@ -123,7 +201,10 @@ def _group_stalls(rows: list[Row]) -> Iterator[Statement]:
             often = f"every day at {hour:02d}:00 UTC ({days} days)"
         else:
             often = _times(len(stalls))
-        yield Statement("error", f"Group {name} stalls {often}, for up to {took}{blamed}", min(starts), max(starts))
+        yield Statement(
+            "error", f"Group {name} stalls {often}, for up to {took}{blamed}", min(starts), max(starts), ", ",
+            f"Group {name} stalls", Stage.FAILS, 1, len(stalls), {"group_id": name}, f"group_id={_quoted(name)}",
+        )  # fmt: skip
 
 
 def _rebalances(rows: list[Row]) -> Iterator[Statement]:
@@ -135,7 +216,10 @@ def _rebalances(rows: list[Row]) -> Iterator[Statement]:
         by = list(dict.fromkeys(row["by"] for row in found if row["by"]))
         most, starts = max(row["a_minute"] for row in found), [row["since"] for row in found]
         text = f"Group {name} rebalanced {most} times within a minute, because of {_names(by)}"
-        yield Statement("error", text, min(starts), max(starts))
+        yield Statement(
+            "error", text, min(starts), max(starts), ", ", f"Group {name} rebalances without end", Stage.DEGRADES, 1,
+            len(found), {"group_id": name}, f"group_id={_quoted(name)}",
+        )  # fmt: skip
 
 
 def _metadata_storms(rows: list[Row]) -> Iterator[Statement]:
@@ -144,7 +228,11 @@ def _metadata_storms(rows: list[Row]) -> Iterator[Statement]:
         about = f" for {row['topic']}" if row["topic"] else ""
         often = f"{_times(row['requests'])} within {duration(row['lasted_us'])}"
         text = f"{row['client']} requested Metadata{about} from {row['broker']} {often}{why}"
-        yield Statement("warning", text, *_time_range([row]))
+        yield Statement(
+            "warning", text, *_time_range([row]), ", ", f"{row['client']} requests Metadata again and again",
+            Stage.DEGRADES, 1, row["requests"], _same(row, "client", "broker"),
+            f"api=Metadata and client={_quoted(row['client'])}",
+        )  # fmt: skip
 
 
 def _connections(rows: list[Row]) -> Iterator[Statement]:
@@ -152,14 +240,20 @@ def _connections(rows: list[Row]) -> Iterator[Statement]:
     for row in churning[:3]:
         rate = f"up to {row['peak_a_minute']} connections a minute to {row['broker']}"
         text = f"{row['client']} opens {rate}, and most last less than 10 s"
-        yield Statement("warning", text, row["peak_at"], row["peak_at"], "; most of them ")
+        yield Statement(
+            "warning", text, row["peak_at"], row["peak_at"], "; most of them ", f"{row['client']} keeps connecting",
+            Stage.DEGRADES, 1, row["connections"], _same(row, "client", "broker"), f"client={_quoted(row['client'])}",
+        )  # fmt: skip
 
 
 def _idle_closes(rows: list[Row]) -> Iterator[Statement]:
     for row in [row for row in rows if row["races"]][:3]:
         idle = f"connections that {row['broker']} closed after {duration(row['shortest_idle_us'])} of inactivity"
         text = f"{row['client']} lost {_count(row['races'], 'request')} to {idle}"
-        yield Statement("warning", text, row["last_race_at"], row["last_race_at"], ", last ")
+        yield Statement(
+            "warning", text, row["last_race_at"], row["last_race_at"], ", last ", f"{row['client']} loses requests",
+            Stage.DEGRADES, 1, row["races"], _same(row, "client", "broker"), f"client={_quoted(row['client'])}",
+        )  # fmt: skip
 
 
 def _retries(rows: list[Row]) -> Iterator[Statement]:
@@ -172,12 +266,16 @@ def _retries(rows: list[Row]) -> Iterator[Statement]:
             text = f"{row['client']} repeated a {row['api']} {why} at {row['broker']} {_times(row['retries'])}"
         else:
             continue
-        yield Statement("warning", text, *_time_range([row]))
+        yield Statement(
+            "warning", text, *_time_range([row]), ", ", f"{row['client']} repeats what was refused or written",
+            Stage.DEGRADES, 1, row["retries"], _same(row, "client", "broker", "kind"),
+            f"client={_quoted(row['client'])}",
+        )  # fmt: skip
 
 
 def _anomalies(rows: list[Row]) -> Iterator[Statement]:
     for cause in anomalies(rows)[:4]:
-        yield Statement("warning", cause.text, cause.begin, cause.end)
+        yield Statement("warning", cause.text, cause.begin, cause.end, ", ", "Slower, or more errors, than usual")
 
 
 def _errors(rows: list[Row]) -> Iterator[Statement]:
@@ -188,7 +286,14 @@ def _errors(rows: list[Row]) -> Iterator[Statement]:
         topics = [each["value"] for each in rows if each["by"] == "topic" and each["error"] == row["error"]]
         about = f" about {_names(topics)}" if topics else ""
         often = f"{_times(row['responses'])} ({row['share']:.2%} of its responses)"
-        yield Statement("info", f"{row['value']} got {row['error']}{about} {often}", *_time_range([row]))
+        share = row["share"] if row["responses"] >= _LEAST else 0
+        level = "error" if share >= _FAILING else "warning" if share >= _FAILING_OFTEN else "info"
+        yield Statement(
+            level, f"{row['value']} got {row['error']}{about} {often}", *_time_range([row]), ", ",
+            f"{row['value']} {'fails' if level == 'error' else 'often fails' if level == 'warning' else 'has errors'}",
+            Stage.FAILS if level == "error" else Stage.DEGRADES, 1, row["responses"],
+            _same(row, "by", "value", "error"), f"api={row['value']} and error={row['error']}",
+        )  # fmt: skip
 
 
 def _is_notable(error: Row) -> bool:
@@ -206,8 +311,10 @@ def _throttling(rows: list[Row]) -> Iterator[Statement]:
         often = f"{_times(row['throttled'])} by {row['broker']}"
         text = f"{row['client']} was throttled {often}, for {duration(row['total_throttle_us'])} in all"
         yield Statement(
-            "info", text, min(of_hours, default=None), max(of_hours, default=0) + _HOUR_US if of_hours else None
-        )
+            "info", text, min(of_hours, default=None), max(of_hours, default=0) + _HOUR_US if of_hours else None, ", ",
+            f"{row['client']} is throttled", Stage.DEGRADES, 1, row["throttled"], _same(row, "client", "broker"),
+            f"throttle>0ms and client={_quoted(row['client'])}",
+        )  # fmt: skip
 
 
 def _partitions(rows: list[Row]) -> Iterator[Statement]:
@@ -215,7 +322,11 @@ def _partitions(rows: list[Row]) -> Iterator[Statement]:
         hot = [row for row in rows if (row[f"{way}_skew"] or 0) >= _SKEW]
         for row in hot[:2]:
             share = f"{row[f'{way}_share']:.0%} of the topic's {verb}, {row[f'{way}_skew']:.1f}x its even share"
-            yield Statement("info", f"Partition {row['partition']} of {row['topic']} receives {share}")
+            yield Statement(
+                "info", f"Partition {row['partition']} of {row['topic']} receives {share}",
+                title=f"Topic {row['topic']} is uneven", rows=_same(row, "topic", "partition"),
+                filter=f"topic={_quoted(row['topic'])} and partition={row['partition']}",
+            )  # fmt: skip
 
 
 _READERS: Final[dict[str, Callable[[list[Row]], Iterator[Statement]]]] = {
@@ -231,8 +342,18 @@ _READERS: Final[dict[str, Callable[[list[Row]], Iterator[Statement]]]] = {
     "errors": _errors,
     "throttling": _throttling,
     "partitions": _partitions,
-    _UPGRADE: _clients,
+    "clients": _clients,
 }
+
+
+def _title(text: str) -> str:
+    """The text as a sentence begins."""
+    return text[:1].upper() + text[1:]
+
+
+def _same(row: Row, *columns: str) -> Row:
+    """The values that the rows of a headline have."""
+    return {name: row[name] for name in columns}
 
 
 def _time_range(rows: list[Row]) -> tuple[int | None, int | None]:

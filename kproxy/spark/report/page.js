@@ -205,6 +205,28 @@ const drawBrokers = () => {
 
 /* Tables. */
 const cell = (kind, value, name = "") => el("td", `${NUMBERS.has(kind) ? "number" : kind === "time" ? "tight" : ""} ${name}`.trim(), shown(kind, value));
+/** A text as a value in a filter. */
+const quoted = (text) => `"${String(text).replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
+const word = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
+/** Shows the command for the frames that a filter finds, of one bucket of time if there is a place. */
+const showFrames = (filter, place) => {
+  const at = (us) => `${iso(us).slice(0, 10)}T${iso(us).slice(11, 23)}Z`;
+  const within = place === undefined ? "" : ` and ts>=${at(begins[place])} and ts<${at(begins[place] + step)}`;
+  const command = `kproxy tui -f ${word(filter + within)} ${data.paths}`;
+  $("command").textContent = command;
+  $("copy").onclick = async () => { await navigator.clipboard.writeText(command); $("copy").textContent = "Copied"; };
+  $("copy").textContent = "Copy";
+  $("frames").showModal();
+};
+const link = (text, filter) => {
+  const made = el("button", "opens", text);
+  made.type = "button";
+  made.title = "Show these frames";
+  made.addEventListener("click", () => showFrames(filter));
+  return made;
+};
+/** A cell with a number that opens the frames that it counts. */
+const opening = (kind, value, filter, name = "") => el("td", `number ${name}`.trim(), link(shown(kind, value), filter));
 const head = (titles) => el("thead", "", el("tr", "", ...titles.map(([text, name]) => el("th", name, text))));
 /** A table; on narrow screens each number has its column's label. */
 const grid = (titles, body, name) => {
@@ -227,34 +249,57 @@ const drawPercentiles = () => {
       draw("rect", { class: "dot", x: x(row.p50_us) - 2, y: 3, width: 4, height: 12, rx: 1 }));
     return tell(box, () => `${row.api}: p50 ${duration(row.p50_us)}, p90 ${duration(row.p90_us)}, p99 ${duration(row.p99_us)}, p99.9 ${duration(row.p999_us)}, max ${duration(row.max_us)}`);
   };
-  const body = el("tbody", "", ...rows.map((row) => el("tr", "", el("td", "tight", row.api), cell("number", row.responses, "minor"), cell("duration", row.p50_us),
-    cell("duration", row.p90_us, "minor"), cell("duration", row.p99_us), cell("duration", row.p999_us, "minor"), cell("duration", row.max_us), el("td", "plot", plot(row)))));
+  const body = el("tbody", "", ...rows.map((row) => el("tr", "", el("td", "tight", row.api), opening("number", row.responses, `kind=response and api=${row.api}`, "minor"), cell("duration", row.p50_us),
+    cell("duration", row.p90_us, "minor"), opening("duration", row.p99_us, `api=${row.api} and latency>=${Math.floor(row.p99_us)}us`), cell("duration", row.p999_us, "minor"),
+    opening("duration", row.max_us, `api=${row.api} and latency>=${row.max_us}us`), el("td", "plot", plot(row)))));
   const titles = [["API", ""], ["responses", "number minor"], ["p50", "number"], ["p90", "number minor"], ["p99", "number"], ["p99.9", "number minor"], ["max", "number"],
     ["p50 to p99, and max (log scale)", "plot"]];
   $("percentiles").replaceChildren(grid(titles, body, "percentiles"));
   return null;
 };
 
-const drawErrors = () => {
-  const series = data.errors.filter(({ marks }) => marks.length), host = $("error-bars");
-  if (!series.length) { none(host, "No response has an error."); return; }
+/** Stacked bars over time. `written` gives the text of a value, `told` that of a mark, `filter` the filter of a series. */
+const stacked = (id, all, { written, told, nothing, filter, colours = [2, 1, 4, 3, 5, 0] }) => {
+  const series = all.filter(({ marks }) => marks.length), host = $(id);
+  if (!series.length) { none(host, nothing); return; }
   const sums = new Map(), height = 130;
   for (const { marks } of series) for (const [place, count] of marks) sums.set(place, (sums.get(place) || 0) + count);
   const most = Math.max(...sums.values()), frame = timeline(host, height, 58), tops = new Map();
-  frame.box.append(draw("text", { x: 50, y: 10, "text-anchor": "end" }, whole(most)), draw("text", { x: 50, y: height, "text-anchor": "end" }, "0"));
+  frame.box.append(draw("text", { x: 50, y: 10, "text-anchor": "end" }, written(most)), draw("text", { x: 50, y: height, "text-anchor": "end" }, "0"));
   frame.marks.append(draw("line", { class: "grid", x1: frame.left, x2: frame.left + frame.inner, y1: .5, y2: .5 }));
-  series.forEach(({ name, marks }, colour) => {
+  series.forEach(({ name, marks }, number) => {
+    const colour = colours[number];
     for (const [place, count] of marks) {
       const tall = count / most * height, top = (tops.get(place) ?? height) - tall;
       tops.set(place, top);
-      const bar = draw("rect", { class: `c${colour}${partial(place) ? " partial" : ""}`, x: frame.x(place), y: top, width: Math.max(2, frame.each - 1), height: Math.max(1, tall) });
-      frame.marks.append(tell(bar, () => `${counted(count, "response")} with ${name}\n${bucket(place)}`));
+      const bar = draw("rect", { class: `c${colour} opens`, x: frame.x(place), y: top, width: Math.max(2, frame.each - 1), height: Math.max(1, tall) });
+      bar.addEventListener("click", () => showFrames(filter(name), place));
+      frame.marks.append(tell(bar, () => `${told(count, name)}\n${bucket(place)}`));
     }
   });
-  host.append(el("div", "legend", ...series.map(({ name }, colour) => el("span", "", draw("svg", { viewBox: "0 0 11 11" },
-    draw("rect", { class: `c${colour}`, width: 11, height: 11, rx: 2 })), name))));
+  host.append(el("div", "legend", ...series.map(({ name }, number) => el("span", "", draw("svg", { viewBox: "0 0 11 11" },
+    draw("rect", { class: `c${colours[number]}`, width: 11, height: 11, rx: 2 })), name))));
+};
+const drawMore = () => {
+  stacked("client-bars", data.clients, { written: size, told: (bytes, name) => `${size(bytes)} of ${name}`, nothing: "No frames.", filter: (name) => `client=${quoted(name)}` });
+  stacked("topic-bars", data.topics, { written: size, told: (bytes, name) => `${size(bytes)} of records of ${name}`, nothing: "No records.", filter: (name) => `topic=${quoted(name)} and bytes>0` });
+  stacked("lag-bars", data.lags, { written: whole, told: (lag, name) => `lag of up to ${counted(lag, "record")} in ${name}`, nothing: "No reader was behind.", filter: (name) => `topic=${quoted(name)} and lag>0` });
+  stacked("connection-bars", data.connections, { written: whole, told: (count, name) => `${counted(count, "connection")} to ${name}`, nothing: "No connection was opened.", filter: (name) => `kind=open and server=${quoted(name)}` });
+  const groups = new Map();
+  for (const { group_id: group, since } of records("rebalances")) {
+    if (since === null || !begins.length) continue;
+    const place = begins.findLastIndex((begin) => begin <= since), marks = groups.get(group) || new Map();
+    if (place < 0) continue;
+    marks.set(place, (marks.get(place) || 0) + 1);
+    groups.set(group, marks);
+  }
+  const series = [...groups].slice(0, 6).map(([name, marks]) => ({ name, marks: [...marks] }));
+  stacked("rebalance-bars", series, { written: whole, told: (count, name) => `${counted(count, "rebalance")} of ${name}`, nothing: "No group rebalanced.", filter: (name) => `group_id=${quoted(name)}` });
+};
+const drawErrors = () => {
+  stacked("error-bars", data.errors, { written: whole, told: (count, name) => `${counted(count, "response")} with ${name}`, nothing: "No response has an error.", filter: (name) => `error=${name}`, colours: [0, 1, 2, 3, 4, 5] });
   const rows = records("errors").filter(({ by }) => by === "api");
-  const body = el("tbody", "", ...rows.map((row) => el("tr", "", el("td", "tight", row.value), el("td", "", row.error), cell("number", row.responses), cell("share", row.share),
+  const body = el("tbody", "", ...rows.map((row) => el("tr", "", el("td", "tight", row.value), el("td", "", row.error), opening("number", row.responses, `api=${row.value} and error=${row.error}`), cell("share", row.share),
     cell("time", row.first_at, "minor"), cell("time", row.last_at, "minor"))));
   $("error-table").replaceChildren(grid([["API", ""], ["error", ""], ["responses", "number"], ["share of responses", "number"], ["first", ""], ["last", ""]], body, "stacked"));
 };
@@ -287,7 +332,7 @@ const drawGroups = () => {
   }
   const rows = [...kinds.values()].slice(0, 40).map((found) => ({ ...found[0], times: found.length, last: Math.max(...found.map(({ since }) => since)) }));
   const body = el("tbody", "", ...rows.map((row) => el("tr", "", el("td", "", row.group_id), el("td", "", el("span", `verdict ${row.severity}`, row.stall)),
-    cell("number", row.times), cell("duration", row.duration_us), cell("time", row.last, "minor"), el("td", "wide", row.sentence, el("div", "dim", row.look[0].toUpperCase() + row.look.slice(1))))));
+    opening("number", row.times, `stall and group_id=${quoted(row.group_id)}`), cell("duration", row.duration_us), cell("time", row.last, "minor"), el("td", "wide", row.sentence, el("div", "dim", row.look[0].toUpperCase() + row.look.slice(1))))));
   $("stalls").replaceChildren(...more, grid([["group", ""], ["what", ""], ["times", "number"], ["longest", "number"], ["last", ""], ["cause of the longest", ""]], body, "stacked"));
 };
 
@@ -299,7 +344,7 @@ const drawClients = () => {
   const used = (row) => (uses.get(key(row)) || []).flatMap((use, place) => [place ? ", " : "", el(use.verdict === "refused" ? "b" : "span",
     use.verdict === "works" ? "dim" : "gone", `${use.api}\u00a0${use.api_version}`)]);
   const body = el("tbody", "", ...rows.map((row) => el("tr", "", el("td", "", row.client), el("td", "", el("span", `verdict ${row.verdict}`, row.verdict)),
-    el("td", "", [row.software_name, row.software_version].filter(Boolean).join(" ")), cell("number", row.requests, "minor"), cell("number", row.connections, "minor"),
+    el("td", "", [row.software_name, row.software_version].filter(Boolean).join(" ")), opening("number", row.requests, `kind=request and client=${quoted(row.client)}`, "minor"), cell("number", row.connections, "minor"),
     cell("number", row.hosts, "minor"), el("td", "wide", row.verdict === "works" ? null : row.reason, el("div", "", ...used(row))))));
   $("client-table").replaceChildren(grid([["client", ""], ["verdict", ""], ["software", ""], ["requests", "number"], ["connections", "number"], ["hosts", "number"],
     ["reason, and versions used", ""]], body, "stacked"));
@@ -331,13 +376,13 @@ const drawFindings = () => {
     const first = rows.find(({ message }) => message !== null) || rows[0], severity = rows[0].severity || "info";
     const times = rows.reduce((sum, row) => sum + row.findings, 0), rule = data.rules[first.code];
     const where = rows.slice(0, 8).map((row) => `${row.client ?? "?"} at ${row.broker ?? "?"} (${whole(row.findings)})`).join(", ");
-    const made = el("article", "finding", el("h3", "", el("span", `verdict ${severity}`, severity), id, el("span", "times", counted(times, "occurrence"))));
+    const made = el("article", "finding", el("h3", "", el("span", `verdict ${severity}`, severity), id, el("span", "times", link(counted(times, "occurrence"), `finding=${first.code}`))));
     if (first.message) made.append(el("p", "message", first.message));
     made.append(el("p", "where", where, rows.length > 8 ? ` and ${rows.length - 8} more` : ""));
     if (first.connection_id) {
       const known = typeof first.offset === "number", frame = known ? ` and offset=${first.offset}` : "";
       made.append(el("p", "where", `Example: ${first.direction ? `${first.direction} ` : ""}${known ? `at byte ${first.offset} of the stream, ` : ""}${iso(first.at ?? first.first_at)} UTC`),
-        el("pre", "", `kproxy dissect --detail full -v -f 'connection_id="${first.connection_id}"${frame}' TRACES`));
+        el("pre", "", `kproxy dissect --detail full -v -f 'connection_id="${first.connection_id}"${frame}' ${data.paths}`));
     }
     if (rule) made.append(el("details", "", el("summary", "", `About ${first.code} and how to fix it`), page(rule.page)));
     return made;
@@ -345,11 +390,12 @@ const drawFindings = () => {
 };
 
 /* All tables, each rendered when it is opened. */
-const sortable = (table) => {
+const sortable = (table, chosen = null) => {
   let by = -1, down = false;
   const host = el("div", "scroll");
+  const places = Object.entries(chosen || {}).map(([name, value]) => [table.columns.findIndex(([column]) => column === name), value]);
   const paint = () => {
-    const rows = [...table.rows];
+    const rows = table.rows.filter((row) => places.every(([place, value]) => place < 0 || row[place] === value));
     if (by >= 0) {
       rows.sort((one, other) => {
         const [a, b] = [one[by], other[by]];
@@ -379,26 +425,45 @@ const drawTables = () => {
     const made = el("details", "listed", el("summary", "", el("b", "", table.name), el("span", "about", table.help), el("span", "dim", many)));
     made.id = `table-${table.name}`;
     made.addEventListener("toggle", () => { if (made.open && made.children.length === 1) made.append(table.rows.length ? sortable(table) : el("p", "none", "No rows.")); });
+    made.choose = ({ title, rows, filter }) => {
+      const all = el("button", "", "all rows");
+      all.type = "button";
+      all.addEventListener("click", () => made.replaceChildren(made.firstChild, sortable(table)));
+      made.replaceChildren(made.firstChild, el("p", "chosen", el("b", "", title), " ", filter ? link("its frames", filter) : null, " ", all), sortable(table, rows));
+      made.open = true;
+      made.scrollIntoView();
+    };
     return made;
   }));
 };
 
 /* The header. */
-const SECTIONS = { clients: "clients", findings: "findings", rules: "findings", "group-stalls": "groups", errors: "errors", latency: "latency" };
+const MOST_SHOWN = 6;
 const drawHead = () => {
   const facts = data.facts, from = facts.first_us === null ? "" : time(facts.first_us).slice(0, 16), to = facts.last_us === null ? "" : time(facts.last_us).slice(0, 16);
   $("period").textContent = !from ? "No traffic" : from.slice(0, 10) === to.slice(0, 10) ? `${from} to ${to.slice(11)} UTC` : `${from} to ${to} UTC`;
   document.title = `kproxy report: ${$("period").textContent}`;
-  $("sources").textContent = data.sources.join(", ");
-  $("headlines").replaceChildren(...data.headlines.map(([level, text, about]) => {
-    const link = el("a", level, el("span", "", text));
-    link.href = `#${SECTIONS[about] || `table-${about}`}`;
-    return el("li", "", link);
+  const many = data.sources.length > 6;
+  $("sources").replaceChildren(...many ? [el("details", "", el("summary", "", `${counted(data.sources.length, "source")}: ${data.sources.slice(0, 3).join(", ")}, …`), data.sources.join(", "))]
+    : [data.sources.join(", ")]);
+  const stages = [["fails", "What fails"], ["degrades", "What is slow, or fails at times"], ["will break", "What will break"]];
+  const known = data.headlines.map((headline, place) => ({ ...headline, place }));
+  $("headlines").replaceChildren(...stages.flatMap(([stage, title]) => {
+    const found = known.filter((each) => each.stage === stage);
+    if (!found.length) return [];
+    const items = found.map(({ level, title: name, text, place }) => {
+      const made = el("a", level, el("span", "", el("b", "", name), " ", text));
+      made.href = `#rows-${place}`;
+      return el("li", "", made);
+    });
+    const shown = el("ol", "", ...items.slice(0, MOST_SHOWN)), rest = items.slice(MOST_SHOWN);
+    if (rest.length) shown.append(el("li", "", el("details", "more", el("summary", "", `${rest.length} more`), el("ol", "", ...rest))));
+    return [el("h2", "", title), shown];
   }));
-  const told = [["requests", whole(facts.requests)], ["bytes", size(facts.wire_bytes)], ["error responses", whole(facts.refused)], ["clients", whole(facts.clients)],
-    ["brokers", whole(facts.brokers)], ["connections", whole(facts.connections)], ["sources", whole(facts.proxies)],
+  const told = [["requests", link(whole(facts.requests), "kind=request")], ["bytes", size(facts.wire_bytes)], ["error responses", link(whole(facts.refused), "error!=0")], ["clients", whole(facts.clients)],
+    ["brokers", whole(facts.brokers)], ["connections", link(whole(facts.connections), "kind in (open, close)")], ["sources", whole(facts.proxies)],
     ["lines", whole(facts.lines)]];
-  if (facts.missed_bytes) told.push(["not inspected", size(facts.missed_bytes)]);
+  if (facts.missed_bytes) told.push(["not inspected", link(size(facts.missed_bytes), "kind=gap")]);
   $("facts").replaceChildren(...told.map(([name, value]) => el("div", "", el("dt", "", name), el("dd", "", value))));
   $("nav").replaceChildren(...Array.from(document.querySelectorAll("section"), (section) => {
     const link = el("a", "", section.querySelector("h2").textContent);
@@ -408,11 +473,13 @@ const drawHead = () => {
   document.querySelector("main").after(el("footer", "", `kproxy ${data.version}. Times are UTC, 1 KB is 1000 bytes.`));
 };
 const follow = () => {
+  const chosen = /^#rows-(\d+)$/.exec(location.hash), headline = chosen && data.headlines[chosen[1]];
+  if (headline) { document.getElementById(`table-${headline.about}`)?.choose(headline); return; }
   const aim = location.hash.startsWith("#table-") && document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (aim) { aim.open = true; aim.scrollIntoView(); }
 };
 
-const charts = () => { drawHeat(); drawTraffic(); drawBrokers(); drawErrors(); drawGroups(); };
+const charts = () => { drawHeat(); drawTraffic(); drawBrokers(); drawErrors(); drawGroups(); drawMore(); };
 drawHead();
 chooseHeat();
 drawPercentiles();

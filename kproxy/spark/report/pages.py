@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from kproxy import __version__
+from kproxy.escaping import shell_word
 from kproxy.html.assemble import page
 from kproxy.outputs import rulebook
 from kproxy.spark.report.clusters import headlines_by_cluster
@@ -16,12 +18,16 @@ from kproxy.trace.formatting import safe
 
 #: Most bytes of a page.
 MOST_SIZE = 1_000_000
-_MOST_SOURCES = 8
+#: Most characters of paths in a command; beyond that, it has a placeholder.
+_MOST_PATHS = 1000
 
 
-def report(figures: Figures, sources: Iterable[str]) -> str:
-    """Return a self-contained page of less than `MOST_SIZE` bytes; tables are truncated to fit. `sources` are names."""
-    names = [safe(name) for name in sources][:_MOST_SOURCES]
+def report(figures: Figures, paths: Iterable[str]) -> str:
+    """Return a self-contained page of less than `MOST_SIZE` bytes; tables are truncated to fit.
+
+    `paths` are the traces and captures, as the user named them; the page has commands with them.
+    """
+    names = list(paths)
     for halved in range(MOST_ROWS.bit_length() + 1):  # the last attempt has no rows
         data = contents(figures, names, MOST_ROWS >> halved)
         made = page("kproxy: report", data, __package__, ("page.js",))
@@ -30,26 +36,27 @@ def report(figures: Figures, sources: Iterable[str]) -> str:
     return made
 
 
-def contents(figures: Figures, sources: list[str], most: int = MOST_ROWS) -> dict[str, Any]:
+def contents(figures: Figures, paths: list[str], most: int = MOST_ROWS) -> dict[str, Any]:
     """Return the data of a page, with at most this many rows per table.
 
     Returns:
-        ``facts``; ``headlines``, each (level, text, table); ``axis``: starts of buckets, their length and the observed
-        time of each, in us; ``heat``, ``brokers``, ``errors`` and ``traffic``, the series of
-        `kproxy.spark.report.charts`; ``tables``, from `kproxy.spark.report.tables`; ``rules``, name, severity and page
-        of those with findings.
+        ``sources``, names of proxies and captures, or of the paths; ``paths``, as words of a command; ``facts``;
+        ``headlines``, each as an object; ``axis``: starts of buckets, their length and the observed time of each, in
+        us; the series of `kproxy.spark.report.charts`; ``tables``, from `kproxy.spark.report.tables`; ``rules``, name,
+        severity and page of those with findings.
     """
     tables = [table.cut(most) for table in figures.tables.values()]
     codes = {row["code"] for table in tables if table.name in ("findings", "rules") for row in table.records()}
     return {
         "version": __version__,
-        "sources": sources,
-        "facts": asdict(figures.facts),
-        "headlines": [[each.level, each.text, each.about] for each in headlines_by_cluster(figures)],
+        "sources": [safe(name) for name in _sources(figures, paths)],
+        "paths": _as_words(paths),
+        "facts": {name: value for name, value in asdict(figures.facts).items() if name != "names"},
+        "headlines": [_safe_texts(asdict(each)) for each in headlines_by_cluster(figures)],
         "axis": {"step_us": figures.axis.step_us, "begins": figures.axis.begins, "observed_us": figures.observed_us},
         **{
             name: [asdict(series) for series in getattr(figures, name)]
-            for name in ("heat", "brokers", "errors", "traffic")
+            for name in ("heat", "brokers", "errors", "traffic", "clients", "topics", "lags", "connections")
         },
         "tables": [asdict(table) for table in tables],
         "rules": {
@@ -58,3 +65,18 @@ def contents(figures: Figures, sources: list[str], most: int = MOST_ROWS) -> dic
             if entry.code in codes
         },
     }
+
+
+def _sources(figures: Figures, paths: list[str]) -> Sequence[str]:
+    """The names of proxies and captures if the paths, such as directories, have several; else those of the paths."""
+    names = figures.facts.names
+    return names if len(names) > len(paths) else [Path(path).name or path for path in paths]
+
+
+def _as_words(paths: list[str]) -> str:
+    words = " ".join(map(shell_word, paths))
+    return words if len(words) <= _MOST_PATHS else "TRACES"
+
+
+def _safe_texts(headline: dict[str, Any]) -> dict[str, Any]:
+    return {name: safe(value) if isinstance(value, str) else value for name, value in headline.items()}

@@ -11,7 +11,6 @@ from kproxy.browse.overviews.clients import Client
 from kproxy.browse.overviews.kafka4 import Kafka4Verdict
 from kproxy.browse.session import BrowseSession
 from kproxy.trace.formatting import safe
-from kproxy.trace.timestamps import timestamp
 from kproxy.tui.overview import OverviewView, count, found, lines, names_and_counts, quoted
 from kproxy.tui.table import Cell, TableColumn
 
@@ -95,7 +94,7 @@ class ClientView(OverviewView[Client]):
             ("negotiates versions", "yes" if item.negotiates else "not seen"),
             ("uses", "  ".join(used) + ("  ..." if item.more_versions else "")),
             ("errors", names_and_counts(item.errors)),
-            ("last seen", timestamp(item.last_at)),
+            ("last seen", self.session.clock.labelled(item.last_at)),
         )
 
     def open(self, item: Client) -> None:

@@ -95,8 +95,8 @@ class ConnectionView(OverviewView[ConnectionSummary]):
 
     def item_text(self, item: ConnectionSummary) -> Text:
         """See `OverviewView`."""
-        oldest = item.oldest
-        closed = f"{timestamp(item.closed_at)} {item.closed_how or ''} by {item.closed_by}" if item.closed_at else ""
+        oldest, clock = item.oldest, self.session.clock
+        closed = f"{clock.labelled(item.closed_at)} {_how(item)}" if item.closed_at else ""
         versions = (f"{safe(api)} v{',v'.join(map(str, used))}" for api, used in sorted(item.versions.items()))
         waiting = (
             "" if oldest is None else f"{oldest.api or '?'} v{oldest.api_version}, id {oldest.correlation_id}, since "
@@ -107,13 +107,13 @@ class ConnectionView(OverviewView[ConnectionSummary]):
             late = None  # that request has its response
         return lines(
             ("connection", f"{safe(item.connection_id)}  {safe(item.client)} -> {safe(item.server)}"),
-            ("opened", timestamp(item.opened_at) if item.opened_at else "before the trace begins"),
+            ("opened", clock.labelled(item.opened_at) if item.opened_at else "before the trace begins"),
             ("ended", safe(closed)),
             ("software", safe(f"{item.software_name or ''} {item.software_version or ''}".strip())),
             ("login", safe(f"{item.sasl} {item.sasl_error or ''}".strip()) if item.sasl else ""),
             ("principal", safe(item.principal or "")),
             ("client instance", safe(item.client_instance_id or "")),
-            ("oldest request", safe(waiting) + timestamp(oldest.since) if oldest else ""),
+            ("oldest request", safe(waiting) + clock.labelled(oldest.since) if oldest else ""),
             ("late", safe(f"{late.wait}: {late.why}") if late is not None else ""),
             ("versions used", "  ".join(versions)),
             ("errors", names_and_counts(item.errors)),
@@ -125,6 +125,11 @@ class ConnectionView(OverviewView[ConnectionSummary]):
     def open(self, item: ConnectionSummary) -> None:
         """See `OverviewView`."""
         self.narrow(f"connection={quoted(item.connection_id)}")
+
+
+def _how(item: ConnectionSummary) -> str:
+    """``fin by client``; the end of a capture is nobody's doing."""
+    return " ".join(filter(None, (item.closed_how, f"by {item.closed_by}" if item.closed_by else None)))
 
 
 def _client_text(item: ConnectionSummary) -> str:

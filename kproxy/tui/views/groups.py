@@ -16,8 +16,8 @@ from kproxy.browse.session import BrowseSession
 from kproxy.groups import GroupRow, GroupView
 from kproxy.groups.timeline import group_drawing
 from kproxy.shares import HeldRecords
+from kproxy.trace.clock import Clock
 from kproxy.trace.formatting import duration, safe
-from kproxy.trace.timestamps import timestamp
 from kproxy.tui.overview import OverviewView, count, lines, names_and_counts, quoted
 from kproxy.tui.styled_text import painted
 from kproxy.tui.table import Cell, TableColumn
@@ -117,7 +117,8 @@ class GroupsView(OverviewView[GroupRow]):
         item = self.chosen
         view = None if item is None else self.session.overviews.groups.view(item.group, self.session.now)
         self._timeline.show(None if view is None else group_drawing(view))
-        self.show_text(Text() if view is None else _group_text(view).append_text(self._held_text(view)))
+        text = Text() if view is None else _group_text(view, self.session.clock).append_text(self._held_text(view))
+        self.show_text(text)
 
     def _held_text(self, view: GroupView) -> Text:
         """The records that each member of a share group holds."""
@@ -154,14 +155,14 @@ class GroupsView(OverviewView[GroupRow]):
         self.jump(event.row)
 
 
-def _group_text(view: GroupView) -> Text:
+def _group_text(view: GroupView, clock: Clock) -> Text:
     text = Text()
     for stall in view.stalls[:_MOST_STALLS]:
-        text.append_text(painted(_stall(stall))).append("\n")
+        text.append_text(painted(_stall(stall, clock))).append("\n")
     for boundary in reversed(view.boundaries[-_MOST_GENERATIONS:]):
         if boundary.cause is not None:
             unit = "generation" if view.row.protocol is Protocol.CLASSIC else "epoch"
-            text.append(f"{unit} {boundary.generation}", "bold").append(f"  {timestamp(boundary.at)[11:23]}  ")
+            text.append(f"{unit} {boundary.generation}", "bold").append(f"  {clock.time(boundary.at)}  ")
             text.append(safe(boundary.cause.text) + "\n")
     row = view.row
     names = {lane.member.key: lane.member.label for lane in view.lanes}
@@ -169,7 +170,7 @@ def _group_text(view: GroupView) -> Text:
         lines(
             ("leader", safe(names.get(row.leader, row.leader))),
             ("coordinator", safe(row.coordinator)),
-            ("last commit", timestamp(row.commit_at) if row.commit_at else ""),
+            ("last commit", clock.labelled(row.commit_at) if row.commit_at else ""),
             ("errors", names_and_counts(row.errors)),
             ("no longer kept", ", ".join(f"{number:,} {what}" for what, number in _let_go(view) if number)),
         )
@@ -193,8 +194,8 @@ def _why(stall: Stall) -> Cell:
     return [(stall.text, stall.severity)] if stall.until is None else [("was: " + stall.text, "")]
 
 
-def _stall(stall: Stall) -> Cell:
-    lasted = "since " + timestamp(stall.since)[11:23]
+def _stall(stall: Stall, clock: Clock) -> Cell:
+    lasted = "since " + clock.time(stall.since)
     if stall.until is not None:
-        lasted = f"{timestamp(stall.since)[11:23]} for {duration((stall.until - stall.since) // 1000)}"
+        lasted = f"{clock.time(stall.since)} for {duration((stall.until - stall.since) // 1000)}"
     return [(f"{lasted}  ", "dim"), *_why(stall), (f"  {stall.hint}", "dim")]

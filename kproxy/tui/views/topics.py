@@ -172,7 +172,15 @@ def _summed(traffic: Traffic, frames: str) -> str:
     if not traffic.requests:
         return ""
     codecs = names_and_counts(traffic.compression)
-    each = f", {traffic.records / traffic.batches:,.1f} records per batch" if traffic.batches else ""
+    each = (
+        f", {(traffic.records + traffic.refused_records) / traffic.batches:,.1f} records per batch"
+        if traffic.batches
+        else ""
+    )
     requests = f"{traffic.requests:,} {frames} ({traffic.empty:,} empty)"
-    counted = f"{traffic.records:,} records, {size(traffic.bytes)} in {requests}, {traffic.batches:,} batches{each}"
+    refused = f" ({traffic.refused_records:,} more refused, {size(traffic.refused_bytes)})" * bool(
+        traffic.refused_records
+    )
+    counted = f"{traffic.records:,} records, {size(traffic.bytes)}{refused} in {requests}"
+    counted += f", {traffic.batches:,} batches{each}"
     return counted + (f", {codecs}" if codecs else "")

@@ -12,7 +12,6 @@ from textual.containers import VerticalScroll
 
 from kproxy.browse.session import BrowseSession
 from kproxy.trace.formatting import safe
-from kproxy.trace.timestamps import timestamp
 from kproxy.transactions import TransactionRow
 from kproxy.transactions.cells import COLUMNS, cells
 from kproxy.transactions.timeline import drawing
@@ -101,18 +100,19 @@ class TransactionsView(OverviewView[TransactionRow]):
 
     def item_text(self, item: TransactionRow) -> Text:
         """See `OverviewView`."""
+        clock = self.session.clock
         places = [f"{topic}[{partition}]" for topic, partition in item.partitions]
         held = [
-            f"{each.topic}[{each.partition}] at {each.last_stable_offset:,} since {timestamp(each.since)[11:23]} "
+            f"{each.topic}[{each.partition}] at {each.last_stable_offset:,} since {clock.time(each.since)} "
             f"({each.records:,} records after it)"
             for each in item.held
         ]
         return lines(
             ("client", safe(f"{item.client_id} at {item.client}") if item.client else "not observed"),
             ("protocol", f"version {item.version}" if item.version else ""),
-            ("began", timestamp(item.begun_at) if item.begun_at is not None else ""),
-            ("last request", timestamp(item.last_at)),
-            ("last connection ended", timestamp(item.gone_at) if item.gone_at is not None else ""),
+            ("began", clock.labelled(item.begun_at) if item.begun_at is not None else ""),
+            ("last request", clock.labelled(item.last_at)),
+            ("last connection ended", clock.labelled(item.gone_at) if item.gone_at is not None else ""),
             ("partitions", ", ".join(places[:_MOST_PLACES])),
             ("offsets of groups", ", ".join(item.groups[:_MOST_PLACES])),
             ("holds", ", ".join(held[:_MOST_PLACES])),

@@ -1,23 +1,28 @@
 """An exchange as text, and rows as a trace of their own."""
 
+import base64
 import errno
 import json
 import stat
+import struct
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from kproxy.browse.export import copies, saving
+from kproxy.browse.export.capture import NoBytes, save_capture
 from kproxy.browse.export.saving import save
 from kproxy.browse.rows.exchange import Exchange
-from kproxy.browse.session import BrowseSession
+from kproxy.browse.session import BrowseSession, Note
+from kproxy.capture import open_capture
 from kproxy.filters import parse
 from kproxy.trace.encoding import encode_line, parse_line
-from kproxy.trace.lines import CloseLine, OpenLine, RequestLine, ResponseLine
+from kproxy.trace.lines import CloseLine, Detail, Line, OpenLine, RequestLine, ResponseLine
 from tests.kproxy.browse.sessions import Given, read, request, response, session_of, session_of_capture
-from tests.kproxy.captured import DATA
+from tests.kproxy.captured import DATA, lines_of
 
 BUG = DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"
 
@@ -90,7 +95,7 @@ def test_without_bytes_there_is_none() -> None:
 def test_what_is_shown_is_saved_with_its_notes(session: BrowseSession, tmp_path: Path) -> None:
     session.visible.choose(parse("finding=L005 and got~'bytes'"))
     read(session)
-    session.note(session.visible[0]).text = "here"
+    session.annotate(session.visible[0], Note(text="here"))
     path = tmp_path / "saved.jsonl"
     assert list(save(session, path))[-1] == len(session.visible) + 2
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -111,7 +116,8 @@ def test_a_line_that_cannot_be_read_to_its_end_is_saved_as_it_is(tmp_path: Path)
     source.spool.append(odd)
     session = BrowseSession(source)
     read(session)
-    session.note(0).marked = session.note(1).marked = True
+    session.annotate(0, Note(marked=True))
+    session.annotate(1, Note(marked=True))
     list(save(session, tmp_path / "saved.jsonl"))
     first, second = (tmp_path / "saved.jsonl").read_bytes().splitlines(keepends=True)
     assert (parse_line(first).marked, second) == (True, odd)
@@ -128,3 +134,61 @@ def test_a_save_that_fails_leaves_nothing(
     with pytest.raises(OSError, match="no room"):
         list(save(session, path))
     assert not path.exists()
+
+
+def test_a_capture_has_the_frames_with_their_times(tmp_path: Path) -> None:
+    path = DATA / "pcap" / "kcat-4.3.1.pcap.gz"
+    session = session_of_capture(path)
+    assert list(save_capture(session, tmp_path / "saved.pcap.gz"))[-1] > 100
+    assert stat.S_IMODE((tmp_path / "saved.pcap.gz").stat().st_mode) == 0o600
+
+    def frames(lines: Iterable[Line]) -> list[tuple[object, ...]]:
+        of = (each for each in lines if isinstance(each, RequestLine | ResponseLine))
+        return sorted((each.client, each.ts, each.api, each.correlation_id, each.frame) for each in of)
+
+    saved = list(lines_of(tmp_path / "saved.pcap.gz", detail=Detail.RAW))
+    assert frames(saved) == frames(lines_of(path, detail=Detail.RAW))
+    assert not [each for each in saved if each.__struct_config__.tag == "gap"]
+
+
+def _sum(data: bytes) -> int:
+    """The sum of 16-bit words in ones' complement, word by word (RFC 1071)."""
+    total = 0
+    for (number,) in struct.iter_unpack(">H", data + bytes(len(data) % 2)):
+        total += number
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+def test_a_capture_of_some_rows_has_no_gaps(tmp_path: Path) -> None:
+    session = session_of_capture(DATA / "pcap" / "kcat-4.3.1.pcap.gz")
+    session.visible.choose(parse("api=Fetch"))
+    read(session)
+    list(save_capture(session, tmp_path / "saved.pcap.gz"))
+    saved = list(lines_of(tmp_path / "saved.pcap.gz"))
+    assert {each.api for each in saved if isinstance(each, RequestLine | ResponseLine)} == {"Fetch"}
+    assert not [each for each in saved if each.__struct_config__.tag == "gap"]
+
+
+def test_long_frames_odd_addresses_and_no_bytes(tmp_path: Path) -> None:
+    data = b"\0\0\xc3\x50" + bytes(50_000)
+    frame = base64.b64encode(data).decode()
+    ends = [("[::1]:5", "10.0.0.1:9092"), ("unix:/a", "kafka.example:19092"), ("10.0.0.5:6", "[fe80::1%eth0]:9092")]
+    lines = [
+        request(number, frame=frame, client=client, server=server, connection_id=f"n-{number}")
+        for number, (client, server) in enumerate(ends)
+    ]
+    assert list(save_capture(session_of(lines), tmp_path / "saved.pcap")) == [3]
+    with open_capture(tmp_path / "saved.pcap") as capture:
+        packets = list(capture)
+    assert len(packets) == 3 * (3 + 4)
+    for packet in packets:
+        data = bytes(packet.data)
+        is_old = data[0] >> 4 == 4
+        ip, ends = data[: 20 if is_old else 40], data[12:20] if is_old else data[8:40]
+        tcp = data[len(ip) :]
+        assert _sum(ends + struct.pack(">IHH", len(tcp), 0, 6) + tcp) == 0xFFFF
+        assert not is_old or _sum(ip) == 0xFFFF
+    with pytest.raises(NoBytes):
+        list(save_capture(session_of([request(0)]), tmp_path / "none.pcap"))
+    assert not (tmp_path / "none.pcap").exists()

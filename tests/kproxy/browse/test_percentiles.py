@@ -28,8 +28,19 @@ def test_nothing_has_no_percentiles() -> None:
     assert Histogram().percentiles(0.5, 0.99) == (None, None)
 
 
+def test_few_durations_are_exact() -> None:
+    assert histogram([502_300, 2_000, 501_500]).percentiles(0.5, 0.99) == (501_500, 502_300)
+    both = Histogram.merged([histogram([2_000]), histogram([501_500, 502_300])])
+    assert both.percentiles(0, 0.5, 0.99) == (2_000, 501_500, 502_300)
+
+
+@given(st.integers(0, MAX_DURATION), st.integers(1, 500))
+def test_a_percentile_is_within_what_was_counted(duration: int, count: int) -> None:
+    assert histogram([duration] * count).percentiles(0, 0.5, 0.99) == (duration,) * 3
+
+
 def test_short_durations_are_exact() -> None:
-    assert histogram(list(range(64))).percentiles(0, 0.25, 0.5, 1) == (0, 15, 31, 63)
+    assert histogram(list(range(64)) * 3).percentiles(0, 0.25, 0.5, 1) == (0, 15, 31, 63)
 
 
 @given(st.lists(durations, min_size=1), st.sampled_from([0.0, 0.5, 0.9, 0.95, 0.99, 1.0]))
@@ -58,7 +69,7 @@ def test_the_smallest_and_the_longest_of_all_do_not_grow_it() -> None:
 
 
 def test_more_than_four_thousand_million_of_one_duration() -> None:
-    counted = histogram([5])
+    counted = histogram([5] * 200)
     counted._counts[5] = 2**32 - 1
     counted.add(5)
     counted.count = 2**32

@@ -1,9 +1,11 @@
 """A filter asked of rows sees the same as one that is given all of their lines."""
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.row_filter import row_matcher
@@ -11,14 +13,16 @@ from kproxy.browse.session import BrowseSession
 from kproxy.filters import parse
 from kproxy.filters.fields import FIELDS
 from kproxy.trace.encoding import as_mapping
-from kproxy.trace.lines import GapLine, Line
+from kproxy.trace.lines import Detail, GapLine, HeldEntry, Line, MarkerEntry, RequestLine, ResponseLine, RewrittenEntry
 from tests.kproxy.browse.sessions import finding, request, response, session_of, session_of_capture
-from tests.kproxy.captured import DATA
+from tests.kproxy.captured import DATA, lines_of
 
 FILTERS = (
     *(field.name for field in FIELDS), "api=Fetch", "error!=0", "error=NONE", "not error", "latency>1ms",
     "kind=request", "client~127", "finding=L*", "severity>=warning and blame=broker", "not topic=orders",
     "direction=response", "bytes>10", "ts>2020-01-01", "not_decoded~x or requests>2", "software~java",
+    "orders", "marker=orders", "held=orders", "rewritten=*port",
+    "n-1 and not misplaced", "19092",
 )  # fmt: skip
 
 
@@ -28,6 +32,9 @@ def sessions() -> list[BrowseSession]:
     other = request(1, acks=0)
     lines: list[Line] = [
         asked, response(asked, findings=[finding("error", "L001")]), other, response(request(2)),
+        request(3, rewritten=[RewrittenEntry("brokers[0].port", "9092", "19092")],
+                markers=[MarkerEntry("orders", 0, 1, 0, committed=True)]),
+        response(request(4), held=[HeldEntry("orders", 0, 1, 2)]),
         GapLine(v=1, ts=asked.ts, connection_id="n-1", direction="both", bytes=20, reason="x"),
     ]  # fmt: skip
     return [
@@ -70,3 +77,13 @@ def test_a_row_whose_lines_are_not_what_they_were_matches_nothing() -> None:
     session = session_of([request(0)])
     session.index.sizes[0][0] = 10
     assert not row_matcher(parse("not error"), session.index, session.source.store)(0)
+
+
+@pytest.mark.parametrize("without", ["frame", "body"])
+def test_text_is_found_in_the_bytes_of_frames_as_the_details_show_it(without: str) -> None:
+    lines = lines_of(DATA / "pcap" / "kcat-4.3.1.pcap.gz", detail=Detail.RAW)
+    frames = [each for each in itertools.islice(lines, 60) if isinstance(each, RequestLine | ResponseLine)]
+    session = session_of([structs.replace(each, **{without: None}) for each in frames])
+    chosen = row_matcher(parse("api=Produce and First"), session.index, session.source.store)
+    found = [row for row in range(session.index.end) if chosen(row)]
+    assert len(found) == (without == "body")  # bodies have records as base64

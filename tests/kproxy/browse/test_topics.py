@@ -67,9 +67,8 @@ def test_real_captures_are_counted_as_by_hand() -> None:
     for name, row in rows.items():
         for traffic, side in ((row.produced, written), (row.fetched, read)):
             expected = side[name]
-            assert (traffic.records, traffic.bytes, traffic.batches) == (
-                expected["records"], expected["bytes"], expected["batches"],
-            )  # fmt: skip
+            sent = traffic.records + traffic.refused_records, traffic.bytes + traffic.refused_bytes
+            assert (*sent, traffic.batches) == (expected["records"], expected["bytes"], expected["batches"])
             assert traffic.requests >= expected["requests"]  # those of sessions that name no topic are counted too
             assert traffic.requests - traffic.empty == expected["requests"] - expected["empty"]
             assert sum(traffic.all_time) == traffic.records
@@ -213,6 +212,33 @@ def test_errors_go_to_the_topic_that_they_stand_at() -> None:
 def test_an_answer_to_a_produce_for_several_topics_may_have_another_order(error: str, told: bool) -> None:
     lines = produced(1, entry("orders", bytes=1), entry("payments", bytes=1), error=error)
     assert [bool(row.errors) for row in feed(TopicsOverview(), lines).rows()] == [told, told]
+
+
+def test_refused_records_are_not_written() -> None:
+    one = entry("orders", bytes=100, records=2, batches=1)
+    refused = "responses[0].partition_responses[0].error_code"
+    overview = feed(
+        TopicsOverview(), [*produced(1, one, error=refused), *produced(2, one, at=2, error=refused), *produced(3, one)]
+    )
+    [row] = overview.rows()
+    assert (row.produced.records, row.produced.bytes, sum(row.produced.minute)) == (2, 100, 2)
+    assert (row.produced.refused_records, row.produced.refused_bytes, row.produced.requests) == (4, 200, 3)
+    assert [(each.produced_records, each.produced_bytes) for each in overview.clients("orders")] == [(2, 100)]
+    assert [(each.produced_records, each.produced_bytes) for each in overview.partitions("orders")] == [(2, 100)]
+
+
+def test_refused_partitions_count_by_their_number() -> None:
+    four = entry("orders", partitions=(0, 1, 2, 3), bytes=100, records=8)
+    [row] = feed(TopicsOverview(), produced(1, four, error="responses[0].partition_responses[3].error_code")).rows()
+    assert (row.produced.records, row.produced.refused_records) == (6, 2)
+
+
+def test_records_whose_response_comes_too_late_are_stored() -> None:
+    asked, answer = produced(1, entry("orders", bytes=100, records=2))
+    assert isinstance(answer, ResponseLine)
+    answer.errors = [ErrorEntry("responses[0].partition_responses[0].error_code", 7, "REQUEST_TIMED_OUT")]
+    [row] = feed(TopicsOverview(), [asked, answer]).rows()
+    assert (row.produced.records, row.produced.refused_records) == (2, 0)
 
 
 def test_a_topic_that_is_only_refused_is_listed() -> None:

@@ -3,7 +3,8 @@
 import pytest
 
 from kproxy.browse.rows.visible_rows import Order
-from kproxy.browse.session import BrowseSession
+from kproxy.browse.session import BrowseSession, Note
+from kproxy.browse.sources.source import SourcePhase
 from kproxy.filters import parse
 from kproxy.trace.lines import Line
 from tests.kproxy.browse.sessions import Given, finding, read, request, response, session_of
@@ -91,3 +92,60 @@ def test_rows_that_come_later_find_their_place() -> None:
     session.source.add(asked, response(asked, after_us=100))
     session.visible._sort_took = 0
     assert rows(session) == [1, 2, 0]
+
+
+def disordered() -> list[Line]:
+    """Rows 0 to 5 at 0, 2, 1, 5, 3 and 4 s."""
+    return [request(number, at=at, client_id=f"c{number % 2}") for number, at in enumerate([0, 2, 1, 5, 3, 4])]
+
+
+def test_rows_are_in_the_order_of_time() -> None:
+    session = session_of(disordered())
+    assert rows(session) == [0, 2, 1, 4, 5, 3]
+    assert [session.visible.position(row) for row in range(6)] == [0, 2, 1, 5, 3, 4]
+    session.visible.sort(Order.TIME, reverse=True)
+    assert rows(session) == [3, 5, 4, 1, 2, 0]
+
+
+def test_filtered_rows_are_in_the_order_of_time() -> None:
+    session = session_of(disordered())
+    session.visible.choose(parse("client=c0"))
+    assert rows(session) == [0, 2, 4]
+    session.visible.choose(parse("client=c1"))
+    assert rows(session) == [1, 5, 3]
+    assert [session.visible.has(row) for row in range(6)] == [False, True, False, True, False, True]
+    assert isinstance(session.source, Given)
+    session.source.add(request(7, at=3.5, client_id="c1"))
+    assert rows(session) == [1, 6, 5, 3]
+
+
+def test_discarded_rows_leave_the_order() -> None:
+    lines = [request(number, at=number + (1.5 if number % 3 == 1 else 0)) for number in range(200)]
+    session = session_of([], keep=8192, phase=SourcePhase.LIVE)
+    assert isinstance(session.source, Given)
+    for start in range(0, 200, 10):
+        session.source.add(*lines[start : start + 10])
+        read(session)
+    assert session.index.first > 0
+    expected = sorted(range(session.index.first, 200), key=lambda row: (lines[row].ts, row))
+    assert rows(session) == expected
+    session.visible.choose(parse("kind=request"))
+    assert rows(session) == expected
+    session.source.add(*(request(number, at=number + 300) for number in range(100)))
+    kept = rows(session)
+    assert kept == sorted(range(session.index.first, 300), key=lambda row: (session.index.time(row), row))
+    assert session.index.first > expected[0]
+
+
+def test_notes_are_filtered_before_they_are_saved() -> None:
+    session = session_of(exchanges(5, 600, 700))
+    session.visible.choose(parse("note~odd or marked"))
+    assert rows(session) == []
+    session.annotate(1, Note(text="odd"))
+    session.annotate(2, Note(marked=True))
+    assert rows(session) == [1, 2]
+    session.annotate(1, Note())
+    assert rows(session) == [2]
+    session.annotate(0, Note(text="see order 17"))
+    session.visible.choose(parse("'order 17'"))
+    assert rows(session) == [0]

@@ -233,3 +233,12 @@ def test_a_capture_of_refused_attempts_says_so(kproxy: Run, tmp_path: Path) -> N
     assert "1 connection was attempted but never established: 10.0.0.1:9092 refused (1)" in done.stderr
     done = kproxy("dissect", "--findings", path)
     assert done.returncode == 5
+
+
+def test_text_is_searched_in_bodies(kproxy: Run) -> None:
+    capture = Path(__file__).parents[3] / "captures" / "join-group-never-synced.pcap.gz"
+    done = kproxy("dissect", "-f", "range and not nothing-of-that", capture)
+    assert [row[20:34] for row in done.stdout.splitlines()] == ["> JoinGroup v5", "< JoinGroup v5"]
+    done = kproxy("dissect", "-f", "findngs", capture)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "did you mean 'findings'? Quote it to search for the text" in done.stderr

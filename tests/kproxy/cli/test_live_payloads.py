@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import re
@@ -15,6 +16,8 @@ from urllib.request import urlopen
 import pytest
 
 from dissectors.records import encode
+from kproxy.cli import payload_options
+from kproxy.proxy.address import TcpAddress
 from kproxy.trace.reader import trace_files
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.cli.test_relay import Broker, running, traced, until
@@ -135,3 +138,19 @@ def test_records_are_decoded_and_a_registry_that_hangs_delays_nothing(tmp_path: 
 def test_masks_need_decoded_records(kproxy: Run) -> None:
     done = kproxy("--listen", "127.0.0.1:0", "--upstream", "--payloads", "--mask", "value", "--detail", "raw")
     assert done.stderr == "kproxy: --mask cannot mask the bytes of frames: do not pass --detail raw with it\n"
+
+
+@pytest.mark.parametrize(
+    ("listen", "more", "url"),
+    [
+        (("", 8081), {}, "http://localhost:8081"), (("0.0.0.0", 8081), {}, "http://localhost:8081"),
+        (("::1", 8081), {}, "http://[::1]:8081"), (("", 0), {}, None), (("", 8081), {"payloads": False}, None),
+        (("", 8081), {"registry": "http://other:1"}, "http://other:1"),
+    ],
+)  # fmt: skip
+def test_the_registry_beside_the_broker_is_the_registry(
+    listen: tuple[str, int], more: dict[str, Any], url: str | None
+) -> None:
+    args = argparse.Namespace(**{"payloads": True, "registry": None} | more)
+    payload_options.use_own_registry(args, TcpAddress(*listen))
+    assert args.registry == url

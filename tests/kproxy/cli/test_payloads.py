@@ -22,6 +22,7 @@ ORDER = (
 )
 CARD = b"planted-4111-1111"
 #: "planted" as it may show: as text, as hex, in base64 at each alignment.
+UNKNOWN = {"format": "(masked)", "data": "(masked)", "problem": "its schema is not known, so all of it is masked"}
 SHAPES = ["planted", b"planted".hex(), b"planted".hex(" "), "cGxhbnRl", "YW50ZW", "bGFudGVk"]
 RECORDS: list[dict[str, Any]] = [
     {
@@ -93,8 +94,25 @@ def test_records_of_a_capture(kproxy: Run, capture: Path) -> None:
     assert fourth["value"] == {"format": "json", "data": {"id": 5, "card": {"number": "planted"}}}
 
 
-def test_as_text(kproxy: Run, capture: Path) -> None:
-    done = kproxy("dissect", "--payloads", "--schemas", capture.parent / "schemas", capture)
+def test_as_text_a_record_is_one_row(kproxy: Run, capture: Path) -> None:
+    options = ("dissect", "--payloads", "--schemas", capture.parent / "schemas", capture)
+    rows = [row.strip() for row in kproxy(*options).stdout.splitlines()]
+    assert [row for row in rows if row.startswith("orders[0]")] == 2 * [
+        'orders[0] +0  text? "planted-key"  ->  avro Order orders-value id 17 {"id":17,"card":"planted-4111-1111"}  '
+        'trace: text? "planted-header"  none: null',
+        'orders[0] +1  text? "k2"  ->  null (tombstone)',
+        'orders[0] +2  text? "k3"  ->  text? id 18 "planted-without-schema" '
+        f"({capture.parent / 'schemas'} has no schema with id 18 at byte 1)",
+        'orders[0] +3  text? "k4"  ->  json {"id":5,"card":{"number":"planted"}}',
+    ]
+    assert not [row for row in rows if row.startswith("acks")]
+    masked = kproxy(*options, "--mask=value.card", "--mask=key").stdout
+    assert f"orders[0] +2  (masked)  ->  (masked) ({UNKNOWN['problem']})" in masked
+    assert "orders[0] +" not in kproxy(*options, "-q").stdout
+
+
+def test_bodies_as_text(kproxy: Run, capture: Path) -> None:
+    done = kproxy("dissect", "-v", "--payloads", "--schemas", capture.parent / "schemas", capture)
     rows = [row.strip() for row in done.stdout.splitlines()]
     assert 'value: avro Order orders-value id 17  {"id":17,"card":"planted-4111-1111"}' in rows
     assert "value: null (tombstone)" in rows
@@ -150,7 +168,7 @@ def test_masked_fields_are_nowhere(kproxy: Run, capture: Path, several: Path) ->
             assert not any("body" in line for line in map(json.loads, done.stdout.splitlines()) if is_broken(line))
             first, *_, third, fourth = records(done.stdout)
             assert first["value"]["data"] == {"id": 17, "card": "(masked)"}
-            assert third["value"] == {"format": "(masked)", "data": "(masked)"}
+            assert third["value"] == UNKNOWN
             assert fourth["value"]["data"] == {"card": "(masked)", "id": 5}
 
 
@@ -173,7 +191,7 @@ def test_masked_text_is_nowhere(kproxy: Run, capture: Path, several: Path) -> No
             assert first["key"]["data"] == first["headers"][0]["value"]["data"] == "(masked)"
             assert first["value"]["data"] == {"id": "(masked)", "card": "(masked)"}
             assert second["value"] is None
-            assert third["value"] == {"format": "(masked)", "data": "(masked)"}
+            assert third["value"] == UNKNOWN
             assert fourth["value"]["data"] == {"id": 5, "card": {"number": "(masked)"}}
     page = page_text(kproxy("dissect", "--html", "--payloads", *mask, several).stdout)
     assert "(masked)" in page
@@ -206,7 +224,9 @@ def test_fields_with_a_tag_are_nowhere(kproxy: Run, capture: Path, tmp_path: Pat
     done = kproxy("dissect", "--json", "--payloads", "--schemas", schemas, "--mask-tag", "PII", capture)
     first, _, third, fourth = records(done.stdout)
     assert first["value"]["data"] == {"id": 17, "card": "(masked)"}
-    assert third["value"]["data"] == "(masked)"  # its schema is not known
+    assert third["value"]["data"] == "(masked)"
+    assert third["value"]["problem"].startswith("its schema is not known")
+    assert "18" not in json.dumps(third["value"])  # which may be no id, but part of the value
     assert fourth["value"]["data"] == {"id": 5, "card": {"number": "planted"}}  # it has none
     page = kproxy("dissect", "--html", "--payloads", "--schemas", schemas, "--mask-tag", "PII", capture).stdout
     shapes = ("planted-4111", b"planted-4111".hex(), b"planted-4111".hex(" "), "cGxhbnRlZC00")

@@ -33,7 +33,7 @@ def write_trace(path: Path, *times: int) -> Path:
 def test_each_file_has_a_heading_and_the_connections_are_numbered_through(kproxy: Run) -> None:
     done = kproxy("dissect", ONE, OTHER, ONE)
     rows = done.stdout.splitlines()
-    headings = [row for row in rows if re.fullmatch(r"\S+  \d{4}-\d\d-\d\d", row)]
+    headings = [row for row in rows if re.fullmatch(r"\S+  \d{4}-\d\d-\d\d UTC", row)]
     assert [row.split("  ")[0] for row in headings] == [str(ONE), str(OTHER), str(ONE)]
     numbers = _OPEN.findall(done.stdout)
     assert len(numbers) == len(set(numbers)) > 3
@@ -48,7 +48,7 @@ def test_rows_of_another_day_and_files_from_traces(kproxy: Run, tmp_path: Path) 
     rows = kproxy("dissect", trace, trace).stdout.splitlines()
     middle = rows.index("")
     assert rows[:middle] == rows[middle + 1 :]
-    assert rows[0] == f"{trace}  2024-04-30"
+    assert rows[0] == f"{trace}  2024-04-30 UTC"
     [day] = [number for number, row in enumerate(rows[:middle]) if row == "2024-05-01"]
     timed = [(number > day, row[:12]) for number, row in enumerate(rows[:middle]) if re.match(r"\d\d:", row)]
     assert timed == [(False, "23:59:58.000")] * 3 + [(True, "00:00:00.000")] * 2
@@ -71,7 +71,7 @@ def test_a_file_without_a_matching_line_has_no_heading(kproxy: Run, tmp_path: Pa
     trace = write_trace(tmp_path / "node.jsonl", MIDNIGHT)
     done = kproxy("dissect", "-f", "api=Metadata and time<2024-05-02", ONE, trace)
     assert str(ONE) not in done.stdout
-    assert done.stdout.startswith(f"{trace}  2024-05-01\n")
+    assert done.stdout.startswith(f"{trace}  2024-05-01 UTC\n")
     assert kproxy("dissect", "-f", "api=LeaderAndIsr", ONE, trace).stdout == ""
 
 

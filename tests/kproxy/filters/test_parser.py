@@ -5,8 +5,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kproxy.filters import FilterError, parse
-from kproxy.filters.fields import BY_NAME, FIELDS, Kind
-from kproxy.filters.nodes import And, Comparison, Node, Not, Or, Presence, Value
+from kproxy.filters.errors import misspelt
+from kproxy.filters.fields import BY_NAME, FIELDS, Kind, field_named
+from kproxy.filters.nodes import And, Comparison, Node, Not, Or, Presence, Text, Value
 from kproxy.filters.parser import parse_node
 
 TEXT_FIELDS = [field for field in FIELDS if field.kind is Kind.TEXT]
@@ -27,8 +28,12 @@ MEMBERSHIPS = st.builds(
     st.lists(VALUES, min_size=1, max_size=3),
     st.booleans(),
 )
+TEXTS = st.builds(Text, st.builds(Value, st.text(min_size=1, max_size=8), st.just(True))) | st.builds(
+    Text,
+    st.builds(Value, WORDS.filter(lambda word: not field_named(word) and not misspelt(word, BY_NAME)), st.just(False)),
+)
 NODES: st.SearchStrategy[Node] = st.recursive(
-    COMPARISONS | MEMBERSHIPS | st.builds(Presence, st.sampled_from(FIELDS)),
+    COMPARISONS | MEMBERSHIPS | st.builds(Presence, st.sampled_from(FIELDS)) | TEXTS,
     lambda terms: (
         st.builds(Not, terms)
         | st.builds(And, st.lists(terms, min_size=2, max_size=3).map(tuple))

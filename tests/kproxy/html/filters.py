@@ -13,7 +13,7 @@ from kproxy.filters.page import EXAMPLES
 from kproxy.html.filter_fields import filter_fields
 from kproxy.trace.encoding import as_mapping, encode_json
 from tests.kproxy.captured import DATA, lines_of
-from tests.kproxy.filters import test_evaluate, test_parser, test_record_fields
+from tests.kproxy.filters import test_evaluate, test_line_text, test_parser, test_record_fields
 
 #: More that the two could see differently: numbers, letters of other scripts, patterns.
 _MORE = (
@@ -34,7 +34,13 @@ def asked() -> list[str]:
     """Filters, and what is none: those of the language's own tests, those of its page, and more."""
     found = [*EXAMPLES, *_MORE, *test_record_fields.FOUND, *test_record_fields.NOT_FOUND]
     found += [f"{field}=1" for field in test_record_fields.INVALID]
-    for module in (test_evaluate, test_parser):
+    found += [
+        *test_line_text.FOUND,
+        *test_line_text.NOT_FOUND,
+        *test_line_text.IN_RECORDS,
+        *test_line_text.NOT_IN_RECORDS,
+    ]
+    for module in (test_evaluate, test_parser, test_line_text):
         for name, test in vars(module).items():
             for mark in getattr(test, "pytestmark", ()) if name.startswith("test_") else ():
                 if mark.name == "parametrize" and "text" in mark.args[0]:
@@ -47,7 +53,7 @@ def lines() -> list[Mapping[str, Any]]:
     made = [each for each in vars(test_evaluate).values() if isinstance(each, dict) and "kind" in each]
     captured = lines_of(DATA / "bugs" / "metadata-throttle-first--java.pcap.gz")
     records = [json.loads(encode_json(each)) for each in (test_record_fields.PRODUCE, test_record_fields.UNDECODED)]
-    return [*made, *records, *map(as_mapping, itertools.islice(captured, 40))]
+    return [*made, test_line_text.LINE, *records, *map(as_mapping, itertools.islice(captured, 40))]
 
 
 def answers(texts: Iterable[str], of: Sequence[Mapping[str, Any]]) -> Iterator[list[bool] | str]:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from kproxy.outputs.text import TextOutput, topics
+from kproxy.trace.clock import Clock
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import (
     CloseLine,
@@ -175,11 +176,27 @@ def test_the_end_of_a_stall_is_one_short_row_if_its_finding_was_shown() -> None:
     assert "a has waited" in text(stalled(COMMON["ts"]))  # a trace without the finding
 
 
-def test_colours_only_for_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
+
+def test_the_time_zone_is_named_once_on_a_terminal_and_with_local_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    for file, clock, first in (
+        (Terminal(), Clock(), ["times are UTC; --local-time shows local times"]),
+        (io.StringIO(), Clock(), []),
+        (io.StringIO(), Clock(is_local=True), [f"times are {Clock(is_local=True).label(REQUEST.ts)}"]),
+    ):
+        output = TextOutput(file, clock=clock)
+        output.write(REQUEST)
+        output.write(REQUEST)
+        rows = file.getvalue().splitlines()
+        assert rows[: len(first)] == first
+        assert [row[:12] for row in rows[len(first) :]] == 2 * [clock.time(REQUEST.ts)]
+
+
+def test_colours_only_for_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     coloured = Terminal()

@@ -13,11 +13,15 @@ from kproxy.filters import FilterError, parse
 from kproxy.filters.fields import FIELDS, FilterField, Kind
 from kproxy.spark.filter_columns import where
 from kproxy.trace.encoding import as_mapping
-from tests.kproxy.filters import test_record_fields
+from tests.kproxy.filters import test_line_text, test_record_fields
 from tests.kproxy.spark.conftest import ENGINE
 from tests.kproxy.spark.files import line_of
 from tests.kproxy.spark.made import request, table
 
+FIELDS_OF_RECORDS = (
+    *test_record_fields.FOUND, *test_record_fields.NOT_FOUND, *test_line_text.IN_RECORDS,
+    *test_line_text.NOT_IN_RECORDS,
+)  # fmt: skip
 ORDERED = (Kind.NUMBER, Kind.COUNT, Kind.DURATION, Kind.SIZE, Kind.TIME, Kind.SEVERITY)
 BY_HAND = [
     "api=Fetch and error!=0", "not api", "kind=response and not error", "error=NONE", "error!=NONE", "error",
@@ -115,6 +119,16 @@ def test_a_pattern_that_java_would_take_forever_for_is_refused(spark: SparkSessi
         where(parse("ts>2026-02-31"))
 
 
+def test_texts_of_lines(spark: SparkSession, captured: DataFrame) -> None:
+    rows = captured.where("corrupt is null").select(*captured.columns[:-5])
+    lines = [line_of(row) for row in rows.collect()]
+    texts = ["metadata", "10.0.0", "topics", "app", "UNSUPPORTED", "a", "L0*", "not Fetch", "16-", "'client'"]
+    filters = [*map(parse, texts)]
+    said = rows.select(*(where(each).alias(str(place)) for place, each in enumerate(filters))).collect()
+    for place, chosen in enumerate(filters):
+        assert [row[place] for row in said] == [chosen.matches(line) for line in lines], chosen
+
+
 @pytest.mark.skipif(ENGINE == "embedded", reason="runs Python in the engine")
 def test_fields_of_records(spark: SparkSession) -> None:
     lines = [
@@ -122,7 +136,7 @@ def test_fields_of_records(spark: SparkSession) -> None:
         request("Produce", body=test_record_fields.UNDECODED["body"]),
         request("Fetch"),
     ]
-    filters = [parse(text) for text in (*test_record_fields.FOUND, *test_record_fields.NOT_FOUND, "not key=k1")]
+    filters = [parse(text) for text in (*FIELDS_OF_RECORDS, "not key=k1")]
     conditions = [where(each).alias(str(place)) for place, each in enumerate(filters)]
     rows = table(spark, *lines).select(*conditions).collect()
     for place, chosen in enumerate(filters):

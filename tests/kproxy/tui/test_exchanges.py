@@ -111,12 +111,12 @@ async def test_following_ends_when_the_cursor_moves() -> None:
         rows = table(pilot.app)  # type: ignore[arg-type]
         await press(pilot, "F")
         assert rows.cursor == 4
-        source.add(request(50))
+        source.add(request(50, at=50))
         await settled(pilot)
         assert rows.cursor == 5
         await press(pilot, "k")
         assert not rows.follow
-        source.add(request(51))
+        source.add(request(51, at=51))
         await settled(pilot)
         assert rows.cursor == 4
         assert "7 rows" in text(pilot)
@@ -244,6 +244,65 @@ async def test_sorting() -> None:
         assert rows.key == 0
 
 
+async def test_a_click_on_a_title_sorts() -> None:
+    async with running(session_of(many()), (180, 50)) as pilot:
+        rows = table(pilot.app)  # type: ignore[arg-type]
+        titles = text(pilot).splitlines()
+        y = next(number for number, line in enumerate(titles) if "latency" in line)
+        x = titles[y].index("latency")
+        await pilot.click(offset=(x, y))
+        await until(pilot, lambda: rows.key == 99)
+        assert "latency▼" in text(pilot)
+        await pilot.click(offset=(x, y))
+        await until(pilot, lambda: rows.key == 0)
+        assert "latency▲" in text(pilot)
+        await pilot.click(offset=(titles[y].index("what"), y))  # which has no order
+        await settled(pilot)
+        assert rows.key == 0
+
+
+async def test_kinds_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    session = session_of([request(0), request(1, at=1.5), request(2, at=2)])
+    try:
+        async with running(session, (180, 50)) as pilot:
+            shown = []
+            for _ in range(5):
+                lines = text(pilot).splitlines()
+                title = next(line for line in lines if " API " in line and "req size" in line)
+                shown.append(
+                    (" ".join(title.split()[:2]), *(line.split()[0] for line in lines[lines.index(title) + 1 :][:3]))
+                )
+                await press(pilot, "t")
+                await settled(pilot)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert shown == [
+        ("time UTC", "01:53:20.000", "01:53:21.500", "01:53:22.000"),
+        ("time EST", "20:53:20.000", "20:53:21.500", "20:53:22.000"),
+        ("since start", "0.000000", "1.500000", "2.000000"),
+        ("delta conn", "#1", "1.500000", "0.500000"),
+        ("time UTC", "01:53:20.000", "01:53:21.500", "01:53:22.000"),
+    ]
+
+
+async def test_rows_of_several_days_have_dates() -> None:
+    async with running(session_of([request(0), request(1, at=86_400)]), (180, 50)) as pilot:
+        assert "11-21 01:53:20.000" in text(pilot)
+        assert "11-22 01:53:20.000" in text(pilot)
+
+
+async def test_a_note_is_shown() -> None:
+    session = session_of(many())
+    async with running(session, (180, 50)) as pilot:
+        await press(pilot, "semicolon", *"odd", "enter")
+        await settled(pilot)
+        assert "; odd" in text(pilot)
+        assert "note: odd" in text(pilot)
+
+
 async def test_marks_and_notes() -> None:
     session = session_of(many())
     async with running(session) as pilot:
@@ -282,6 +341,11 @@ async def test_saving(bug: BrowseSession, tmp_path: Path) -> None:
         pilot.app.screen.query_one(Input).value = str(path)
         await press(pilot, "enter")
         await until(pilot, lambda: "choose another name" in told(pilot))
+        await press(pilot, "w")
+        pilot.app.screen.query_one(Input).value = str(path.with_suffix(".pcap"))
+        await press(pilot, "enter")
+        await until(pilot, lambda: "4 frames written" in told(pilot))
+        assert path.with_suffix(".pcap").read_bytes()[:4] == b"\x4d\x3c\xb2\xa1"
 
 
 async def test_fields_and_bytes_point_at_each_other(bug: BrowseSession) -> None:

@@ -158,6 +158,33 @@ async def test_a_view_can_be_sorted_and_clicked() -> None:
         assert app.view.title == "Frames"
 
 
+async def test_a_click_on_a_title_sorts_by_what_the_column_shows() -> None:
+    async with running(session_of_capture(DATA / "pcap" / "kcat-4.3.1.pcap.gz"), (180, 50)) as pilot:
+        await press(pilot, "3")
+        view = pilot.app.view  # type: ignore[attr-defined]
+        await until(pilot, lambda: bool(view._listed))
+
+        def column(title: str) -> list[str]:
+            number = next(number for number, each in enumerate(view.columns) if each.title == title)
+            rows = (view._listed.cells(position) for position in range(len(view._listed)))
+            return ["".join(piece for piece, _ in cells[number]).strip() for cells in rows]
+
+        y, line = next(found for found in enumerate(text(pilot).splitlines()) if " p50 " in found[1])
+        await pilot.click(offset=(line.index("API"), y))
+        await until(pilot, lambda: column("API") == sorted(column("API")))
+        await pilot.click(offset=(line.index("API"), y))
+        await until(pilot, lambda: column("API") == sorted(column("API"), reverse=True))
+        assert "API▼" in text(pilot)
+        units = {"us": 1, "ms": 1000, "s": 1_000_000}
+        await pilot.click(offset=(line.index("p50"), y))
+
+        def medians() -> list[float]:
+            return [float(number) * units[unit] for number, _, unit in (each.partition(" ") for each in column("p50"))]
+
+        await until(pilot, lambda: medians() == sorted(medians(), reverse=True))
+        assert column("API")[0] == "Fetch"
+
+
 async def test_what_is_not_listed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MOST", 1)
     async with running(session_of_capture(BUG)) as pilot:

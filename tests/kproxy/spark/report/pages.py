@@ -51,5 +51,9 @@ def figures(*tables: JobTable, name: str = "orders") -> Figures:
         brokers=[ChartSeries(name, [[0, 3, 1500.0], [1, 6, 2500.5]])],
         errors=[ChartSeries(name, [[1, 1]])],
         traffic=[ChartSeries("", [[0, 4, 5000], [1, 6, 7345]])],
+        clients=[ChartSeries(name, [[0, 900], [1, 400]])],
+        topics=[ChartSeries(name, [[0, 90], [1, 40]])],
+        lags=[ChartSeries(name, [[1, 40]])],
+        connections=[ChartSeries(name, [[0, 3]])],
         tables={each: there.get(each) or listed(each) for each in COLUMNS},
     )

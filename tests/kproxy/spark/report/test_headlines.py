@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from kproxy.spark.report.headlines import Headline, headlines
+from kproxy.filters import parse
+from kproxy.spark.report.headlines import Headline, Stage, headlines
 from kproxy.spark.report.tables import JobTable
 from kproxy.spark.routine_errors import is_routine
 from tests.kproxy.spark.report.pages import BEGIN_US, figures, listed
@@ -17,7 +18,7 @@ def told(*tables: JobTable) -> list[tuple[str, str]]:
 
 
 def test_nothing() -> None:
-    assert headlines(figures()) == [Headline("info", "No problems found.", "latency")]
+    assert headlines(figures()) == [Headline("info", "No problems found.", "latency", "No problems found")]
 
 
 def test_clients_are_counted_by_the_release_that_refuses_them() -> None:
@@ -66,13 +67,59 @@ def test_the_worst_comes_first_and_what_other_tables_tell_is_not_told_twice() ->
         "findings",
         {"severity": "warning", "code": "S001", "name": "address-leak", "client": "a", "findings": 1},
         {"severity": "error", "code": "L005", "name": "newer", "client": None, "findings": 2},
-        {"severity": "error", "code": "L005", "name": "newer", "client": "b", "findings": 3},
+        {"severity": "error", "code": "L005", "name": "newer", "client": "b", "findings": 3, "message": "it is new"},
         {"severity": "warning", "code": "S034", "name": "blind-retry-duplicates", "client": "a", "findings": 1},
         {"severity": "info", "code": "L014", "name": "unknown-tag", "client": "a", "findings": 9},
     )
     assert told(found) == [
-        ("error", "L005 newer: 5 occurrences, ?, b at ?, 2026-11-21 05:00-06:00 UTC."),
-        ("warning", "S001 address-leak: 1 occurrence, a at ?, 2026-11-21 05:00-06:00 UTC."),
+        (
+            "error",
+            "It is new; 5 occurrences, an unknown client, b at an unknown broker (L005), 2026-11-21 05:00-06:00 UTC.",
+        ),
+        ("warning", "Address leak; 1 occurrence, a at an unknown broker (S001), 2026-11-21 05:00-06:00 UTC."),
+    ]
+
+
+def test_what_fails_for_most_clients_comes_first() -> None:
+    def finding(code: str, severity: str, *clients: str, times: int = 1) -> list[dict[str, Any]]:
+        row = {"severity": severity, "code": code, "name": f"name-of-{code}", "findings": times}
+        return [row | {"client": client} for client in clients]
+
+    rows = [
+        *finding("L001", "error", "a"),
+        *finding("L002", "error", "a", times=9),
+        *finding("L003", "error", "a", "b"),
+    ]
+    upgrade = listed("clients", {"client": "a", "verdict": "refused", "refused_from": "4.0"})
+    times = {"by": "api", "first_at": BEGIN_US, "last_at": BEGIN_US}
+    errors = listed(
+        "errors",
+        times | {"value": "Produce", "error": "NOT_ENOUGH_REPLICAS", "responses": 26, "share": 1.0},
+        times | {"value": "Fetch", "error": "OFFSET_OUT_OF_RANGE", "responses": 3, "share": 0.01},
+    )
+    found = headlines(figures(upgrade, listed("findings", *rows), errors))
+    assert [(each.stage, each.title) for each in found] == [
+        (Stage.FAILS, "Name of L003"),
+        (Stage.FAILS, "Produce fails"),
+        (Stage.FAILS, "Name of L002"),
+        (Stage.FAILS, "Name of L001"),
+        (Stage.DEGRADES, "Fetch has errors"),
+        (Stage.WILL_BREAK, "Kafka 4.0 will refuse clients"),
+    ]
+    assert (found[0].rows, found[0].filter) == ({"code": "L003"}, "finding=L003")
+    assert found[1].filter == "api=Produce and error=NOT_ENOUGH_REPLICAS"
+    for each in found:
+        assert not each.filter or parse(each.filter)
+
+
+def test_an_error_that_a_finding_explains_has_one_headline() -> None:
+    message = "refused with NOT_NOW"
+    finding = {"severity": "error", "code": "E002", "name": "refused", "message": message, "findings": 1}
+    errors = {"by": "api", "value": "Produce", "error": "NOT_NOW", "responses": 26, "share": 1.0} | {
+        "first_at": BEGIN_US, "last_at": BEGIN_US,
+    }  # fmt: skip
+    assert [each.about for each in headlines(figures(listed("findings", finding), listed("errors", errors)))] == [
+        "findings"
     ]
 
 

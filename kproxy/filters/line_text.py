@@ -1,0 +1,66 @@
+"""The text of a trace line, which a search without a field reads: ``orders``, ``"order 17"``.
+
+It is what a person may look for: names, addresses, ids, errors, messages, notes, all texts of the body, and all texts
+and numbers of decoded records. It has no times, no other numbers, and no names of fields. The page's script has the
+same rules (kproxy/html/filter_records.js).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from kproxy.filters import record_fields
+from kproxy.trace.lines import KINDS
+from kproxy.trace.record_values import WITHHELD, is_decoded
+
+#: Columns of a line that are not searched: the same words in most lines, times, and bytes.
+NOT_SEARCHED: Final = frozenset(
+    {"v", "kind", "ts", "request_ts", "since", "until", "severity", "direction", "frame", "marked"}
+)
+#: Keys of the entries in the other columns that are not searched: also layouts as notation for programs.
+_NOT_IN_ENTRIES: Final = NOT_SEARCHED | {"excerpt", "edit", "also", "rivals"}
+
+_BYTES: Final = (bytes, memoryview)
+_WITHOUT_TEXT: Final = (bool, type(None))
+
+#: The columns that are searched.
+COLUMNS: Final = frozenset(name for kind in KINDS.values() for name in kind.__struct_fields__) - NOT_SEARCHED
+
+
+def search(finds: Callable[[str], bool]) -> Callable[[Mapping[str, Any]], bool]:
+    """A function that reports whether any text of a line is one that `finds`."""
+    return lambda line: any(map(finds, line_texts(line)))
+
+
+def line_texts(line: Mapping[str, Any]) -> Iterator[str]:
+    """All texts of a line, in any order. Bytes are base64, as in a trace."""
+    waiting = [value for name, value in line.items() if name not in NOT_SEARCHED and name != "body"]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, list):
+            waiting += item
+        elif isinstance(item, dict):
+            waiting += [value for name, value in item.items() if name not in _NOT_IN_ENTRIES]
+    yield from _body_texts(line.get("body"))
+
+
+def _body_texts(body: Any) -> Iterator[str]:
+    waiting = [body]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, list):
+            waiting += item
+        elif is_decoded(item):
+            if item["format"] != WITHHELD:
+                values = record_fields.all_values(item["data"])
+                yield from (record_fields.as_text(value) for value in values if not isinstance(value, _WITHOUT_TEXT))
+        elif isinstance(item, dict):
+            waiting += item.values()
+        elif isinstance(item, _BYTES):
+            yield base64.b64encode(item).decode()

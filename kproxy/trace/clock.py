@@ -1,0 +1,67 @@
+"""Times as people read them: in UTC, or in the local time zone."""
+
+from __future__ import annotations
+
+import functools
+from datetime import UTC, datetime
+
+from kproxy.trace.timestamps import timestamp
+
+
+class Clock:
+    """Shows the `ts` of lines, and times in ns since the epoch.
+
+    Attributes:
+        is_local: In the time zone of this computer (TZ) instead of UTC.
+    """
+
+    def __init__(self, *, is_local: bool = False) -> None:
+        self.is_local = is_local
+
+    def text(self, ts: str | int) -> str:
+        """``2026-11-21 03:41:00.123``; a `ts` that is none (of a forged trace) stays what it is."""
+        text = timestamp(ts) if isinstance(ts, int) else ts
+        if self.is_local and (local := _local(text[:19])) is not None:
+            return local + text[19:23]
+        return f"{text[:10]} {text[11:23]}"
+
+    def labelled(self, ts: str | int) -> str:
+        """``2026-11-21 03:41:00.123 UTC``."""
+        return f"{self.text(ts)} {self.label(ts)}"
+
+    def day(self, ts: str | int) -> str:
+        """``2026-11-21``."""
+        return self.text(ts)[:10]
+
+    def time(self, ts: str | int) -> str:
+        """``03:41:00.123``."""
+        return self.text(ts)[11:]
+
+    def label(self, ts: str | int) -> str:
+        """The name of the time zone at a time: ``UTC``, ``EST``."""
+        if not self.is_local:
+            return "UTC"
+        text = timestamp(ts) if isinstance(ts, int) else ts
+        return _zone(text[:13]) or "UTC"
+
+
+UTC_CLOCK = Clock()
+
+
+@functools.lru_cache(maxsize=256)
+def _local(second: str) -> str | None:
+    moment = _moment(second)
+    return None if moment is None else moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+@functools.lru_cache(maxsize=64)
+def _zone(hour: str) -> str | None:
+    moment = _moment(f"{hour}:00:00")
+    return None if moment is None else moment.strftime("%Z")
+
+
+def _moment(second: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(second).replace(tzinfo=UTC).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None
