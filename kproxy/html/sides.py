@@ -24,13 +24,18 @@ MOST_TEXT = 2_000
 
 _MOST_DEPTH = 60
 
+#: Fields that name the topic or the partition of records; they are among the first of their struct.
+_PLACES = {"name": "topic", "topic": "topic", "topic_id": "topic", "index": "partition", "partition": "partition",
+           "partition_index": "partition"}  # fmt: skip
+_MOST_LEAVES = 4
+
 
 def side_json(side: FrameDetail) -> dict[str, Any]:
     """Return everything that a page shows of a side.
 
     ``fields`` are ``[depth, name, kind, text, meaning, start, end]``, parents before their children; ``marks`` are the
-    numbers of the findings' fields, null if there is none; ``records`` are ``{"path", "rows", "more", "problems"}``
-    with rows of ``[offset, time, key, value, headers, field]``; a key or value is ``[form, text, size, schema id,
+    numbers of the findings' fields, null if there is none; ``records`` are ``{"path", "topic", "partition", "rows", "more",
+    "problems"}``, topic and partition null if unknown, with rows of ``[offset, time, key, value, headers, field]``; a key or value is ``[form, text, size, schema id,
     cut]``. Offsets are text, because JavaScript numbers cannot hold 64 bits.
     """
     result: dict[str, Any] = {
@@ -53,12 +58,23 @@ def side_json(side: FrameDetail) -> dict[str, Any]:
         result["records"].append(
             {
                 "path": safe(field.path),
+                **_topic_partition(side, field),
                 "rows": [[*_record(each), _number([field, each.batch, each.field], numbers)] for each in found.records],
                 "more": found.more,
                 "problems": [safe(problem) for problem in found.problems],
             }
         )
     return {name: value for name, value in result.items() if value is not None}
+
+
+def _topic_partition(side: FrameDetail, field: FieldView) -> dict[str, Any]:
+    """Return the topic and the partition that the records of a field belong to, from the fields around it."""
+    found: dict[str, Any] = {"topic": None, "partition": None}
+    for around in side.find(field.path)[:-1]:
+        for leaf in around.children[:_MOST_LEAVES]:
+            if (name := _PLACES.get(leaf.name)) is not None and leaf.value is not None:
+                found[name] = safe(str(leaf.meaning or leaf.value)) if name == "topic" else leaf.value
+    return found
 
 
 def finding_json(finding: FindingEntry) -> dict[str, Any]:

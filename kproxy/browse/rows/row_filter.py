@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 from typing import Any, Final, TypedDict, get_type_hints
@@ -11,6 +11,7 @@ import msgspec
 
 from kproxy.browse.rows.index import RowIndex
 from kproxy.browse.rows.store import Store
+from kproxy.browse.rows.text_search import TextSearch
 from kproxy.filters import Filter
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, OpenLine, RequestLine, ResponseLine, StallLine
 
@@ -20,14 +21,16 @@ _AHEAD: Final = 1 << 14
 _LINES: Final = (OpenLine, RequestLine, ResponseLine, FindingLine, GapLine, StallLine, CloseLine)
 
 
-def row_matcher(chosen: Filter, index: RowIndex, store: Store) -> Callable[[int], bool]:
+def row_matcher(chosen: Filter | TextSearch, index: RowIndex, store: Store) -> Callable[[int], bool]:
     """Return a function that reports whether the filter matches a row; discarded rows do not match.
 
     A filter sees an exchange as one object: the fields of the response, else those of the request, and the findings of
     both, and the records of both.
     """
-    decoder = _decoder(chosen)
     reads = _ahead(store), _ahead(store)
+    if isinstance(chosen, TextSearch):
+        return _text_matcher(chosen, index, reads)
+    decoder = _decoder(chosen)
     matches, places, sizes = chosen.matches, index.places, index.sizes
 
     def matches_row(row: int) -> bool:
@@ -40,6 +43,21 @@ def row_matcher(chosen: Filter, index: RowIndex, store: Store) -> Callable[[int]
                 except (msgspec.DecodeError, UnicodeDecodeError):
                     continue  # discarded, or another process changed the file
         return bool(found) and matches(reduce(_joined, found))
+
+    return matches_row
+
+
+def _text_matcher(
+    search: TextSearch, index: RowIndex, reads: Sequence[Callable[[int, int], bytes]]
+) -> Callable[[int], bool]:
+    places, sizes = index.places, index.sizes
+
+    def matches_row(row: int) -> bool:
+        entry = row - index.first
+        return any(
+            (place := places[side][entry]) >= 0 and search.is_in(reads[side](place, sizes[side][entry]))
+            for side in (0, 1)
+        )
 
     return matches_row
 

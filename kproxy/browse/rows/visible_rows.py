@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from kproxy.browse.rows.index import RowIndex
 from kproxy.browse.rows.sorting import in_order
+from kproxy.browse.rows.text_search import TextSearch
 from kproxy.filters import Filter
 
 #: Sorting again may take one part in this many of the time.
@@ -36,11 +37,11 @@ class VisibleRows:
         row_matcher: Returns a function that reports whether a filter matches a row.
     """
 
-    def __init__(self, index: RowIndex, row_matcher: Callable[[Filter], Callable[[int], bool]]) -> None:
+    def __init__(self, index: RowIndex, row_matcher: Callable[[Filter | TextSearch], Callable[[int], bool]]) -> None:
         self._index = index
         self._row_matcher = row_matcher
         self._matches: Callable[[int], bool] | None = None
-        self.filter: Filter | None = None
+        self.filter: Filter | TextSearch | None = None
         self.only_findings = False
         self.order = Order.TIME
         self.reverse = False
@@ -55,7 +56,7 @@ class VisibleRows:
         self._sort_took = 0.0
         self._sorted_at = 0.0
 
-    def choose(self, chosen: Filter | None, *, only_findings: bool = False) -> None:
+    def choose(self, chosen: Filter | TextSearch | None, *, only_findings: bool = False) -> None:
         """Show the rows that match the filter; with `only_findings`, only those with findings."""
         self.filter, self.only_findings = chosen, only_findings
         self.choices += 1
