@@ -58,6 +58,17 @@ def application(title: str, data: dict[str, Any]) -> str:
     )
 
 
+def index_page() -> str:
+    """Return the page of the web application for a server that serves its modules below ``app/``."""
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n<title>kproxy</title>\n<link rel="icon" href="data:,">\n'
+        '<link rel="stylesheet" href="app/page.css">\n<script type="module" src="app/served.js"></script>\n</head>\n'
+        f"{_text(_APP, 'page.html')}</body>\n</html>\n"
+    )
+
+
 def joined(names: Sequence[str]) -> str:
     """Return modules as one script without imports: each is a function that returns what the module exports."""
     return "".join(f"const {name.removesuffix('.js')}_js = {_function(_text(_APP, name))};\n" for name in names)

@@ -35,10 +35,10 @@ def contents(session: BrowseSession, names: list[str], progress: Progress = lamb
 
     Returns:
         ``rows``, ``lines`` and ``sides`` are compressed chunks (`kproxy.html.packing`). A row and its lines are in
-        `kproxy.html.frame_rows`; ``sides`` has pairs of request and response as in `kproxy.html.sides`, null if missing;
-        ``places`` has for each row the number of its pair, -1 if none. ``causes`` are in `kproxy.html.causes`,
-        ``tables`` in `kproxy.browse.tables`. ``notes`` are sentences about omissions. ``fields`` and ``units`` belong to
-        the filter language (`kproxy.html.filter_fields`).
+        `kproxy.html.frame_rows`; ``sides`` has pairs of request and response as in `kproxy.html.sides`, null if
+        missing; ``places`` has for each row the number of its pair, -1 if none. ``causes`` are in
+        `kproxy.html.causes`, ``tables`` in `kproxy.browse.tables`. ``notes`` are sentences about omissions.
+        ``fields`` and ``units`` belong to the filter language (`kproxy.html.filter_fields`).
     """
     findings = Causes(whole=session.overviews.findings)
     summary = _Summary()

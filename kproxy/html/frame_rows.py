@@ -10,7 +10,7 @@ from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.index import SEVERITIES, RowState, time_of
 from kproxy.browse.session import BrowseSession
 from kproxy.html.record_values import page_records
-from kproxy.html.sides import finding_json, side_json
+from kproxy.html.sides import finding_json, side_json, side_records
 from kproxy.trace.encoding import as_mapping
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import FindingLine, Line
@@ -21,8 +21,8 @@ def row_json(session: BrowseSession, exchange: Exchange, number: int) -> list[An
     """Return the cells of a row.
 
     Returns:
-        ``[number, time in us since the epoch, connection, client, API, version, subject, bytes of both frames, latency in
-        us, state, [[text, style]...], severity, kind of event]``. Bytes are null for an event, the latency if it is
+        ``[number, time in us since the epoch, connection, client, API, version, subject, bytes of both frames, latency
+        in us, state, [[text, style]...], severity, kind of event]``. Bytes are null for an event, the latency if it is
         unknown; a request that waits has its wait so far. The state is a `RowState`; the kind is empty for frames.
     """
     index = session.index
@@ -78,6 +78,17 @@ def sides_json(exchange: Exchange) -> list[dict[str, Any] | None] | None:
         None if request is None else side_json(side(request)),
         None if response is None else side_json(side(response, request)),
     ]
+
+
+def records_json(exchange: Exchange) -> list[dict[str, Any]]:
+    """Return the records of an exchange as in its sides, without the numbers of fields."""
+    if exchange.frame is None:
+        return []
+    request, response = exchange.request, exchange.response
+    details = [] if request is None else [side(request)]
+    if response is not None:
+        details.append(side(response, request))
+    return [found for detail in details for found in side_records(detail)]
 
 
 def is_unanswered(exchange: Exchange) -> bool:

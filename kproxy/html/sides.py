@@ -34,8 +34,9 @@ def side_json(side: FrameDetail) -> dict[str, Any]:
     """Return everything that a page shows of a side.
 
     ``fields`` are ``[depth, name, kind, text, meaning, start, end]``, parents before their children; ``marks`` are the
-    numbers of the findings' fields, null if there is none; ``records`` are ``{"path", "topic", "partition", "rows", "more",
-    "problems"}``, topic and partition null if unknown, with rows of ``[offset, time, key, value, headers, field]``; a key or value is ``[form, text, size, schema id,
+    numbers of the findings' fields, null if there is none; ``records`` are ``{"path", "topic", "partition", "rows",
+    "more", "problems"}``, topic and partition null if unknown, with rows of ``[offset, time, key, value, headers,
+    field]``; a key or value is ``[form, text, size, schema id,
     cut]``. Offsets are text, because JavaScript numbers cannot hold 64 bits.
     """
     result: dict[str, Any] = {
@@ -48,23 +49,30 @@ def side_json(side: FrameDetail) -> dict[str, Any]:
     numbers: dict[int, int] = {}
     result["fields"] = list(_fields(side.fields, numbers))
     result["marks"] = [_number(side.find(finding.path), numbers) if finding.path else None for finding in side.findings]
+    result["records"] = side_records(side, numbers)
+    return {name: value for name, value in result.items() if value is not None}
+
+
+def side_records(side: FrameDetail, numbers: dict[int, int] | None = None) -> list[dict[str, Any]]:
+    """Return the ``records`` of a side; `numbers` are those of its fields, by identity."""
     remaining = MOST_RECORDS_IN_ALL
-    result["records"] = []
+    result: list[dict[str, Any]] = []
     for field in record_fields(side.fields):
-        if remaining <= 0 or id(field) not in numbers:
+        if remaining <= 0 or (numbers is not None and id(field) not in numbers):
             break
         found = records(field, min(remaining, MOST_RECORDS))
         remaining -= len(found.records)
-        result["records"].append(
+        rows = [[*_record(each), _number([field, each.batch, each.field], numbers or {})] for each in found.records]
+        result.append(
             {
                 "path": safe(field.path),
                 **_topic_partition(side, field),
-                "rows": [[*_record(each), _number([field, each.batch, each.field], numbers)] for each in found.records],
+                "rows": rows,
                 "more": found.more,
                 "problems": [safe(problem) for problem in found.problems],
             }
         )
-    return {name: value for name, value in result.items() if value is not None}
+    return result
 
 
 def _topic_partition(side: FrameDetail, field: FieldView) -> dict[str, Any]:

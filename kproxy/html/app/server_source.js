@@ -20,13 +20,16 @@ export class ServerSource {
   }
   /** Calls `changed` when rows or results grew, and `lost` when the server is gone or is there again. */
   onChange(changed, lost) {
-    const events = new EventSource("/api/events");
-    events.addEventListener("message", ({ data }) => {
+    const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/api/events`);
+    socket.addEventListener("message", ({ data }) => {
       this.state = JSON.parse(data);
       lost(false);
       changed();
     });
-    events.addEventListener("error", () => lost(true));
+    socket.addEventListener("close", () => {
+      lost(true);
+      setTimeout(() => this.onChange(changed, lost), 2000);
+    });
   }
   async query({ text, only, sort }) {
     queryOf(text || "");  /* an error is shown without a request */
