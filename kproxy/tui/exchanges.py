@@ -14,6 +14,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from kproxy.browse.rows.exchange import Exchange
+from kproxy.browse.rows.text_search import TextSearch
 from kproxy.browse.rows.visible_rows import Order
 from kproxy.browse.session import BrowseSession
 from kproxy.control.protocol import LateResponse
@@ -47,7 +48,7 @@ _ORDERS = tuple(
 class _Before:
     """The state before a jump; `view` is the view that caused it, None if it was this one."""
 
-    filter: Filter | None
+    filter: Filter | TextSearch | None
     only_findings: bool
     row: int | None
     view: View | None
@@ -196,11 +197,11 @@ class ExchangeView(View):
         """Return to the list."""
         self.table.focus()
 
-    def narrow(self, chosen: Filter | None, *, only_findings: bool = False) -> None:
+    def narrow(self, chosen: Filter | TextSearch | None, *, only_findings: bool = False) -> None:
         """Show the rows that match a filter; None shows all. The cursor stays on its row if that matches."""
         self._narrow(chosen, only_findings=only_findings, row=self.row)
 
-    def _narrow(self, chosen: Filter | None, *, only_findings: bool, row: int | None) -> None:
+    def _narrow(self, chosen: Filter | TextSearch | None, *, only_findings: bool, row: int | None) -> None:
         visible = self._session.visible
         visible.choose(chosen, only_findings=only_findings)
         visible.work(_SLICE)  # a short trace shows its matches immediately

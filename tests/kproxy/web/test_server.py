@@ -50,7 +50,7 @@ class Client:
     async def until(self, path: str, fits: Any) -> Any:
         """The answer, once it fits."""
         async with asyncio.timeout(60):
-            while not fits(found := await self.json(path)):
+            while not fits(found := await self.json(path)):  # noqa: ASYNC110 - no event tells
                 await asyncio.sleep(0.01)
         return found
 
