@@ -33,15 +33,14 @@ export class FramesView {
     this.at = -1;  /* its position */
     this.panes = [];
     this.hidden = new Set(stored("hidden", "").split(" ").filter(Boolean));
-    this.rows = el("div", "");
     this.head = el("div", "row");
-    this.list = attributes(el("div", "", this.head, this.rows), { role: "grid", "aria-label": "Frames", tabindex: 0, id: "list" });
+    this.list = attributes(el("div", "", this.head), { role: "grid", "aria-label": "Frames", tabindex: 0, id: "list" });
     attributes(this.head, { id: "columns", role: "row" });
-    attributes(this.rows, { id: "rows", role: "rowgroup" });
     this.detail = attributes(el("section", ""), { id: "detail", "aria-label": "Exchange" });
     this.detail.hidden = true;
     this.box = el("div", "frames", this.list, this.detail);
-    this.scroller = new Scroller(this.rows, rowHeight, (position) => this.draw(position));
+    this.scroller = new Scroller(this.list, rowHeight, (position) => this.draw(position), this.head);
+    attributes(this.scroller.inner, { id: "rows", role: "rowgroup" });
     addEventListener("resize", () => { this.layout(); this.scroller.set(this.query ? this.query.count : 0); this.panes.forEach((pane) => pane.start()); });
     addEventListener("beforeprint", () => this.print(true));
     addEventListener("afterprint", () => this.print(false));
@@ -60,7 +59,6 @@ export class FramesView {
       const inside = sort ? button("", [text, sorted ? el("span", "arrow", rises ? " ▲" : " ▼") : null], () => this.sort(sort)) : text;
       return attributes(el("span", name, inside), { role: "columnheader", "aria-sort": sorted ? (rises ? "ascending" : "descending") : sort ? "none" : null });
     }));
-    this.head.style.setProperty("--bar", `${this.rows.offsetWidth - this.rows.clientWidth}px`);
   }
   sort(name) {
     const now = this.app.state.sort || "time", first = name === "time" ? undefined : name;
@@ -127,7 +125,7 @@ export class FramesView {
       this.query.loaded = () => this.scroller.redraw();
       this.layout();
       this.fill();
-      if (before && before.view === "frames") this.rows.scrollTop = 0;
+      if (before && before.view === "frames") this.list.scrollTop = 0;
     } else if (!before || before.view !== "frames") this.redraw();
     this.app.count(this.query);
     if (state.row === undefined) this.close();
@@ -146,9 +144,9 @@ export class FramesView {
     try {
       const follows = this.app.source.state.live && !this.app.state.sort && this.scroller.end;
       await this.query.refresh(this.scroller.range()[0]);
-      const top = this.rows.scrollTop;
+      const top = this.list.scrollTop;
       this.fill();
-      this.rows.scrollTop = follows ? this.scroller.inner.offsetHeight : top;
+      this.list.scrollTop = follows ? this.scroller.inner.offsetHeight : top;
       this.app.count(this.query);
     } catch { /* the server is gone, which the header says */ } finally { this.refreshing = false; }
     if (this.again) { this.again = false; this.changed(); }
@@ -258,7 +256,7 @@ export class FramesView {
   key(event) {
     const pane = this.panes.find(({ tree }) => tree === event.target);
     if (pane && pane.key(event)) return true;
-    const page = Math.max(1, Math.floor(this.rows.clientHeight / rowHeight()) - 1), last = this.query ? this.query.count - 1 : 0;
+    const page = Math.max(1, Math.floor(this.scroller.room / rowHeight()) - 1), last = this.query ? this.query.count - 1 : 0;
     const acts = {
       j: () => this.move(1), k: () => this.move(-1), ArrowDown: () => this.move(1), ArrowUp: () => this.move(-1),
       PageDown: () => this.move(page), PageUp: () => this.move(-page), g: () => this.choose(0), G: () => this.choose(last),

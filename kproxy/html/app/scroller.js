@@ -4,18 +4,23 @@ import { el } from "./elements.js";
 const OVERSCAN = 12, MOST_PRINTED = 400, MOST_HEIGHT = 8_000_000;
 
 export class Scroller {
-  /** @param box scrolls; @param height gives pixels of a row; @param draw makes the element of a row by its number */
-  constructor(box, height, draw) {
-    Object.assign(this, { box, height, draw, count: 0, all: false, drawn: new Map(), shift: 0 });
+  /**
+   * @param box scrolls; @param height gives pixels of a row; @param draw makes the element of a row by its number
+   * @param head stays at the top of the box, if there is one
+   */
+  constructor(box, height, draw, head = null) {
+    Object.assign(this, { box, height, draw, head, count: 0, all: false, drawn: new Map(), shift: 0 });
     this.inner = el("div", "sized");
     box.append(this.inner);
     box.addEventListener("scroll", () => this.paint(), { passive: true });
     new ResizeObserver(() => this.paint()).observe(box);
   }
-  get end() { return this.box.scrollTop + this.box.clientHeight >= this.inner.offsetHeight - 2; }
+  /** Pixels of the box in which rows are seen. */
+  get room() { return this.box.clientHeight - (this.head ? this.head.offsetHeight : 0); }
+  get end() { return this.box.scrollTop + this.room >= this.inner.offsetHeight - 2; }
   /** Pixels by which a row at its true place is above its place in a scaled list. */
   scale(top) {
-    const real = this.count * this.height(), shown = Math.min(real, MOST_HEIGHT), room = Math.max(1, shown - this.box.clientHeight);
+    const real = this.count * this.height(), shown = Math.min(real, MOST_HEIGHT), room = Math.max(1, shown - this.room);
     return real === shown ? 0 : Math.round(Math.min(1, top / room) * (real - shown));
   }
   set(count) {
@@ -30,7 +35,7 @@ export class Scroller {
   }
   range() {
     const height = this.height(), top = this.box.scrollTop + this.scale(this.box.scrollTop);
-    return [Math.max(0, Math.floor(top / height)), Math.min(this.count, Math.ceil((top + this.box.clientHeight) / height))];
+    return [Math.max(0, Math.floor(top / height)), Math.min(this.count, Math.ceil((top + this.room) / height))];
   }
   paint() {
     const height = this.height(), [from, to] = this.range(), shift = this.all ? 0 : this.scale(this.box.scrollTop);
@@ -56,10 +61,10 @@ export class Scroller {
   show(number) {
     const height = this.height(), box = this.box, [from] = this.range(), top = number * height;
     const seen = box.scrollTop + this.scale(box.scrollTop);
-    const wanted = top < seen ? Math.max(0, top - height) : top + height > seen + box.clientHeight ? top + 2 * height - box.clientHeight : null;
+    const wanted = top < seen ? Math.max(0, top - height) : top + height > seen + this.room ? top + 2 * height - this.room : null;
     if (wanted !== null) {
       const real = this.count * height, shown = Math.min(real, MOST_HEIGHT);
-      box.scrollTop = real === shown ? wanted : Math.ceil(wanted / Math.max(1, real - box.clientHeight) * (shown - box.clientHeight));
+      box.scrollTop = real === shown ? wanted : Math.ceil(wanted / Math.max(1, real - this.room) * (shown - this.room));
     }
     if (from >= 0) this.paint();
   }
