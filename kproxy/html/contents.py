@@ -21,6 +21,9 @@ from kproxy.verdict.causes import Causes
 #: Most characters of rows, lines, fields and bytes. Rows are added up to this size, then fields as far as they fit.
 MOST_SIZE = 9_000_000
 
+#: Rows of each API of each client whose fields come before those of others.
+_FIRST = 4
+
 #: Rows between two reports of the progress.
 _STEP = 1_000
 
@@ -131,17 +134,19 @@ def _add_sides(session: BrowseSession, kept: list[int], sides: Chunks, available
     """Add the sides of these rows as far as they fit; return where each row's sides are.
 
     Rows with findings and errors are first, then the first rows of each API of each client, so that all kinds of frames
-    are in a page with few of them.
+    are in a page with few of them; then the smallest, of which most fit.
     """
     index = session.index
     places = [-1] * len(kept)
     seen: Counter[tuple[int, int]] = Counter()
-    urgency: list[tuple[int, int, int]] = []
+    urgency: list[tuple[int, int, int, int]] = []
     for number, row in enumerate(kept):
         entry = row - index.first
         kind = index.api[entry], index.client[entry]
         seen[kind] += 1
-        urgency.append((-2 * index.severity[entry] - index.errors[entry], seen[kind], number))
+        others = seen[kind] > _FIRST
+        size_of_others = index.size[entry] if others else 0
+        urgency.append((-2 * index.severity[entry] - index.errors[entry], others, size_of_others, number))
     for *_, number in sorted(urgency):
         if sides.size > available:
             break

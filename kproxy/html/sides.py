@@ -9,6 +9,7 @@ from typing import Any
 from dissectors.messages.value_annotations.times import LAST_MS, utc
 from kproxy.browse.fields.detail import FrameDetail
 from kproxy.browse.fields.field import MORE, FieldView
+from kproxy.browse.fields.frames import topic_names
 from kproxy.browse.fields.records import Record, RecordPart, record_fields, records
 from kproxy.outputs.findings import notes
 from kproxy.trace.formatting import safe
@@ -78,10 +79,12 @@ def side_records(side: FrameDetail, numbers: dict[int, int] | None = None) -> li
 def _topic_partition(side: FrameDetail, field: FieldView) -> dict[str, Any]:
     """Return the topic and the partition that the records of a field belong to, from the fields around it."""
     found: dict[str, Any] = {"topic": None, "partition": None}
+    names = topic_names(side.line)
     for around in side.find(field.path)[:-1]:
         for leaf in around.children[:_MOST_LEAVES]:
-            if (name := _PLACES.get(leaf.name)) is not None and leaf.value is not None:
-                found[name] = safe(str(leaf.meaning or leaf.value)) if name == "topic" else leaf.value
+            if leaf.value is None or (name := _PLACES.get(leaf.name)) is None:
+                continue
+            found[name] = safe(names.get(str(leaf.value)) or str(leaf.value)) if name == "topic" else leaf.value
     return found
 
 

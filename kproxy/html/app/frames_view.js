@@ -11,7 +11,7 @@ import { Scroller } from "./scroller.js";
 /** The columns: name, title, width, what to sort by, and the least width of the window that shows it. */
 const COLUMNS = [
   ["time", "time", "minmax(92px, max-content)", "time", 0], ["conn", "conn", "46px", "connection", 1000],
-  ["client", "client", "minmax(70px, 1fr)", "client", 1000], ["api", "API", "minmax(130px, 1.1fr)", "api", 0],
+  ["client", "client", "minmax(70px, 1fr)", "client", 1000], ["api", "API", "minmax(min(200px, 24vw), 1.2fr)", "api", 0],
   ["what", "what", "minmax(120px, 3fr)", "", 0], ["size", "size", "68px", "size", 1000],
   ["latency", "latency", "78px", "latency", 0], ["wrong", "error / finding", "minmax(120px, 2.4fr)", "findings", 0],
 ];
