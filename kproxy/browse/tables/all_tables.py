@@ -11,11 +11,11 @@ from kproxy.browse.tables.apis import apis
 from kproxy.browse.tables.clients import clients
 from kproxy.browse.tables.connections import brokers, connections
 from kproxy.browse.tables.groups import groups, share_groups
-from kproxy.browse.tables.table import Table
+from kproxy.browse.tables.table import OverviewTable
 from kproxy.browse.tables.topics import topics
 from kproxy.browse.tables.transactions import transactions
 
-TABLES: Final[Mapping[str, Callable[[BrowseSession, SessionView], Table]]] = {
+TABLES: Final[Mapping[str, Callable[[BrowseSession, SessionView], OverviewTable]]] = {
     "connections": connections,
     "apis": apis,
     "topics": topics,

@@ -5,38 +5,47 @@ from __future__ import annotations
 from kproxy.browse.overviews.apis import ApiUsage
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
-from kproxy.browse.tables.table import Column, ColumnKind, Row, Table, names_and_counts, quoted, severities, squeezed
+from kproxy.browse.tables.table import (
+    ColumnKind,
+    OverviewColumn,
+    OverviewRow,
+    OverviewTable,
+    names_and_counts,
+    quoted,
+    severities,
+    squeezed,
+)
 from kproxy.trace.formatting import duration
 
 _COLUMNS = (
-    Column("API", style="name"),
-    Column("requests", ColumnKind.COUNT),
-    Column("per s", ColumnKind.RATE),
-    Column("over time", ColumnKind.SPARK),
-    Column("p50", ColumnKind.DURATION),
-    Column("p95", ColumnKind.DURATION),
-    Column("p99", ColumnKind.DURATION),
-    Column("max", ColumnKind.DURATION),
-    Column("waiting", ColumnKind.COUNT, "warning"),
-    Column("never answered", ColumnKind.COUNT, "error"),
-    Column("errors", ColumnKind.COUNT, "error"),
-    Column("in", ColumnKind.BYTES),
-    Column("out", ColumnKind.BYTES),
-    Column("findings", ColumnKind.FINDINGS),
+    OverviewColumn("API", style="name"),
+    OverviewColumn("requests", ColumnKind.COUNT),
+    OverviewColumn("per s", ColumnKind.RATE),
+    OverviewColumn("over time", ColumnKind.SPARK),
+    OverviewColumn("p50", ColumnKind.DURATION),
+    OverviewColumn("p95", ColumnKind.DURATION),
+    OverviewColumn("p99", ColumnKind.DURATION),
+    OverviewColumn("max", ColumnKind.DURATION),
+    OverviewColumn("waiting", ColumnKind.COUNT, "warning"),
+    OverviewColumn("never answered", ColumnKind.COUNT, "error"),
+    OverviewColumn("errors", ColumnKind.COUNT, "error"),
+    OverviewColumn("in", ColumnKind.BYTES),
+    OverviewColumn("out", ColumnKind.BYTES),
+    OverviewColumn("findings", ColumnKind.FINDINGS),
 )
 
 
-def apis(session: BrowseSession, view: SessionView) -> Table:
+def apis(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The APIs, counted in the rows of a view."""
     matching = view.matching
     overview = session.overviews.apis if matching is None else matching.apis
     about = "Latency is the time from request to response; a Fetch waits for data by design."
     more = f"{overview.others:,} frames of unknown versions are not listed" if overview.others else ""
     rows = [_row(each, live=session.source.live) for each in overview.rows(session.now)]
-    return Table("APIs", about, _COLUMNS, rows, "-requests", more)
+    return OverviewTable("APIs", about, _COLUMNS, rows, "-requests", more)
 
 
-def _row(item: ApiUsage, *, live: bool) -> Row:
+def _row(item: ApiUsage, *, live: bool) -> OverviewRow:
     values = [
         item.api or "?",
         item.requests,
@@ -60,7 +69,7 @@ def _row(item: ApiUsage, *, live: bool) -> Row:
             text += f"; {names_and_counts(each.errors)}"
         facts.append((f"v{each.version}" if each.version is not None else "?", text))
     marks = [("slowest", item.slowest_row)] if item.slowest_row is not None else []
-    return Row(
+    return OverviewRow(
         item.api or "?", values, f"api={quoted(item.api)}" if item.api else None, item.last_row, facts,
         [*marks, ("last", item.last_row)],
     )  # fmt: skip

@@ -6,10 +6,10 @@ from kproxy.browse.overviews.clients import Client
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
 from kproxy.browse.tables.table import (
-    Column,
     ColumnKind,
-    Row,
-    Table,
+    OverviewColumn,
+    OverviewRow,
+    OverviewTable,
     microseconds,
     names_and_counts,
     quoted,
@@ -17,30 +17,30 @@ from kproxy.browse.tables.table import (
 )
 
 _COLUMNS = (
-    Column("client", style="name"),
-    Column("software"),
-    Column("host", style="dim"),
-    Column("connections", ColumnKind.COUNT),
-    Column("requests", ColumnKind.COUNT),
-    Column("last seen", ColumnKind.TIME),
-    Column("errors", ColumnKind.COUNT, "error"),
-    Column("findings", ColumnKind.FINDINGS),
-    Column("Kafka 4"),
-    Column("why", style="dim"),
+    OverviewColumn("client", style="name"),
+    OverviewColumn("software"),
+    OverviewColumn("host", style="dim"),
+    OverviewColumn("connections", ColumnKind.COUNT),
+    OverviewColumn("requests", ColumnKind.COUNT),
+    OverviewColumn("last seen", ColumnKind.TIME),
+    OverviewColumn("errors", ColumnKind.COUNT, "error"),
+    OverviewColumn("findings", ColumnKind.FINDINGS),
+    OverviewColumn("Kafka 4"),
+    OverviewColumn("why", style="dim"),
 )
 
 
-def clients(session: BrowseSession, view: SessionView) -> Table:
+def clients(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The clients, or those in the rows of a view."""
     matching, overview = view.matching, session.overviews.clients
     rows = [
         _row(each) for each in overview.rows() if matching is None or (each.client_id, each.host) in matching.clients
     ]
     about = "Clients by client id, software and host. Kafka 4 no longer serves the oldest versions (KIP-896)."
-    return Table("Clients", about, _COLUMNS, rows, "-requests")
+    return OverviewTable("Clients", about, _COLUMNS, rows, "-requests")
 
 
-def _row(item: Client) -> Row:
+def _row(item: Client) -> OverviewRow:
     software = f"{item.software_name or ''} {item.software_version or ''}".strip()
     values = [
         item.client_id or "(none)",
@@ -64,4 +64,4 @@ def _row(item: Client) -> Row:
     ]
     narrow = f"client_id={quoted(item.client_id)}" if item.client_id else None
     marks = [("first", item.first_row), ("last", item.last_row)]
-    return Row(f"{item.client_id} {software} {item.host}", values, narrow, item.first_row, facts, marks)
+    return OverviewRow(f"{item.client_id} {software} {item.host}", values, narrow, item.first_row, facts, marks)

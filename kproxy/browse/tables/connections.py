@@ -9,10 +9,10 @@ from kproxy.browse.overviews.connection import ConnectionSummary
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
 from kproxy.browse.tables.table import (
-    Column,
     ColumnKind,
-    Row,
-    Table,
+    OverviewColumn,
+    OverviewRow,
+    OverviewTable,
     microseconds,
     names_and_counts,
     quoted,
@@ -22,58 +22,58 @@ from kproxy.counting.counts import Severities
 from kproxy.trace.timestamps import timestamp
 
 _COLUMNS = (
-    Column("state", style="dim"),
-    Column("conn", style="dim"),
-    Column("client", style="name"),
-    Column("address"),
-    Column("server", style="dim"),
-    Column("opened", ColumnKind.TIME),
-    Column("requests", ColumnKind.COUNT),
-    Column("in", ColumnKind.BYTES),
-    Column("out", ColumnKind.BYTES),
-    Column("waiting", ColumnKind.COUNT, "warning"),
-    Column("oldest wait", ColumnKind.DURATION, "warning"),
-    Column("never answered", ColumnKind.COUNT, "error"),
-    Column("p50", ColumnKind.DURATION),
-    Column("p99", ColumnKind.DURATION),
-    Column("errors", ColumnKind.COUNT, "error"),
-    Column("throttled", ColumnKind.DURATION, "warning"),
-    Column("findings", ColumnKind.FINDINGS),
+    OverviewColumn("state", style="dim"),
+    OverviewColumn("conn", style="dim"),
+    OverviewColumn("client", style="name"),
+    OverviewColumn("address"),
+    OverviewColumn("server", style="dim"),
+    OverviewColumn("opened", ColumnKind.TIME),
+    OverviewColumn("requests", ColumnKind.COUNT),
+    OverviewColumn("in", ColumnKind.BYTES),
+    OverviewColumn("out", ColumnKind.BYTES),
+    OverviewColumn("waiting", ColumnKind.COUNT, "warning"),
+    OverviewColumn("oldest wait", ColumnKind.DURATION, "warning"),
+    OverviewColumn("never answered", ColumnKind.COUNT, "error"),
+    OverviewColumn("p50", ColumnKind.DURATION),
+    OverviewColumn("p99", ColumnKind.DURATION),
+    OverviewColumn("errors", ColumnKind.COUNT, "error"),
+    OverviewColumn("throttled", ColumnKind.DURATION, "warning"),
+    OverviewColumn("findings", ColumnKind.FINDINGS),
 )
 _BROKER_COLUMNS = (
-    Column("broker", style="name"),
-    Column("open", ColumnKind.COUNT),
-    Column("connections", ColumnKind.COUNT),
-    Column("clients", ColumnKind.COUNT),
-    Column("requests", ColumnKind.COUNT),
-    Column("in", ColumnKind.BYTES),
-    Column("out", ColumnKind.BYTES),
-    Column("waiting", ColumnKind.COUNT, "warning"),
-    Column("never answered", ColumnKind.COUNT, "error"),
-    Column("worst p99", ColumnKind.DURATION),
-    Column("errors", ColumnKind.COUNT, "error"),
-    Column("throttled", ColumnKind.DURATION, "warning"),
-    Column("findings", ColumnKind.FINDINGS),
+    OverviewColumn("broker", style="name"),
+    OverviewColumn("open", ColumnKind.COUNT),
+    OverviewColumn("connections", ColumnKind.COUNT),
+    OverviewColumn("clients", ColumnKind.COUNT),
+    OverviewColumn("requests", ColumnKind.COUNT),
+    OverviewColumn("in", ColumnKind.BYTES),
+    OverviewColumn("out", ColumnKind.BYTES),
+    OverviewColumn("waiting", ColumnKind.COUNT, "warning"),
+    OverviewColumn("never answered", ColumnKind.COUNT, "error"),
+    OverviewColumn("worst p99", ColumnKind.DURATION),
+    OverviewColumn("errors", ColumnKind.COUNT, "error"),
+    OverviewColumn("throttled", ColumnKind.DURATION, "warning"),
+    OverviewColumn("findings", ColumnKind.FINDINGS),
 )
 
 
-def connections(session: BrowseSession, view: SessionView) -> Table:
+def connections(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The connections, or those with a row in a view."""
     overview = session.overviews.connections
     rows = [_row(session, each) for each in _shown(session, view)]
     about = "TCP connections, with what waits on each. In and out are the bytes of requests and of responses."
     more = f"{overview.others:,} older closed connections are not listed" if overview.others else ""
-    return Table("Connections", about, _COLUMNS, rows, "opened", more)
+    return OverviewTable("Connections", about, _COLUMNS, rows, "opened", more)
 
 
-def brokers(session: BrowseSession, view: SessionView) -> Table:
+def brokers(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The addresses that clients connect to."""
     by_server: dict[str, list[ConnectionSummary]] = {}
     for each in _shown(session, view):
         by_server.setdefault(each.server, []).append(each)
     about = "Brokers by the address that clients reach, with the traffic of all connections to each."
     rows = [_broker(name, found) for name, found in by_server.items()]
-    return Table("Brokers", about, _BROKER_COLUMNS, rows, "-requests")
+    return OverviewTable("Brokers", about, _BROKER_COLUMNS, rows, "-requests")
 
 
 def _shown(session: BrowseSession, view: SessionView) -> Iterable[ConnectionSummary]:
@@ -82,7 +82,7 @@ def _shown(session: BrowseSession, view: SessionView) -> Iterable[ConnectionSumm
     return (each for each in rows if matching is None or each.connection_id in matching.connections)
 
 
-def _row(session: BrowseSession, item: ConnectionSummary) -> Row:
+def _row(session: BrowseSession, item: ConnectionSummary) -> OverviewRow:
     oldest = item.oldest if item.in_flight else None
     software = f"{item.software_name or ''} {item.software_version or ''}".strip()
     names = ", ".join(each for each in item.client_ids if each) + (" ..." if item.more_client_ids else "")
@@ -129,10 +129,10 @@ def _row(session: BrowseSession, item: ConnectionSummary) -> Row:
     marks = [("first row", item.first_row), ("last row", item.last_row)]
     if oldest is not None:
         marks.insert(0, ("oldest waiting request", oldest.row))
-    return Row(item.connection_id, values, f"connection={quoted(item.connection_id)}", facts=facts, marks=marks)
+    return OverviewRow(item.connection_id, values, f"connection={quoted(item.connection_id)}", facts=facts, marks=marks)
 
 
-def _broker(name: str, found: list[ConnectionSummary]) -> Row:
+def _broker(name: str, found: list[ConnectionSummary]) -> OverviewRow:
     errors: Counter[str] = Counter()
     for each in found:
         errors.update(dict(each.errors))
@@ -153,4 +153,4 @@ def _broker(name: str, found: list[ConnectionSummary]) -> Row:
         severities(Severities.sum(each.findings for each in found)),
     ]
     facts = [("clients", ", ".join(sorted(clients)[:50])), ("errors", names_and_counts(errors.most_common(20)))]
-    return Row(name, values, f"server={quoted(name)}", facts=facts)
+    return OverviewRow(name, values, f"server={quoted(name)}", facts=facts)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dissectors.groups import Protocol, Stall
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
-from kproxy.browse.tables.table import Column, ColumnKind, Row, Table, microseconds, names_and_counts, quoted
+from kproxy.browse.tables.table import (
+    ColumnKind,
+    OverviewColumn,
+    OverviewRow,
+    OverviewTable,
+    microseconds,
+    names_and_counts,
+    quoted,
+)
 from kproxy.groups import GroupRow, GroupView
 from kproxy.trace.formatting import duration
 from kproxy.trace.timestamps import timestamp
@@ -13,33 +21,33 @@ from kproxy.trace.timestamps import timestamp
 #: Most stalls, generations and members in the facts of a group.
 _MOST = 20
 _COLUMNS = (
-    Column("group", style="name"),
-    Column("kind", style="dim"),
-    Column("state"),
-    Column("generation", ColumnKind.COUNT),
-    Column("members", ColumnKind.COUNT),
-    Column("rebalances", ColumnKind.COUNT),
-    Column("longest rebalance", ColumnKind.DURATION),
-    Column("commits", ColumnKind.COUNT),
-    Column("last seen", ColumnKind.TIME),
-    Column("why it is stalled", style="error"),
-    Column("errors", style="error"),
+    OverviewColumn("group", style="name"),
+    OverviewColumn("kind", style="dim"),
+    OverviewColumn("state"),
+    OverviewColumn("generation", ColumnKind.COUNT),
+    OverviewColumn("members", ColumnKind.COUNT),
+    OverviewColumn("rebalances", ColumnKind.COUNT),
+    OverviewColumn("longest rebalance", ColumnKind.DURATION),
+    OverviewColumn("commits", ColumnKind.COUNT),
+    OverviewColumn("last seen", ColumnKind.TIME),
+    OverviewColumn("why it is stalled", style="error"),
+    OverviewColumn("errors", style="error"),
 )
 
 
-def groups(session: BrowseSession, view: SessionView) -> Table:
+def groups(session: BrowseSession, view: SessionView) -> OverviewTable:
     """Groups that consume with partitions assigned to members."""
     about = "Consumer groups: members, generations, and why a group makes no progress."
     return _table("Groups", about, session, view, share=False)
 
 
-def share_groups(session: BrowseSession, view: SessionView) -> Table:
+def share_groups(session: BrowseSession, view: SessionView) -> OverviewTable:
     """Share groups (KIP-932)."""
     about = "Share groups (KIP-932), whose members read the same partitions and acknowledge each record."
     return _table("Share groups", about, session, view, share=True)
 
 
-def _table(title: str, about: str, session: BrowseSession, view: SessionView, *, share: bool) -> Table:
+def _table(title: str, about: str, session: BrowseSession, view: SessionView, *, share: bool) -> OverviewTable:
     matching, overview = view.matching, session.overviews.groups
     rows = [
         _row(each, overview.view(each.group, session.now))
@@ -47,10 +55,10 @@ def _table(title: str, about: str, session: BrowseSession, view: SessionView, *,
         if (each.protocol is Protocol.SHARE) == share and (matching is None or each.group in matching.groups)
     ]
     more = f"{overview.evicted:,} inactive groups are not listed" if overview.evicted else ""
-    return Table(title, about, _COLUMNS, rows, "-why it is stalled", more)
+    return OverviewTable(title, about, _COLUMNS, rows, "-why it is stalled", more)
 
 
-def _row(item: GroupRow, view: GroupView | None) -> Row:
+def _row(item: GroupRow, view: GroupView | None) -> OverviewRow:
     worst = item.worst
     why = "" if worst is None else worst.text if worst.until is None else f"was: {worst.text}"
     values = [
@@ -88,7 +96,7 @@ def _row(item: GroupRow, view: GroupView | None) -> Row:
              f"{lane.member.commits:,} commits{', leader' if lane.member.leader else ''}")
             for lane in view.lanes[:_MOST]
         ]  # fmt: skip
-    return Row(item.group, values, f"group={quoted(item.group)}", item.row, facts, marks)
+    return OverviewRow(item.group, values, f"group={quoted(item.group)}", item.row, facts, marks)
 
 
 def _when(stall: Stall) -> str:

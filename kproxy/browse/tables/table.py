@@ -25,7 +25,7 @@ class ColumnKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class OverviewColumn:
     """A column. `style` colours its values that are not 0 or empty: error, warning, name, dim."""
 
     title: str
@@ -34,7 +34,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class OverviewRow:
     """A row: a stable key, a value for each column (None if unknown), what shows its frames, and more about it.
 
     `filter` selects its frames; without one, `row` is a row of the index to jump to. `facts` are pairs of a label and a
@@ -50,7 +50,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class OverviewTable:
     """Rows in their natural order. `sort` is the column to sort by at first, by its title, and descending with ``-``.
 
     `more` is a sentence about rows that are not listed.
@@ -58,13 +58,13 @@ class Table:
 
     title: str
     about: str
-    columns: Sequence[Column]
-    rows: list[Row] = field(default_factory=list)
+    columns: Sequence[OverviewColumn]
+    rows: list[OverviewRow] = field(default_factory=list)
     sort: str = ""
     more: str = ""
 
 
-def table_json(table: Table, numbers: dict[int, int] | None = None) -> dict[str, Any]:
+def table_json(table: OverviewTable, numbers: dict[int, int] | None = None) -> dict[str, Any]:
     """Return a table as JSON values; texts are safe to show. `numbers` replaces rows of the index, by default none."""
 
     def number(row: int | None) -> int | None:

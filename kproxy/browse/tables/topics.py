@@ -5,32 +5,40 @@ from __future__ import annotations
 from kproxy.browse.overviews.topic import PartitionSummary, TopicClient, TopicSummary, Traffic
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
-from kproxy.browse.tables.table import Column, ColumnKind, Row, Table, names_and_counts, quoted, squeezed
+from kproxy.browse.tables.table import (
+    ColumnKind,
+    OverviewColumn,
+    OverviewRow,
+    OverviewTable,
+    names_and_counts,
+    quoted,
+    squeezed,
+)
 from kproxy.trace.formatting import size
 
 #: Most readers, clients and partitions in the facts of a topic.
 _MOST = 50
 _COLUMNS = (
-    Column("topic", style="topic"),
-    Column("written", ColumnKind.COUNT),
-    Column("written/s", ColumnKind.RATE),
-    Column("writes over time", ColumnKind.SPARK),
-    Column("bytes written", ColumnKind.BYTES),
-    Column("read", ColumnKind.COUNT),
-    Column("read/s", ColumnKind.RATE),
-    Column("reads over time", ColumnKind.SPARK),
-    Column("bytes read", ColumnKind.BYTES),
-    Column("empty fetches", ColumnKind.COUNT, "dim"),
-    Column("lag", ColumnKind.COUNT, "warning"),
-    Column("most lag", ColumnKind.COUNT, "dim"),
-    Column("behind", ColumnKind.DURATION),
-    Column("delivery", ColumnKind.DURATION),
-    Column("partitions", ColumnKind.COUNT),
-    Column("errors", style="error"),
+    OverviewColumn("topic", style="topic"),
+    OverviewColumn("written", ColumnKind.COUNT),
+    OverviewColumn("written/s", ColumnKind.RATE),
+    OverviewColumn("writes over time", ColumnKind.SPARK),
+    OverviewColumn("bytes written", ColumnKind.BYTES),
+    OverviewColumn("read", ColumnKind.COUNT),
+    OverviewColumn("read/s", ColumnKind.RATE),
+    OverviewColumn("reads over time", ColumnKind.SPARK),
+    OverviewColumn("bytes read", ColumnKind.BYTES),
+    OverviewColumn("empty fetches", ColumnKind.COUNT, "dim"),
+    OverviewColumn("lag", ColumnKind.COUNT, "warning"),
+    OverviewColumn("most lag", ColumnKind.COUNT, "dim"),
+    OverviewColumn("behind", ColumnKind.DURATION),
+    OverviewColumn("delivery", ColumnKind.DURATION),
+    OverviewColumn("partitions", ColumnKind.COUNT),
+    OverviewColumn("errors", style="error"),
 )
 
 
-def topics(session: BrowseSession, view: SessionView) -> Table:
+def topics(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The topics, or those in the rows of a view."""
     matching, overview = view.matching, session.overviews.topics
     rows = [
@@ -43,10 +51,10 @@ def topics(session: BrowseSession, view: SessionView) -> Table:
         " that it gets; delivery is the time from Produce to Fetch."
     )
     more = f"{overview.evicted:,} inactive topics are not listed" if overview.evicted else ""
-    return Table("Topics", about, _COLUMNS, rows, "-bytes written", more)
+    return OverviewTable("Topics", about, _COLUMNS, rows, "-bytes written", more)
 
 
-def _row(session: BrowseSession, item: TopicSummary) -> Row:
+def _row(session: BrowseSession, item: TopicSummary) -> OverviewRow:
     live, overview, name = session.source.live, session.overviews.topics, item.topic or item.topic_id or ""
     values = [
         name or "?",
@@ -70,7 +78,7 @@ def _row(session: BrowseSession, item: TopicSummary) -> Row:
         *((f"partition {each.partition}", _partition(each)) for each in overview.partitions(name)[:_MOST]),
     ]  # fmt: skip
     narrow = f"topic={quoted(item.topic)}" if item.topic is not None else f"topic_id={quoted(item.topic_id or '')}"
-    return Row(name, values, narrow, facts=facts, marks=[("first", item.first_row), ("last", item.last_row)])
+    return OverviewRow(name, values, narrow, facts=facts, marks=[("first", item.first_row), ("last", item.last_row)])
 
 
 def _traffic(traffic: Traffic, *, live: bool) -> list[object]:

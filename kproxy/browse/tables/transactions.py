@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
-from kproxy.browse.tables.table import Column, ColumnKind, Row, Table, names_and_counts, quoted
+from kproxy.browse.tables.table import ColumnKind, OverviewColumn, OverviewRow, OverviewTable, names_and_counts, quoted
 from kproxy.trace.timestamps import timestamp
 from kproxy.transactions.rows import TransactionRow
 
 _MOST = 50
 _COLUMNS = (
-    Column("transactional id", style="name"),
-    Column("producer"),
-    Column("client", style="dim"),
-    Column("state"),
-    Column("open for", ColumnKind.DURATION, "warning"),
-    Column("timeout", ColumnKind.DURATION, "dim"),
-    Column("partitions", ColumnKind.COUNT),
-    Column("commits", ColumnKind.COUNT),
-    Column("aborts", ColumnKind.COUNT),
-    Column("fenced", ColumnKind.COUNT, "warning"),
-    Column("longest", ColumnKind.DURATION),
-    Column("what is wrong", style="warning"),
+    OverviewColumn("transactional id", style="name"),
+    OverviewColumn("producer"),
+    OverviewColumn("client", style="dim"),
+    OverviewColumn("state"),
+    OverviewColumn("open for", ColumnKind.DURATION, "warning"),
+    OverviewColumn("timeout", ColumnKind.DURATION, "dim"),
+    OverviewColumn("partitions", ColumnKind.COUNT),
+    OverviewColumn("commits", ColumnKind.COUNT),
+    OverviewColumn("aborts", ColumnKind.COUNT),
+    OverviewColumn("fenced", ColumnKind.COUNT, "warning"),
+    OverviewColumn("longest", ColumnKind.DURATION),
+    OverviewColumn("what is wrong", style="warning"),
 )
 
 
-def transactions(session: BrowseSession, view: SessionView) -> Table:
+def transactions(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The transactional ids, or those in the rows of a view; what is open for longest is first."""
     matching, overview = view.matching, session.overviews.transactions
     found = [
@@ -36,10 +36,10 @@ def transactions(session: BrowseSession, view: SessionView) -> Table:
     found.sort(key=lambda each: (not each.held, each.begun_at is None, each.begun_at or each.first_at))
     about = "Transactional producers: which transaction is open, how the others ended, and what it holds up."
     more = f"{overview.evicted:,} inactive transactional ids are not listed" if overview.evicted else ""
-    return Table("Transactions", about, _COLUMNS, [_row(session, each) for each in found], "", more)
+    return OverviewTable("Transactions", about, _COLUMNS, [_row(session, each) for each in found], "", more)
 
 
-def _row(session: BrowseSession, item: TransactionRow) -> Row:
+def _row(session: BrowseSession, item: TransactionRow) -> OverviewRow:
     now = session.now
     values = [
         item.key or "(empty)",
@@ -71,4 +71,4 @@ def _row(session: BrowseSession, item: TransactionRow) -> Row:
     marks = [(f"{span.outcome.value} transaction of {timestamp(span.begun_at)[11:23]}", span.row)
              for span in reversed(spans[-_MOST:])]  # fmt: skip
     narrow = None if item.transactional_id is None else f"transaction={quoted(item.transactional_id)}"
-    return Row(item.key, values, narrow, item.row, facts, marks)
+    return OverviewRow(item.key, values, narrow, item.row, facts, marks)
