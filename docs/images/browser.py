@@ -37,6 +37,7 @@ def application(chromium: Browser, place: Path) -> bytes:
         window = opened(chromium, server.address, width=WIDTH)
         window.run("location.hash = '#/apis?key=Fetch'")
         window.until("document.querySelector('.facts a')")
+        window.until("document.getElementById('facts').textContent.includes('342 exchanges')")
         return window.picture()
 
 

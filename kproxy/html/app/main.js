@@ -112,9 +112,9 @@ class App {
     const refused = state.refused ? anchor("", hashOf({ view: "frames", filter: "error!=0" }), `${state.refused.toLocaleString("en")} with an error`) : null;
     const parts = [from && `${from} to ${from.slice(0, 10) === to.slice(0, 10) ? to.slice(11) : to} UTC`, counted(state.connections, "connection"), counted(state.exchanges, "exchange"),
       `${counted(state.frames, "frame")}, ${state.bytes}`, refused, state.unanswered ? `${state.unanswered.toLocaleString("en")} unanswered` : null,
-      state.waiting ? `${state.waiting.toLocaleString("en")} waiting` : null, state.only ? `only ${state.only}` : null, state.percent ? `${state.percent} % read` : null, state.live ? "live" : null, state.sentence || null, `kproxy ${info.version}`];
+      state.waiting ? `${state.waiting.toLocaleString("en")} waiting` : null, state.only ? `only ${state.only}` : null, state.reading ? (state.percent ? `${state.percent} % read` : "reading …") : null, state.live ? "live" : null, state.sentence || null, `kproxy ${info.version}`];
     $("facts").replaceChildren(...parts.filter(Boolean).flatMap((part, at) => at ? ["  ·  ", part] : [part]));
-    $("notes").replaceChildren(...[...info.notes, ...(state.messages || [])].slice(-5).map((note) => el("li", "", note)));
+    $("notes").replaceChildren(...info.notes.map((note) => el("li", "", note)), ...(state.messages || []).slice(-4).map((note) => el("li", "dim", note)));
   }
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
