@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,10 @@ from tests.kproxy.cli.test_payloads import produce, written
 from tests.kproxy.frames import request
 from tests.kproxy.html.filters import answers, asked, lines, script
 from tests.kproxy.html.pages import page_of
-from tests.peers.browser import Tab
+from tests.peers.browser import BasicTab as Tab
+from tests.peers.browser import browser, executable
+from tests.peers.firefox import firefox, firefox_executable
+from tests.peers.toolchains import skip
 
 pytestmark = pytest.mark.peers
 
@@ -31,14 +35,23 @@ _MARKED = f"[...{_RESPONSE}.querySelectorAll('.bytes b.marked[data-at]')].map((b
 _NEAR = f"[...{_RESPONSE}.querySelectorAll('.bytes b.near[data-at]')].map((byte) => byte.dataset.at)"
 
 
+@pytest.fixture(scope="module", params=["chromium", "firefox"])
+def tab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    found = firefox_executable() if request.param == "firefox" else executable()
+    if found is None:
+        skip(f"needs {request.param} on PATH")
+    run = firefox if request.param == "firefox" else browser
+    with run(found, tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
 def show(tab: Tab, tmp_path: Path, source: Path, *options: str, width: int = 1440) -> None:
     page = tmp_path / "page.html"
     made = subprocess.run([sys.executable, "-m", "kproxy", "dissect", "--html", "--fail-on", "never", *options, source],
                           capture_output=True, check=True, timeout=120)  # fmt: skip
     page.write_bytes(made.stdout)
-    tab.events.clear()
     tab.resize(width, 900)
-    tab.call("Page.navigate", url=page.as_uri())
+    tab.navigate(page.as_uri())
     tab.until("document.documentElement?.dataset.ready")
 
 
@@ -368,6 +381,5 @@ def test_nothing_is_asked_for_and_nothing_goes_wrong(tab: Tab, tmp_path: Path, w
     assert tab.run("[...document.images].length + document.querySelectorAll('b[onclick]').length") == 0
     assert hostile in tab.run("document.querySelector('.finding .message').textContent")
     assert tab.run("document.documentElement.scrollWidth <= innerWidth")
-    assert tab.asked() == [(tmp_path / "page.html").as_uri()]
-    wrong = [event for event in tab.events if event["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")]
-    assert wrong == []
+    assert {*tab.asked()} <= {(tmp_path / "page.html").as_uri()}  # Firefox does not tell of files
+    assert tab.errors() == []
