@@ -103,6 +103,7 @@ class EmbeddedQuery {
   constructor(rows, numbers) { Object.assign(this, { rows, numbers, total: rows.length, busy: false }); }
   get count() { return this.numbers.length; }
   row(position) { return this.rows[this.numbers[position]]; }
+  async rowAt(position) { return this.row(position); }
   async position(number) { return this.numbers.indexOf(number); }
   async refresh() { /* nothing changes */ }
   async all(most) { return this.numbers.slice(0, most).map((number) => this.rows[number]); }

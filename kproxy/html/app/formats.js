@@ -47,3 +47,5 @@ export const time = (us, before) => {
 export const fullTime = (us) => mode === "local" ? `${clock(us, true, true)} ${zone()}` : `${clock(us, false, true)} UTC`;
 export const zone = () => Intl.DateTimeFormat().resolvedOptions().timeZone || "local";
 export const timeTitle = () => ({ utc: "time UTC", local: `time ${zone()}`, relative: "s since first", delta: "s since above" })[mode];
+/** The pixels that a time in a list needs. */
+export const timeWidth = () => mode === "relative" || mode === "delta" ? 112 : days ? 138 : mode === "local" ? 120 : 92;

@@ -2,7 +2,7 @@
 import { $, anchor, announce, attributes, button, counted, el, store, stored } from "./elements.js";
 import { copiesOf, csvOf, jsonOf, save } from "./copies.js";
 import { drawSide } from "./exchange.js";
-import { duration, fullTime, size, time, timeTitle } from "./formats.js";
+import { duration, fullTime, size, time, timeTitle, timeWidth } from "./formats.js";
 import { menu } from "./menu.js";
 import { hashOf } from "./router.js";
 import { API, CLIENT, CONNECTION, KIND, LATENCY, LEVEL, NUMBER, ONE_WAY, SIZE, STATE, TIME, UNANSWERED, VERSION, WAITING, WHAT, WRONG, shortName } from "./rows.js";
@@ -10,7 +10,7 @@ import { Scroller } from "./scroller.js";
 
 /** The columns: name, title, width, what to sort by, and the least width of the window that shows it. */
 const COLUMNS = [
-  ["time", "time", "minmax(92px, max-content)", "time", 0], ["conn", "conn", "46px", "connection", 1000],
+  ["time", "time", "var(--time)", "time", 0], ["conn", "conn", "46px", "connection", 1000],
   ["client", "client", "minmax(70px, 1fr)", "client", 1000], ["api", "API", "minmax(min(200px, 24vw), 1.2fr)", "api", 0],
   ["what", "what", "minmax(120px, 3fr)", "", 0], ["size", "size", "68px", "size", 1000],
   ["latency", "latency", "78px", "latency", 0], ["wrong", "error / finding", "minmax(120px, 2.4fr)", "findings", 0],
@@ -52,6 +52,7 @@ export class FramesView {
   }
   get visibleColumns() { return COLUMNS.filter(([name, , , , least]) => !this.hidden.has(name) && innerWidth >= least); }
   layout() {
+    this.list.style.setProperty("--time", `${timeWidth()}px`);
     this.list.style.setProperty("--grid", this.visibleColumns.map(([, , width]) => width).join(" "));
     const [by, down] = [(this.app.state.sort || "time").replace(/^-/, ""), (this.app.state.sort || "").startsWith("-")];
     this.head.replaceChildren(...this.visibleColumns.map(([name, title, , sort]) => {
@@ -151,13 +152,16 @@ export class FramesView {
     } catch { /* the server is gone, which the header says */ } finally { this.refreshing = false; }
     if (this.again) { this.again = false; this.changed(); }
   }
-  /** Moves the cursor to a position. */
-  choose(position) {
+  /** Moves the cursor to a position; returns the row there, once it is known. */
+  async choose(position) {
     if (!this.query || !this.query.count) return null;
     const at = Math.max(0, Math.min(position, this.query.count - 1));
     this.scroller.show(at);
-    const row = this.query.row(at);
-    this.mark(row ? row[NUMBER] : -1, at);
+    const known = this.query.row(at);
+    this.mark(known ? known[NUMBER] : -1, at);
+    if (known) return known;
+    const row = await this.query.rowAt(at);
+    if (this.at === at && row) this.mark(row[NUMBER], at);
     return row;
   }
   mark(number, at) {
@@ -168,8 +172,8 @@ export class FramesView {
     if (now) { now.classList.add("chosen"); attributes(now, { "aria-selected": true }); }
     attributes(this.list, { "aria-activedescendant": number < 0 ? null : `row-${number}` });
   }
-  openAt(position) {
-    const row = this.choose(position);
+  async openAt(position) {
+    const row = await this.choose(position);
     if (row) this.app.go({ row: row[NUMBER], at: undefined }, { replace: this.opened !== undefined });
   }
   move(by) {

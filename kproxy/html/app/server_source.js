@@ -45,7 +45,7 @@ export class ServerSource {
 }
 
 class ServerQuery {
-  constructor(given) { Object.assign(this, { given, count: 0, total: 0, busy: true, chunks: new Map(), asked: new Set(), loaded: () => {}, turn: 0 }); }
+  constructor(given) { Object.assign(this, { given, count: 0, total: 0, busy: true, chunks: new Map(), asked: new Map(), loaded: () => {}, turn: 0 }); }
   /** Fetches the rows around a position anew; others are fetched when they are shown. */
   async refresh(position = 0) {
     const chunk = Math.floor(position / EACH), turn = ++this.turn;
@@ -62,15 +62,23 @@ class ServerQuery {
   row(position) {
     const chunk = Math.floor(position / EACH), rows = this.chunks.get(chunk);
     if (rows) return rows[position % EACH] || null;
+    this.load(chunk);
+    return null;
+  }
+  async rowAt(position) {
+    const chunk = Math.floor(position / EACH);
+    if (!this.chunks.has(chunk)) await this.load(chunk);
+    return this.chunks.get(chunk)?.[position % EACH] || null;
+  }
+  load(chunk) {
     if (!this.asked.has(chunk)) {
-      this.asked.add(chunk);
-      this.fetch(chunk).then((found) => {
+      this.asked.set(chunk, this.fetch(chunk).then((found) => {
         if (this.chunks.size > MOST_CHUNKS) this.chunks.delete(this.chunks.keys().next().value);
         this.chunks.set(...found);
         this.loaded();
-      }).finally(() => this.asked.delete(chunk));
+      }, () => { /* the header says that the server is gone */ }).finally(() => this.asked.delete(chunk)));
     }
-    return null;
+    return this.asked.get(chunk);
   }
   async position(number) { return (await get("position", { ...this.given, row: number })).position; }
 }

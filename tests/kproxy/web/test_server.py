@@ -16,10 +16,11 @@ from yarl import URL
 
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.sources.source import SourcePhase
+from kproxy.filters import FilterError
 from kproxy.web import answers, views
 from kproxy.web.access import AccessControl
 from kproxy.web.server import WebServer
-from tests.kproxy.browse.sessions import Given, finding, request, response
+from tests.kproxy.browse.sessions import Given, finding, request, response, session_of
 from tests.kproxy.html.test_page import exchange
 
 EVIL = "<img src=x>"
@@ -217,11 +218,20 @@ async def test_events_need_the_cookie_and_the_page(client: Client, key: bool, or
     assert status == 403
 
 
-async def test_views_are_dropped_when_there_are_many(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_views_are_dropped_when_there_are_many(lines: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(views, "MOST_VIEWS", 2)
-    await client.until("/api/rows", lambda answer: answer["count"] == 2)
-    for size in (*range(5), 0):
-        assert (await client.json(f"/api/rows?filter=size%3E{size}"))["total"] == 2
+    session = session_of(lines)
+    found = views.Views(session)
+    assert found.view(views.RowQuery()) is session.view
+    first, second = (found.view(views.RowQuery(text)) for text in ("size>1", "size>2"))
+    assert found.view(views.RowQuery("size>1")) is first
+    third = found.view(views.RowQuery("size>2", only_findings=True))
+    assert session.views == [first, third]  # the second was not used for longest
+    assert second not in session.views
+    assert found.view(views.RowQuery("size>2")) is not second
+    with pytest.raises(FilterError):
+        found.view(views.RowQuery("size>"))
+    assert len(session.views) == 2
 
 
 async def test_an_answer_has_a_limit(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
