@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from kproxy.counting.counts import Severities
 from kproxy.trace.formatting import safe
@@ -22,6 +22,17 @@ class ColumnKind(StrEnum):
     TIME = "time"  # us since the epoch
     FINDINGS = "findings"  # numbers of errors, warnings and infos
     SPARK = "spark"  # counts in equal parts of time
+    SPANS = "spans"  # what lasted: `Span` values
+
+
+class Span(NamedTuple):
+    """Something that lasted, on a line of time: its begin and its length in thousandths of that, and its row."""
+
+    begin: int
+    length: int
+    name: str
+    ms: int
+    row: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +81,11 @@ def table_json(table: OverviewTable, numbers: dict[int, int] | None = None) -> d
     def number(row: int | None) -> int | None:
         return row if numbers is None or row is None else numbers.get(row)
 
+    def shown(value: Any, kind: ColumnKind) -> Any:
+        if kind is ColumnKind.SPANS:
+            return [span._replace(row=number(span.row)) for span in value]
+        return safe(value) if isinstance(value, str) else value
+
     return {
         "title": table.title,
         "about": table.about,
@@ -79,7 +95,7 @@ def table_json(table: OverviewTable, numbers: dict[int, int] | None = None) -> d
         "rows": [
             {
                 "key": safe(row.key),
-                "values": [safe(value) if isinstance(value, str) else value for value in row.values],
+                "values": [shown(value, column.kind) for value, column in zip(row.values, table.columns, strict=True)],
                 "filter": row.filter,
                 "row": number(row.row),
                 "facts": [[label, safe(text)] for label, text in row.facts if text],

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
-from kproxy.browse.tables.table import ColumnKind, OverviewColumn, OverviewRow, OverviewTable, names_and_counts, quoted
+from kproxy.browse.tables.table import (
+    ColumnKind,
+    OverviewColumn,
+    OverviewRow,
+    OverviewTable,
+    Span,
+    names_and_counts,
+    quoted,
+)
 from kproxy.trace.timestamps import timestamp
-from kproxy.transactions.rows import TransactionRow
+from kproxy.transactions.rows import TransactionRow, TransactionSpan
 
 _MOST = 50
+_MOST_SPANS = 200
 _COLUMNS = (
     OverviewColumn("transactional id", style="name"),
     OverviewColumn("producer"),
@@ -22,6 +31,7 @@ _COLUMNS = (
     OverviewColumn("fenced", ColumnKind.COUNT, "warning"),
     OverviewColumn("longest", ColumnKind.DURATION),
     OverviewColumn("what is wrong", style="warning"),
+    OverviewColumn("when it was open", ColumnKind.SPANS),
 )
 
 
@@ -34,13 +44,15 @@ def transactions(session: BrowseSession, view: SessionView) -> OverviewTable:
         if matching is None or each.transactional_id in matching.transactions
     ]
     found.sort(key=lambda each: (not each.held, each.begun_at is None, each.begun_at or each.first_at))
+    start = min((each.first_at for each in found), default=session.now)
     about = "Transactional producers: which transaction is open, how the others ended, and what it holds up."
     more = f"{overview.evicted:,} inactive transactional ids are not listed" if overview.evicted else ""
-    return OverviewTable("Transactions", about, _COLUMNS, [_row(session, each) for each in found], "", more)
+    return OverviewTable("Transactions", about, _COLUMNS, [_row(session, each, start) for each in found], "", more)
 
 
-def _row(session: BrowseSession, item: TransactionRow) -> OverviewRow:
+def _row(session: BrowseSession, item: TransactionRow, start: int) -> OverviewRow:
     now = session.now
+    spans = session.overviews.transactions.spans(item.key)[-_MOST_SPANS:]
     values = [
         item.key or "(empty)",
         f"{item.producer_id}/{item.producer_epoch}" if item.producer_id >= 0 else "",
@@ -54,8 +66,8 @@ def _row(session: BrowseSession, item: TransactionRow) -> OverviewRow:
         item.fenced,
         item.longest_ns // 1000 or None,
         item.problem(now),
+        [_span(span, start, now) for span in spans],
     ]
-    spans = session.overviews.transactions.spans(item.key)
     facts = [
         ("client", f"{item.client_id} at {item.client}" if item.client else "not observed"),
         ("protocol", f"version {item.version}" if item.version else ""),
@@ -72,3 +84,10 @@ def _row(session: BrowseSession, item: TransactionRow) -> OverviewRow:
              for span in reversed(spans[-_MOST:])]  # fmt: skip
     narrow = None if item.transactional_id is None else f"transaction={quoted(item.transactional_id)}"
     return OverviewRow(item.key, values, narrow, item.row, facts, marks)
+
+
+def _span(span: TransactionSpan, start: int, now: int) -> Span:
+    ended_at = now if span.ended_at is None else span.ended_at
+    whole = max(now - start, 1)
+    begin, length = 1000 * (span.begun_at - start) // whole, 1000 * (ended_at - span.begun_at) // whole
+    return Span(begin, length, span.outcome.value, (ended_at - span.begun_at) // 1_000_000, span.row)

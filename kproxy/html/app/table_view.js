@@ -17,13 +17,20 @@ const spark = (counts) => {
 };
 const findings = ([error, warning, info]) => [[error, "error"], [warning, "warning"], [info, "info"]].filter(([number]) => number)
   .map(([number, level]) => el("span", level, level === "info" ? `${number} info ` : `${counted(number, level)} `));
+/** A line of time with what lasted on it, each a link to its frame. */
+const lane = (spans) => el("span", "lane", ...spans.map(([begin, length, name, ms, row]) => {
+  const text = `${name}: ${ms.toLocaleString("en")} ms`, bar = row === null ? el("span", `span ${name}`) : anchor(`span ${name}`, hashOf({ view: "frames", row }));
+  bar.style.left = `${begin / 10}%`;
+  bar.style.width = `${length / 10}%`;
+  return attributes(bar, { title: text, "aria-label": text });
+}));
 const SHOWN = {
   count, bytes: (value) => value ? size(value) : "", duration, rate: (value) => value ? value.toFixed(value < 10 ? 1 : 0) : "",
-  time: (value) => value ? time(value) : "", findings: (value) => value ? findings(value) : "", spark: (value) => value ? spark(value) : "",
+  time: (value) => value ? time(value) : "", findings: (value) => value ? findings(value) : "", spark: (value) => value ? spark(value) : "", spans: (value) => value.length ? lane(value) : "",
   text: (value) => value ?? "",
 };
 const sortable = (value, kind) => kind === "findings" ? (value ? value[0] * 1e12 + value[1] * 1e6 + value[2] : -1)
-  : kind === "spark" ? (value ? value.reduce((a, b) => a + b, 0) : -1) : kind === "text" ? (value ?? "") : value ?? -1;
+  : kind === "spans" ? value.length : kind === "spark" ? (value ? value.reduce((a, b) => a + b, 0) : -1) : kind === "text" ? (value ?? "") : value ?? -1;
 
 export class TableView {
   constructor(app, name) {
@@ -99,13 +106,13 @@ export class TableView {
       marks.length ? el("h3", "", "frames") : null, el("ul", "", ...marks));
   }
   sort(name, kind) {
-    const now = this.app.state.sort ?? this.data.sort, first = NUMBERS.includes(kind) || kind === "findings" || kind === "spark" ? `-${name}` : name;
+    const now = this.app.state.sort ?? this.data.sort, first = NUMBERS.includes(kind) || ["findings", "spark", "spans"].includes(kind) ? `-${name}` : name;
     const other = first.startsWith("-") ? name : `-${name}`;
     this.app.go({ sort: now === first ? other : first });
   }
   downloads() {
     const { columns, rows } = this.data;
-    const plain = (value) => Array.isArray(value) ? value.join(" ") : value;
+    const plain = (value) => Array.isArray(value) ? value.map((each) => Array.isArray(each) ? `${each[2]} ${each[3]} ms` : each).join(" ") : value;
     return [
       ["rows as CSV", () => save(`kproxy-${this.name}.csv`, csvOf(columns.map(([title, kind]) => `${title}${kind === "duration" || kind === "time" ? " (us)" : ""}`), rows.map((row) => row.values.map(plain))), "text/csv")],
       ["rows as JSON lines", () => save(`kproxy-${this.name}.jsonl`, rows.map((row) => `${JSON.stringify(Object.fromEntries(columns.map(([title], at) => [title, row.values[at]])))}\n`).join(""), "application/x-ndjson")],

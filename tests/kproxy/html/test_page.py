@@ -91,7 +91,10 @@ def test_the_tables_are_the_overviews() -> None:
     table = opened.data["tables"]["transactions"]
     rows = {row["key"]: row for row in table["rows"]}
     assert list(rows) == ["stuck", "(producer 4)", "pay", "audit"]  # what holds a partition is first
-    assert rows["stuck"]["values"][-1] == "holds t[0] for 25.0 s; its producer left 25.0 s ago"
+    assert [span[2] for span in rows["pay"]["values"][-1]] == ["committed", "committed", "fenced"]
+    assert all(0 <= span[0] <= span[0] + span[1] <= 1000 for row in table["rows"] for span in row["values"][-1])
+    assert opened.unpacked("rows")[rows["pay"]["values"][-1][0][4]][4] == "AddPartitionsToTxn"
+    assert rows["stuck"]["values"][-2] == "holds t[0] for 25.0 s; its producer left 25.0 s ago"
     assert [label.partition(" ")[0] for label, _ in rows["pay"]["marks"]] == ["fenced", "committed", "committed"]
     [*_, (_, begun)] = rows["pay"]["marks"]
     assert opened.unpacked("rows")[begun][4] == "AddPartitionsToTxn"
