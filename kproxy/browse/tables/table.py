@@ -22,10 +22,10 @@ class ColumnKind(StrEnum):
     TIME = "time"  # us since the epoch
     FINDINGS = "findings"  # numbers of errors, warnings and infos
     SPARK = "spark"  # counts in equal parts of time
-    SPANS = "spans"  # what lasted: `Span` values
+    SPANS = "spans"  # what lasted: `TimeSpan` values
 
 
-class Span(NamedTuple):
+class TimeSpan(NamedTuple):
     """Something that lasted, on a line of time: its begin and its length in thousandths of that, and its row."""
 
     begin: int

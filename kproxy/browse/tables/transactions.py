@@ -9,7 +9,7 @@ from kproxy.browse.tables.table import (
     OverviewColumn,
     OverviewRow,
     OverviewTable,
-    Span,
+    TimeSpan,
     names_and_counts,
     quoted,
 )
@@ -86,8 +86,8 @@ def _row(session: BrowseSession, item: TransactionRow, start: int) -> OverviewRo
     return OverviewRow(item.key, values, narrow, item.row, facts, marks)
 
 
-def _span(span: TransactionSpan, start: int, now: int) -> Span:
+def _span(span: TransactionSpan, start: int, now: int) -> TimeSpan:
     ended_at = now if span.ended_at is None else span.ended_at
     whole = max(now - start, 1)
     begin, length = 1000 * (span.begun_at - start) // whole, 1000 * (ended_at - span.begun_at) // whole
-    return Span(begin, length, span.outcome.value, (ended_at - span.begun_at) // 1_000_000, span.row)
+    return TimeSpan(begin, length, span.outcome.value, (ended_at - span.begun_at) // 1_000_000, span.row)
