@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
@@ -12,6 +13,8 @@ from kproxy.browse.session_view import SessionView
 
 #: Most views; a view of a million rows needs 8 MB.
 MOST_VIEWS: Final = 24
+#: Seconds that a view of a live source is kept unused: each filters every new row. Windows ask again as rows come.
+KEEP_S: Final = 30.0
 
 ORDERS: Final = {
     "time": Order.TIME,
@@ -37,7 +40,8 @@ class Views:
 
     def __init__(self, session: BrowseSession) -> None:
         self._session = session
-        self._views: OrderedDict[RowQuery, SessionView] = OrderedDict()
+        self._views: OrderedDict[RowQuery, SessionView] = OrderedDict()  # the most recently used last
+        self._used_at: dict[RowQuery, float] = {}
 
     def view(self, query: RowQuery) -> SessionView:
         """Return the view of a query.
@@ -55,11 +59,19 @@ class Views:
             view.visible.sort(ORDERS.get(name, Order.TIME), reverse=query.sort.startswith("-"))
             self._views[query] = view
             self._session.views.append(view)
-            if len(self._views) > MOST_VIEWS:
-                _, dropped = self._views.popitem(last=False)
-                self._session.views.remove(dropped)
         self._views.move_to_end(query)
+        self._used_at[query] = time.monotonic()
+        self._drop_unused()
         return view
+
+    def _drop_unused(self) -> None:
+        least = time.monotonic() - KEEP_S if self._session.source.live else 0.0
+        while len(self._views) > 1:
+            oldest = next(iter(self._views))
+            if len(self._views) <= MOST_VIEWS and self._used_at[oldest] >= least:
+                return
+            self._session.views.remove(self._views.pop(oldest))
+            del self._used_at[oldest]
 
     @property
     def version(self) -> int:

@@ -234,6 +234,17 @@ def test_views_are_dropped_when_there_are_many(lines: list[Any], monkeypatch: py
     assert len(session.views) == 2
 
 
+def test_views_of_a_live_source_that_nobody_uses_are_dropped(lines: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "KEEP_S", -1.0)
+    for phase, count in ((SourcePhase.ENDED, 2), (SourcePhase.LIVE, 1)):
+        session = session_of(lines, phase=phase)
+        found = views.Views(session)
+        for text in ("size>1", "size>2"):
+            last = found.view(views.RowQuery(text))
+        assert len(session.views) == count
+        assert session.views[-1] is last
+
+
 async def test_an_answer_has_a_limit(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     await client.until("/api/rows", lambda answer: answer["count"] == 2)
     monkeypatch.setattr(answers, "MOST_ROWS", 1)
