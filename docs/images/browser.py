@@ -9,11 +9,12 @@ from pathlib import Path
 
 from tests.kproxy.spark import planted
 from tests.peers.browser import Browser, Tab, browser, executable
-from tests.peers.window import Window, web
+from tests.peers.web import opened, web
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 BUG = ROOT / "tests" / "data" / "bugs" / "metadata-throttle-first--java.pcap.gz"
+JAVA = ROOT / "tests" / "data" / "pcap" / "java-4.3.1.pcap.gz"
 WIDTH, HEIGHT = 1188, 714  # 132 columns, 34 lines
 
 
@@ -25,19 +26,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         place = Path(directory)
         with browser(program, place / "profile") as tab:
-            (HERE / "web.png").write_bytes(terminal(tab.browser, place))
+            (HERE / "web.png").write_bytes(application(tab.browser, place))
             (HERE / "page.png").write_bytes(page(tab, place / "page.html"))
             (HERE / "report.png").write_bytes(report(tab, place))
 
 
-def terminal(chromium: Browser, place: Path) -> bytes:
-    """`kproxy web`, at the frame with the finding."""
-    with web(BUG, cwd=place) as server:
-        window = Window(chromium, server.address, width=WIDTH, height=HEIGHT)
-        window.wait_for("FindCoordinator")
-        window.press("!")
-        window.wait_for("throttle_time_ms  0")
-        return window.tab.picture()
+def application(chromium: Browser, place: Path) -> bytes:
+    """`kproxy web`, with the APIs of a capture."""
+    with web(JAVA, cwd=place) as server:
+        window = opened(chromium, server.address, width=WIDTH)
+        window.run("location.hash = '#/apis?key=Fetch'")
+        window.until("document.querySelector('.facts a')")
+        window.until("document.getElementById('facts').textContent.includes('342 exchanges')")
+        return window.picture()
 
 
 def page(tab: Tab, path: Path) -> bytes:
@@ -47,7 +48,7 @@ def page(tab: Tab, path: Path) -> bytes:
     tab.resize(WIDTH, 640)
     tab.call("Page.navigate", url=path.as_uri())
     tab.until("document.documentElement?.dataset.ready")
-    tab.key("Enter")  # it begins on the worst one
+    tab.run("document.querySelector('.cause a.primary').click()")
     tab.until("document.querySelector('.node.marked')")
     return tab.picture()
 

@@ -14,8 +14,8 @@ from kproxy.browse.overviews.matching import Matching
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.index import RowIndex, RowState, time_of
 from kproxy.browse.rows.partial_parse import parse_partial
-from kproxy.browse.rows.row_filter import row_matcher
 from kproxy.browse.rows.visible_rows import VisibleRows
+from kproxy.browse.session_view import SessionView
 from kproxy.browse.sources.source import Source
 from kproxy.control.protocol import LateResponse
 from kproxy.trace.clock import Clock
@@ -38,8 +38,8 @@ class BrowseSession:
     source: Source
     overviews: Overviews = field(default_factory=Overviews)
     index: RowIndex = field(init=False)
-    visible: VisibleRows = field(init=False)
-    _matching: Matching = field(init=False)
+    view: SessionView = field(init=False)
+    views: list[SessionView] = field(init=False, default_factory=list)  # further ones, which `work` also updates
     notes: dict[int, Note] = field(init=False, default_factory=dict)
     clock: Clock = field(init=False, default_factory=Clock)
     bad: int = field(init=False, default=0)  # lines that are not trace lines, without an incomplete last one
@@ -48,10 +48,16 @@ class BrowseSession:
 
     def __post_init__(self) -> None:
         self.index = RowIndex()
-        self.visible = VisibleRows(
-            self.index, lambda chosen: row_matcher(chosen, self.index, self.source.store, self._noted)
-        )
-        self._matching = Matching(self.index, self.visible, self._partial_lines, self.overviews.findings)
+        self.view = self.new_view()
+
+    def new_view(self) -> SessionView:
+        """Return a view of all rows; add it to `views` so that it follows the source."""
+        return SessionView(self.index, self.source.store, self._partial_lines, self.overviews.findings, self._noted)
+
+    @property
+    def visible(self) -> VisibleRows:
+        """The visible rows of the only view of a terminal or a page."""
+        return self.view.visible
 
     def _noted(self, row: int) -> Mapping[str, Any] | None:
         """The columns of a row's note; None if it never had one."""
@@ -60,13 +66,13 @@ class BrowseSession:
 
     @property
     def matching(self) -> Matching | None:
-        """Overviews of the rows that match the filter, kept up to date from now on; None if all rows are visible."""
-        return self._matching.activate() if self.visible.is_narrowed else None
+        """See `SessionView`."""
+        return self.view.matching
 
     @property
     def counted(self) -> tuple[int, int]:
-        """Rows counted in `matching`, and rows in total."""
-        return self._matching.progress
+        """See `SessionView`."""
+        return self.view.counted
 
     @property
     def now(self) -> int:
@@ -76,17 +82,19 @@ class BrowseSession:
     def work(self, seconds: float) -> bool:
         """Read and filter for this many seconds; return whether work remains."""
         deadline = time.perf_counter() + seconds
-        more = self._read(deadline - seconds / 2 if self.visible.is_behind else deadline)
+        views = (self.view, *self.views)
+        more = self._read(deadline - seconds / 2 if any(view.visible.is_behind for view in views) else deadline)
         index = self.index
         if index.changed:
             self.version += 1
-            self.visible.update(index.changed)
-            self._matching.update(index.changed)
+            for view in views:
+                view.update(index.changed)
             index.changed.clear()
-        more = self.visible.work(max(0.001, deadline - time.perf_counter())) or more
-        counted, uncounted = self._matching.work(max(0.001, deadline - time.perf_counter()))
-        self.version += counted
-        return uncounted or more
+        for view in views:
+            counted, behind = view.work(deadline)
+            self.version += counted
+            more = behind or more
+        return more
 
     def _read(self, deadline: float) -> bool:
         if self._lines is None:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -46,26 +43,36 @@ _AS_TEXT = "use kproxy dissect for text output"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    options.completes(parser.add_argument(
-        "sources", nargs="*", metavar="SOURCE",
-        help="traces, captures, directories of these, '-' for standard input, or HOST:PORT or the control socket of "
-        "a running proxy",
-    ), options.FILE)  # fmt: skip
+    add_sources(parser)
     add_views(parser)
     add_capture(parser)
     add_proxy(parser)
     parser.epilog = _EXAMPLES
 
 
+def add_sources(parser: options.OptionGroup) -> None:
+    """Declare the argument for what to show."""
+    options.completes(parser.add_argument(
+        "sources", nargs="*", metavar="SOURCE",
+        help="traces, captures, directories of these, '-' for standard input, or HOST:PORT or the control socket of "
+        "a running proxy",
+    ), options.FILE)  # fmt: skip
+
+
 def add_views(parser: options.OptionGroup) -> None:
     """Declare the options of the view."""
+    add_rows(parser)
+    options.add_local_time(parser)
+    parser.add_argument("--theme", metavar="NAME", help="color theme; an unknown name lists all themes")
+
+
+def add_rows(parser: options.OptionGroup) -> None:
+    """Declare the options that choose rows and limit them."""
     parser.add_argument("-f", "--filter", metavar="FILTER", help="show only matching rows, e.g. 'error!=0' (key: /)")
     parser.add_argument(
         "--keep", type=options.size, default=1 << 30, metavar="SIZE",
         help="keep at most this much data of a running proxy, in a temporary file, e.g. 200M (default: 1G)",
     )  # fmt: skip
-    options.add_local_time(parser)
-    parser.add_argument("--theme", metavar="NAME", help="color theme; an unknown name lists all themes")
 
 
 def add_capture(parser: options.OptionGroup) -> None:
@@ -88,10 +95,7 @@ def add_proxy(parser: options.OptionGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the view until the user closes it; return the exit status."""
-    if "TEXTUAL_DRIVER" in os.environ:  # started by kproxy web
-        _end_with_parent()
-    else:
-        _check_terminal()
+    _check_terminal()
     source = source_of(args, _choose)
     try:
         app = app_of(args, source)
@@ -128,19 +132,27 @@ def app_of(args: argparse.Namespace, source: Source) -> KproxyApp:
     return app
 
 
-def source_of(args: argparse.Namespace, choose: Callable[[Choices], str]) -> Source:
+def source_of(
+    args: argparse.Namespace,
+    choose: Callable[[Choices], str],
+    *,
+    reads_keys: bool = True,
+    on_message: Callable[[str], object] = lambda _: None,
+) -> Source:
     """Open the source to show.
 
     Args:
         args: The options.
         choose: Selects one of several running proxies.
+        reads_keys: Whether the view needs a terminal for keys while a pipe is read.
+        on_message: Gets the messages of a proxy that is started.
 
     Raises:
         UserError: The source cannot be opened, or options cannot be combined.
     """
     payload_options.record_values_of(args)
     options.limits_of(args)
-    source = _opened(args, choose)
+    source = _opened(args, choose, on_message, reads_keys=reads_keys)
     try:
         _check_options(args, source)
     except UserError:
@@ -166,17 +178,19 @@ def _check_options(args: argparse.Namespace, source: Source) -> None:
         refuse(args, ("keep",), "is for a running proxy: leave it out")
 
 
-def _opened(args: argparse.Namespace, choose: Callable[[Choices], str]) -> Source:
+def _opened(
+    args: argparse.Namespace, choose: Callable[[Choices], str], on_message: Callable[[str], object], *, reads_keys: bool
+) -> Source:
     from kproxy.browse.sources.child_proxy import ChildProxySource
     from kproxy.browse.sources.opening import open_source
     from kproxy.browse.sources.source import SeveralSources
 
-    proxy = start_child_proxy(args)
+    proxy = start_child_proxy(args, on_message)
     if proxy is not None:
         return ChildProxySource(proxy, keep=args.keep)
     capture = command_line.options_of(args, add_capture)
     try:
-        return open_source(args.sources, capture, keep=args.keep)
+        return open_source(args.sources, capture, keep=args.keep, reads_keys=reads_keys)
     except SeveralSources as error:
         return open_source([choose(error.choices)], capture, keep=args.keep)
 
@@ -196,7 +210,7 @@ def _choose(choices: Choices) -> str:
     """Ask the user in the terminal. Exits if the user cancels."""
     from kproxy.tui.proxy_picker import Chooser
 
-    if "TEXTUAL_DRIVER" in os.environ or not sys.stdin.isatty():
+    if not sys.stdin.isatty():
         refuse_several("tui", choices)
     if (chosen := Chooser(choices).run()) is None:
         raise SystemExit(CLEAN)
@@ -238,15 +252,3 @@ def _check_terminal() -> None:
             raise UserError(f"standard {name} is not a terminal: {_AS_TEXT}")
     if os.environ.get("TERM") == "dumb":
         raise UserError(f"TERM=dumb: this terminal cannot draw the view: {_AS_TEXT}")
-
-
-def _end_with_parent() -> None:
-    """End this process when its parent, the web server, ends."""
-    parent = os.getppid()
-
-    def wait() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=wait, daemon=True, name="parent").start()

@@ -15,20 +15,73 @@ from xml.etree.ElementTree import Element
 from kproxy.html.packing import inline_json
 
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
-#: The parts of the script, in dependency order.
-_SCRIPTS = (
-    "basics.js",
+#: The modules of the application that a page in one file needs, each after those that it imports.
+MODULES = (
+    "elements.js",
+    "formats.js",
+    "router.js",
+    "scroller.js",
+    "filter_errors.js",
+    "filter_pattern.js",
+    "filter_records.js",
     "filter_text.js",
     "filter_match.js",
-    "filter_records.js",
+    "query.js",
+    "rows.js",
+    "embedded_source.js",
+    "menu.js",
     "pane.js",
     "exchange.js",
-    "transactions.js",
-    "page.js",
+    "copies.js",
+    "filter_box.js",
+    "frames_view.js",
+    "table_view.js",
+    "causes_view.js",
+    "records_view.js",
+    "main.js",
+    "embedded.js",
 )
+_APP = "kproxy.html.app"
+_IMPORT = re.compile(r'^import \{ ([^}]*) \} from "\./(\w+)\.js";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:const|class) ([\w$]+))", re.MULTILINE)
+_EXPORTS = re.compile(r"^export \{ ([^}]*) \};$", re.MULTILINE)
 
 
-def page(title: str, data: dict[str, Any], package: str = "kproxy.html", scripts: Sequence[str] = _SCRIPTS) -> str:
+def application(title: str, data: dict[str, Any]) -> str:
+    """Return the web application as a page in one file, with its data; it needs no server, and may ask none."""
+    script = f'"use strict";\n{joined(MODULES)}'
+    head = _head(title, _text(_APP, "page.css"), f"script-src {_hash(script)}; ")
+    return (
+        f"{head}{_text(_APP, 'page.html')}"
+        f'<script type="application/json" id="data">{inline_json(data)}</script>\n'
+        f"<script>{script}</script>\n</body>\n</html>\n"
+    )
+
+
+def index_page() -> str:
+    """Return the page of the web application for a server that serves its modules below ``app/``."""
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n<title>kproxy</title>\n<link rel="icon" href="data:,">\n'
+        '<link rel="stylesheet" href="app/page.css">\n<script type="module" src="app/served.js"></script>\n</head>\n'
+        f"{_text(_APP, 'page.html')}</body>\n</html>\n"
+    )
+
+
+def joined(names: Sequence[str]) -> str:
+    """Return modules as one script without imports: each is a function that returns what the module exports."""
+    return "".join(f"const {name.removesuffix('.js')}_js = {_function(_text(_APP, name))};\n" for name in names)
+
+
+def _function(module: str) -> str:
+    names = [found[1] for found in _EXPORT.finditer(module)]
+    names += [name for found in _EXPORTS.finditer(module) for name in found[1].split(", ")]
+    body = _EXPORTS.sub("", _EXPORT.sub("", _IMPORT.sub(r"const { \1 } = \2_js;", module)))
+    return f"(() => {{\n{body}return {{ {', '.join(names)} }};\n}})()"
+
+
+def page(title: str, data: dict[str, Any], package: str, scripts: Sequence[str]) -> str:
     """Return a page with its style, scripts and data inline; its policy forbids all network access.
 
     `package` contains page.html (the body), page.css and the scripts, which share one scope that nothing else can

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import sys
 from pathlib import Path
 from typing import TextIO
 
-from kproxy.browse.overviews.all_overviews import Overviews
 from kproxy.browse.rows.store import Spool
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.sources.source import Source
 from kproxy.errors import UserError
 from kproxy.filters import Filter
-from kproxy.html.assemble import page
+from kproxy.html.assemble import application
 from kproxy.html.contents import contents
 from kproxy.outputs.output import Output
 from kproxy.trace.encoding import append_line
@@ -28,15 +27,6 @@ class _Lines(Source):
 
     async def run(self) -> None:
         """Do nothing."""
-
-
-class _PageOverviews(Overviews):
-    """What a page needs: all findings, which decide what lasts, and transactions."""
-
-    def observe(self, line: Line, row: int, at: int, requests: Collection[int]) -> None:
-        """Process the next line."""
-        self.findings.add(line, row)
-        self.transactions.observe(line, row, at)
 
 
 class HtmlOutput(Output):
@@ -91,15 +81,24 @@ class HtmlOutput(Output):
         """Write the page."""
         self._spill()
         source = _Lines(", ".join(self._names[:3]), self._spool)
-        session = BrowseSession(source, _PageOverviews())
+        session = BrowseSession(source)
         session.visible.choose(self._filter)
+        _ = session.matching  # its overviews are those of the rows that match
         try:
             while session.work(1.0):
                 pass
-            made = contents(session, self._names)
+            made = contents(session, self._names, _report)
         finally:
             source.close()
         self.warnings = made["notes"]
         made["notes"] = [*self._notes, *self.warnings]
-        self._file.buffer.write(page(f"kproxy: {source.name}", made).encode())
+        self._file.buffer.write(application(f"kproxy: {source.name}", made).encode())
         super().close()
+
+
+def _report(done: int, total: int) -> None:
+    """Show the progress on a terminal, where a long wait would be silent."""
+    if sys.stderr.isatty():
+        end = "\r" if done < total else "\n"
+        sys.stderr.write(f"kproxy: writing the page: {done:,} of {total:,} rows{end}")
+        sys.stderr.flush()

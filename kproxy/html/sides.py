@@ -9,6 +9,7 @@ from typing import Any
 from dissectors.messages.value_annotations.times import LAST_MS, utc
 from kproxy.browse.fields.detail import FrameDetail
 from kproxy.browse.fields.field import MORE, FieldView
+from kproxy.browse.fields.frames import topic_names
 from kproxy.browse.fields.records import Record, RecordPart, record_fields, records
 from kproxy.outputs.findings import notes
 from kproxy.trace.formatting import safe
@@ -24,13 +25,19 @@ MOST_TEXT = 2_000
 
 _MOST_DEPTH = 60
 
+#: Fields that name the topic or the partition of records; they are among the first of their struct.
+_PLACES = {"name": "topic", "topic": "topic", "topic_id": "topic", "index": "partition", "partition": "partition",
+           "partition_index": "partition"}  # fmt: skip
+_MOST_LEAVES = 4
+
 
 def side_json(side: FrameDetail) -> dict[str, Any]:
     """Return everything that a page shows of a side.
 
     ``fields`` are ``[depth, name, kind, text, meaning, start, end]``, parents before their children; ``marks`` are the
-    numbers of the findings' fields, null if there is none; ``records`` are ``{"path", "rows", "more", "problems"}``
-    with rows of ``[offset, time, key, value, headers, field]``; a key or value is ``[form, text, size, schema id,
+    numbers of the findings' fields, null if there is none; ``records`` are ``{"path", "topic", "partition", "rows",
+    "more", "problems"}``, topic and partition null if unknown, with rows of ``[offset, time, key, value, headers,
+    field]``; a key or value is ``[form, text, size, schema id,
     cut]``. Offsets are text, because JavaScript numbers cannot hold 64 bits.
     """
     result: dict[str, Any] = {
@@ -43,22 +50,42 @@ def side_json(side: FrameDetail) -> dict[str, Any]:
     numbers: dict[int, int] = {}
     result["fields"] = list(_fields(side.fields, numbers))
     result["marks"] = [_number(side.find(finding.path), numbers) if finding.path else None for finding in side.findings]
+    result["records"] = side_records(side, numbers)
+    return {name: value for name, value in result.items() if value is not None}
+
+
+def side_records(side: FrameDetail, numbers: dict[int, int] | None = None) -> list[dict[str, Any]]:
+    """Return the ``records`` of a side; `numbers` are those of its fields, by identity."""
     remaining = MOST_RECORDS_IN_ALL
-    result["records"] = []
+    result: list[dict[str, Any]] = []
     for field in record_fields(side.fields):
-        if remaining <= 0 or id(field) not in numbers:
+        if remaining <= 0 or (numbers is not None and id(field) not in numbers):
             break
         found = records(field, min(remaining, MOST_RECORDS))
         remaining -= len(found.records)
-        result["records"].append(
+        rows = [[*_record(each), _number([field, each.batch, each.field], numbers or {})] for each in found.records]
+        result.append(
             {
                 "path": safe(field.path),
-                "rows": [[*_record(each), _number([field, each.batch, each.field], numbers)] for each in found.records],
+                **_topic_partition(side, field),
+                "rows": rows,
                 "more": found.more,
                 "problems": [safe(problem) for problem in found.problems],
             }
         )
-    return {name: value for name, value in result.items() if value is not None}
+    return result
+
+
+def _topic_partition(side: FrameDetail, field: FieldView) -> dict[str, Any]:
+    """Return the topic and the partition that the records of a field belong to, from the fields around it."""
+    found: dict[str, Any] = {"topic": None, "partition": None}
+    names = topic_names(side.line)
+    for around in side.find(field.path)[:-1]:
+        for leaf in around.children[:_MOST_LEAVES]:
+            if leaf.value is None or (name := _PLACES.get(leaf.name)) is None:
+                continue
+            found[name] = safe(names.get(str(leaf.value)) or str(leaf.value)) if name == "topic" else leaf.value
+    return found
 
 
 def finding_json(finding: FindingEntry) -> dict[str, Any]:

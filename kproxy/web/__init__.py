@@ -1,1 +1,1 @@
-"""The terminal views in a browser: textual-serve behind token-based access control."""
+"""The web application of a live session, a trace or a capture: a server behind token-based access control."""

@@ -1,166 +1,263 @@
-"""The server of `kproxy web`: textual-serve's sessions with kproxy's page; requests without a token are rejected."""
+"""The server of `kproxy web`: the application, its JSON, and events; requests without a token are rejected."""
 
 from __future__ import annotations
 
 import asyncio
-import html
-import secrets
-import socket
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from importlib.resources import files
-from string import Template
-from typing import Final
+from socket import socket
+from typing import Any, Final
 
-from aiohttp import web
-from textual_serve.server import Server
+from aiohttp import WSCloseCode, web
 
-from kproxy.web import messages
+from kproxy.browse.session import BrowseSession
+from kproxy.browse.session_view import SessionView
+from kproxy.filters import FilterError
+from kproxy.html.assemble import index_page
+from kproxy.trace.encoding import encode_json
+from kproxy.web import answers
 from kproxy.web.access import AccessControl, is_same_origin
-from kproxy.web.session import GRACE_S, WindowProcess
+from kproxy.web.csv_rows import csv_rows
+from kproxy.web.views import RowQuery, Views
 
-MOST_SESSIONS: Final = 8
-#: Seconds that a session is kept without a window, after a reload or a lost connection.
-KEEP_S: Final = 30.0
+_APP: Final = "kproxy.html.app"
+_TYPES: Final = {"js": "text/javascript", "css": "text/css"}
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none';"
+    " form-action 'none'; frame-ancestors 'none'"
+)
 _HEADERS: Final = {
     "Cache-Control": "no-store",
+    "Content-Security-Policy": _POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
 }
+#: Seconds of work on the session between two turns of the requests, and pauses while it has work or none.
+_SLICE_S: Final = 0.02
+_PAUSE_S: Final = 0.001
+_IDLE_S: Final = 0.05
+#: Seconds between two events of a window, and that a request waits for its filter to find something.
+_EVENT_S: Final = 0.25
+_WAIT_S: Final = 0.3
+#: Bytes of a download that are written at once.
+_CHUNK: Final = 1 << 16
+_MOST_WINDOWS: Final = 64
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class WebServer(Server):
-    """Each browser window has its own session, a process that runs a command; a reload keeps it.
+class WebServer:
+    """Serves one session to all windows. A slow window only delays itself: it gets the latest state, never a backlog.
 
     Args:
-        command: A shell command. It contains nothing that a browser sends.
-        title: The page's title.
+        session: What is shown; the server reads it.
         access: The access control.
+        chosen: The filter with which a page begins.
     """
 
-    def __init__(self, command: str, title: str, access: AccessControl) -> None:
-        super().__init__(command, title=title)
-        self._door = access
-        self._page = Template((files("kproxy.web") / "page.html").read_text(encoding="utf-8"))
-        self._open: set[web.WebSocketResponse] = set()
-        self._sessions: dict[str, WindowProcess] = {}
-        self._ending: set[asyncio.Future[None]] = set()
+    def __init__(self, session: BrowseSession, access: AccessControl, chosen: str = "") -> None:
+        self._session, self._door, self._chosen = session, access, chosen
+        self._views = Views(session)
+        self._windows: set[web.WebSocketResponse] = set()
+        self._state: tuple[object, bytes] = (None, b"")
 
-    async def serve_on(self, sockets: Sequence[socket.socket], stop: asyncio.Event) -> None:
-        """Serve until `stop` is set; then sessions have three seconds to end."""
-        runner = web.AppRunner(await self._make_app(), access_log=None, shutdown_timeout=GRACE_S)
+    async def serve_on(self, sockets: Sequence[socket], stop: asyncio.Event) -> None:
+        """Serve until `stop` is set."""
+        runner = web.AppRunner(self._application(), access_log=None, shutdown_timeout=1)
         await runner.setup()
-        for each in sockets:
-            await web.SockSite(runner, each).start()
-        await stop.wait()
-        await runner.cleanup()
+        async with asyncio.TaskGroup() as tasks:
+            reading = [tasks.create_task(self._session.source.run()), tasks.create_task(self._read())]
+            try:
+                for each in sockets:
+                    await web.SockSite(runner, each).start()
+                await stop.wait()
+            finally:
+                for task in reading:
+                    task.cancel()
+                for window in tuple(self._windows):
+                    await window.close(code=WSCloseCode.GOING_AWAY)
+                await runner.cleanup()
 
-    async def _make_app(self) -> web.Application:
+    async def _read(self) -> None:
+        """Read the source in slices, between which requests are answered."""
+        while True:
+            more = self._session.work(_SLICE_S)
+            await asyncio.sleep(_PAUSE_S if more else _IDLE_S)
+
+    def _application(self) -> web.Application:
         app = web.Application(middlewares=[self._guard])
         app.add_routes([
-            web.get("/", self.handle_index),
-            web.get("/ws/{session:[A-Za-z0-9-]{16,64}}", self.handle_websocket),
-            web.get("/download/{key}", self.handle_download),
-            web.static("/static", self.statics_path),
+            web.get("/", self._index),
+            web.get("/app/{name:[a-z_]+}.{kind:js|css}", self._module),
+            web.get("/api/info", self._info),
+            web.get("/api/state", self._get_state),
+            web.get("/api/events", self._events),
+            web.get("/api/rows", self._rows),
+            web.get("/api/rows.jsonl", partial(self._download, lines=answers.raw_lines, name="kproxy-rows.jsonl")),
+            web.get("/api/rows.csv", partial(self._download, lines=csv_rows, name="kproxy-rows.csv")),
+            web.get("/api/position", self._position),
+            web.get("/api/exchanges/{row:[0-9]{1,15}}", self._exchange),
+            web.get("/api/causes", self._causes),
+            web.get("/api/tables/{name:[a-z-]+}", self._table),
+            web.get("/api/records", self._records),
         ])  # fmt: skip
         app.on_response_prepare.append(_add_headers)
-        app.on_shutdown.append(self.on_shutdown)
         return app
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Reject requests without access."""
+        """Reject requests without access, and those of pages of other servers."""
         if not self._door.is_own_host(request.host):
             raise web.HTTPForbidden(text="Unknown host name for this server.\n")
         if not self._door.is_open_to(request.query if request.path == "/" else {}, request.cookies):
             raise web.HTTPForbidden(
                 text="Open the address that kproxy web printed, including its token, which is new on every start.\n"
             )
-        return await handler(request)
+        origin = request.headers.get("Origin")
+        if origin is not None and not is_same_origin(origin, request.host):
+            raise web.HTTPForbidden(text="Only pages of this server may ask it.\n")
+        try:
+            return await handler(request)
+        except FilterError as error:
+            raise web.HTTPBadRequest(text=f"{error}\n") from None
 
-    async def handle_index(self, request: web.Request) -> web.Response:
+    async def _index(self, request: web.Request) -> web.Response:
         """Serve the page. A token in the URL is stored in a cookie, and the page removes it from the URL.
 
         A redirect would not work: a browser that follows a link from another site does not send a `SameSite=Strict`
         cookie with the redirected request.
         """
-        nonce = secrets.token_urlsafe(16)
-        websocket = f"ws://{request.host}/ws"
-        page = self._page.substitute(title=html.escape(self.title), nonce=nonce, websocket=html.escape(websocket))
-        response = web.Response(text=page, content_type="text/html")
-        response.headers["Content-Security-Policy"] = (
-            f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'unsafe-inline'; font-src 'self';"
-            f" img-src 'self' data:; connect-src 'self' {websocket}/; base-uri 'none'; form-action 'none';"
-            " frame-ancestors 'none'"
-        )
+        response = web.Response(text=index_page(), content_type="text/html")
         response.set_cookie(self._door.cookie, self._door.token, httponly=True, samesite="Strict", path="/")
         return response
 
-    async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        """Attach a window to the session with the given name if it still exists, else to a new one."""
+    async def _module(self, request: web.Request) -> web.Response:
+        name, kind = request.match_info["name"], request.match_info["kind"]
+        file = files(_APP) / f"{name}.{kind}"
+        if not file.is_file():
+            raise web.HTTPNotFound
+        return web.Response(text=file.read_text(encoding="utf-8"), content_type=_TYPES[kind])
+
+    async def _info(self, _: web.Request) -> web.Response:
+        return _json(answers.info(self._chosen) | {"names": [self._session.source.name]})
+
+    async def _get_state(self, _: web.Request) -> web.Response:
+        return web.Response(body=self._encoded_state(), content_type="application/json")
+
+    def _encoded_state(self) -> bytes:
+        source = self._session.source
+        key = self._views.version, source.phase, source.sentence, source.percent(), len(source.messages)
+        if key != self._state[0]:
+            self._state = key, encode_json(answers.state(self._session))
+        return self._state[1]
+
+    async def _events(self, request: web.Request) -> web.WebSocketResponse:
+        """Send the state after each change, at most every `_EVENT_S`.
+
+        A websocket, because browsers limit the other streams of a server to six over all windows.
+        """
         if not is_same_origin(request.headers.get("Origin"), request.host):
-            raise web.HTTPForbidden(text="Start sessions from this server's page only.\n")
-        websocket = web.WebSocketResponse(heartbeat=15, max_msg_size=messages.MOST_BYTES)
-        await websocket.prepare(request)
-        width, height = messages.window_size(request.query.get("width"), request.query.get("height"))
-        name = request.match_info["session"]
-        session = self._sessions.get(name)
-        if session is not None and not session.ended:
-            await session.attach(websocket)
-            await session.redraw(width, height)
-        elif await self._has_capacity():
-            session = self._sessions[name] = WindowProcess(self.command, self.download_manager)
-            await session.attach(websocket)
-            await session.start(width, height)
-        else:
-            await websocket.send_bytes(
-                f"{MOST_SESSIONS} windows are open, which is the maximum: close one.\r\n".encode()
-            )
-            await websocket.close()
-            return websocket
-        self._open.add(websocket)
+            raise web.HTTPForbidden(text="Only pages of this server may ask it.\n")
+        if len(self._windows) >= _MOST_WINDOWS:
+            raise web.HTTPServiceUnavailable(text=f"{_MOST_WINDOWS} windows are open, which is the maximum.\n")
+        window = web.WebSocketResponse(heartbeat=15, max_msg_size=1024)
+        await window.prepare(request)
+        self._windows.add(window)
         try:
-            await messages.pass_on(websocket, session)
+            async with asyncio.TaskGroup() as tasks:
+                sending = tasks.create_task(self._send_changes(window))
+                async for _ in window:
+                    pass  # it has nothing to say
+                sending.cancel()
         finally:
-            self._open.discard(websocket)
-            session.detach(websocket)
-            if session.ended:
-                await self._end(name, session)
-            elif not session.is_attached:
-                asyncio.get_running_loop().call_later(KEEP_S, self._expire, name, session, session.detached_at)
-        return websocket
+            self._windows.discard(window)
+        return window
 
-    async def _has_capacity(self) -> bool:
-        """Whether another session may start; if needed, the session without a window for longest is ended."""
-        if len(self._sessions) < MOST_SESSIONS:
-            return True
-        left = [(each.detached_at, name) for name, each in self._sessions.items() if not each.is_attached]
-        if not left:
-            return False
-        _, name = min(left)
-        await self._end(name, self._sessions[name])
-        return True
+    async def _send_changes(self, window: web.WebSocketResponse) -> None:
+        sent = b""
+        with suppress(ConnectionError):
+            while not window.closed:
+                if (state := self._encoded_state()) is not sent:
+                    await window.send_str(state.decode())
+                    sent = state
+                await asyncio.sleep(_EVENT_S)
 
-    def _expire(self, name: str, session: WindowProcess, detached_at: float) -> None:
-        """End a session unless a window has been attached since."""
-        if not session.is_attached and session.detached_at == detached_at:
-            task = asyncio.ensure_future(self._end(name, session))
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
+    async def _view(self, request: web.Request, *, counts: bool = False) -> SessionView:
+        """The view that a request asks for, after a while if it has not found anything yet."""
+        given = request.query
+        view = self._views.view(RowQuery(given.get("filter", ""), bool(given.get("only")), given.get("sort", "time")))
+        deadline = time.perf_counter() + _WAIT_S
+        if counts:
+            _ = view.matching
+        while time.perf_counter() < deadline:
+            _, more = view.work(time.perf_counter() + _SLICE_S)
+            if not more:
+                break
+            await asyncio.sleep(0)
+        return view
 
-    async def _end(self, name: str, session: WindowProcess) -> None:
-        if self._sessions.get(name) is session:
-            del self._sessions[name]
-        await session.end()
+    async def _rows(self, request: web.Request) -> web.Response:
+        view = await self._view(request)
+        offset, limit = _number(request, "offset"), _number(request, "limit", answers.MOST_ROWS)
+        return _json(answers.rows(self._session, view, offset, limit))
 
-    async def on_shutdown(self, app: web.Application) -> None:
-        """End all sessions."""
-        for each in tuple(self._open):
-            await each.close()
-        await asyncio.gather(*(self._end(name, each) for name, each in tuple(self._sessions.items())), *self._ending)
+    async def _position(self, request: web.Request) -> web.Response:
+        return _json({"position": answers.position(await self._view(request), _number(request, "row"))})
+
+    async def _exchange(self, request: web.Request) -> web.Response:
+        found = answers.exchange(self._session, int(request.match_info["row"]))
+        if found is None:
+            raise web.HTTPNotFound(text="This frame does not exist, or is no longer kept (--keep).\n")
+        return _json(found)
+
+    async def _causes(self, request: web.Request) -> web.Response:
+        return _json(answers.causes(self._session, await self._view(request, counts=True)))
+
+    async def _table(self, request: web.Request) -> web.Response:
+        view = await self._view(request, counts=True)
+        if (found := answers.table(self._session, view, request.match_info["name"])) is None:
+            raise web.HTTPNotFound(text="Unknown table.\n")
+        return _json(found)
+
+    async def _records(self, request: web.Request) -> web.Response:
+        view = await self._view(request)
+        most = _number(request, "most", answers.MOST_ROWS)
+        return _json(answers.records(self._session, view, _number(request, "from"), most))
+
+    async def _download(
+        self, request: web.Request, lines: Callable[[BrowseSession, SessionView], Iterator[bytes]], name: str
+    ) -> web.StreamResponse:
+        view = await self._view(request)
+        while view.visible.is_behind:
+            view.work(time.perf_counter() + _SLICE_S)
+            await asyncio.sleep(_PAUSE_S)
+        response = web.StreamResponse(headers={"Content-Disposition": f'attachment; filename="{name}"'})
+        response.content_type = "text/csv" if name.endswith("csv") else "application/x-ndjson"
+        await response.prepare(request)
+        out = bytearray()
+        for line in lines(self._session, view):
+            out += line
+            if len(out) >= _CHUNK:
+                await response.write(bytes(out))
+                out.clear()
+                await asyncio.sleep(0)
+        await response.write(bytes(out))
+        return response
+
+
+def _number(request: web.Request, name: str, otherwise: int = 0) -> int:
+    text = request.query.get(name, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else otherwise
+
+
+def _json(value: Any) -> web.Response:
+    return web.Response(body=encode_json(value), content_type="application/json")
 
 
 async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:

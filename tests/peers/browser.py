@@ -70,8 +70,50 @@ class Browser:
         return message
 
 
-class Tab:
-    """A page of its own."""
+class BasicTab:
+    """What a page of any browser can do, by what each does in its own way."""
+
+    def run(self, script: str) -> Any:
+        """The value of an expression in the page."""
+        raise NotImplementedError
+
+    def point_at(self, x: float, y: float, *, click: bool = False) -> None:
+        """Move to a place, and perhaps click."""
+        raise NotImplementedError
+
+    def key(self, key: str) -> None:
+        """Press a key."""
+        raise NotImplementedError
+
+    def navigate(self, url: str) -> None:
+        """Go to an address; forget what was told of the page before."""
+        raise NotImplementedError
+
+    def resize(self, width: int, height: int, **media: str) -> None:
+        """Give it so many pixels, and media features as style sheets see them."""
+        raise NotImplementedError
+
+    def asked(self) -> list[str]:
+        """The addresses of all requests."""
+        raise NotImplementedError
+
+    def errors(self) -> list[Any]:
+        """What went wrong in the page."""
+        raise NotImplementedError
+
+    def until(self, script: str) -> Any:
+        """The expression's first true value; True for an element."""
+        return until(script, lambda: self.run(f"(found => found instanceof Node || found)({script})"))
+
+    def point(self, element: str, *, click: bool = False) -> None:
+        """Move to the middle of what an expression gives, and perhaps click."""
+        x, y = self.run(f"(() => {{ const box = ({element}).getBoundingClientRect();"
+                        " return [box.x + box.width / 2, box.y + box.height / 2]; })()")  # fmt: skip
+        self.point_at(x, y, click=click)
+
+
+class Tab(BasicTab):
+    """A page of Chromium."""
 
     def __init__(self, browser: Browser) -> None:
         self.browser = browser
@@ -91,6 +133,15 @@ class Tab:
         features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
         self.call("Emulation.setEmulatedMedia", features=features)
 
+    def navigate(self, url: str) -> None:
+        """See `BasicTab`."""
+        self.events.clear()
+        self.call("Page.navigate", url=url)
+
+    def errors(self) -> list[Any]:
+        """See `BasicTab`."""
+        return [event for event in self.events if event["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")]
+
     def picture(self) -> bytes:
         """What it shows, as PNG."""
         self.call("Page.bringToFront")  # nothing is drawn of what is behind
@@ -107,21 +158,11 @@ class Tab:
         assert "exceptionDetails" not in done, done["exceptionDetails"]
         return done["result"].get("value")
 
-    def until(self, script: str) -> Any:
-        """The expression's first true value; True for an element."""
-        return until(script, lambda: self.run(f"(found => found instanceof Node || found)({script})"))
-
     def key(self, key: str) -> None:
         """Press a key."""
         text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
-
-    def point(self, element: str, *, click: bool = False) -> None:
-        """Move to the middle of what an expression gives, and perhaps click."""
-        x, y = self.run(f"(() => {{ const box = ({element}).getBoundingClientRect();"
-                        " return [box.x + box.width / 2, box.y + box.height / 2]; })()")  # fmt: skip
-        self.point_at(x, y, click=click)
 
     def point_at(self, x: float, y: float, *, click: bool = False) -> None:
         """Move to a place, and perhaps click."""

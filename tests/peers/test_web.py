@@ -1,9 +1,8 @@
-"""`kproxy web` in a browser: what its windows show, keys and mouse, who may come in, and how it ends."""
+"""`kproxy web` in a browser: its windows, what they ask, who may come in, and how it ends."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import tempfile
@@ -15,14 +14,15 @@ import pytest
 from tests.kproxy.frames import request
 from tests.kproxy.tui.terminal import environment
 from tests.peers.browser import Browser, Tab
-from tests.peers.processes import until
-from tests.peers.window import Window, web
+from tests.peers.web import opened, web
 
 pytestmark = pytest.mark.peers
 
 _ROOT = Path(__file__).parents[2]
 _BUG = _ROOT / "tests" / "data" / "bugs" / "metadata-throttle-first--java.pcap.gz"
-_TRACE = _ROOT / "captures" / "trace-1.jsonl"
+_JAVA = _ROOT / "tests" / "data" / "pcap" / "java-4.3.1.pcap.gz"
+_COUNT = "document.getElementById('count').textContent"
+_HEAD = "document.querySelector('.head h2')?.textContent"
 
 
 @pytest.fixture(scope="module")
@@ -37,132 +37,111 @@ def alone() -> Iterator[Mapping[str, str]]:
         yield {**os.environ, **environment(Path(directory))}
 
 
-def test_a_capture_with_keys_mouse_and_another_size(chromium: Browser, tmp_path: Path) -> None:
-    with web(_BUG, cwd=tmp_path) as server:
-        window = Window(chromium, server.address)
-        window.wait_for(lambda screen: "FindCoordinator" in screen and "L005 field-from-newer-version" in screen)
-        first = window.tab.picture()
-        window.press("!")
-        screen = window.wait_for("throttle_time_ms  0")
-        assert "hint: do not write throttle_time_ms in version 2" in screen
-        assert "00 00 00 54 00 00 00 02" in screen
-        marked = window.tab.picture()
-        assert first[:8] == marked[:8] == b"\x89PNG\r\n\x1a\n"
-        assert first != marked
-        (tmp_path / "window.png").write_bytes(marked)
-        window.press("/", *"api=FindCoordinator", "Enter")
-        window.wait_for("1 shown")
-        window.click("Connections")
-        window.wait_for("127.0.0.1:35052")
-        window.press("c", "6")
-        window.wait_for("blame")
-        window.tab.resize(720, 504)
-        window.wait_for(lambda screen: len(screen.splitlines()) == 24 and "L005" in screen)
-        assert window.tab.run("[shown.cols, shown.rows]") == [80, 24]
-
-
-def test_the_keys_are_for_the_terminal_from_the_start(chromium: Browser, tmp_path: Path) -> None:
-    with web(_BUG, cwd=tmp_path) as server:
-        window = Window(chromium, server.address)
-        window.wait_for("FindCoordinator")
-        window.wait_for(lambda screen: "/ filter" in screen.splitlines()[-1])
-        assert window.tab.run("document.hasFocus() && document.activeElement.className") == "xterm-helper-textarea"
-
-
-def test_a_reload_keeps_view_filter_and_selection(chromium: Browser, tmp_path: Path) -> None:
-    with web(_BUG, cwd=tmp_path) as server:
-        window = Window(chromium, server.address)
-        window.wait_for("FindCoordinator")
-        window.press("/", *"api=ApiVersions", "Enter")
-        window.wait_for("4 shown")
-        window.press("2")
-        window.wait_for("connection: metadata-throttle-first--java-0")
-        window.press("j")
-        second = "connection: metadata-throttle-first--java-1"
-        window.wait_for(second)
-        for _ in range(2):
-            window.tab.call("Page.reload")
-            window.tab.until("document.body?.classList.contains('-first-byte')")
-            window.wait_for(lambda screen: second in screen and "filter api=ApiVersions  4 shown of 11" in screen)
-        assert server.sessions == 1
-        window.click("APIs")  # the mouse works as before
-        window.wait_for("p99")
-        window.press("1")
-        assert "4 shown" in window.wait_for("error / finding")
-        other = Window(chromium, server.address)
-        other.wait_for("FindCoordinator")
-        assert server.sessions == 2
-        window.tab.call("Page.navigate", url=server.address)  # opened anew, not reloaded
-        window.wait_for(lambda screen: "FindCoordinator" in screen and "shown" not in screen)
+def test_a_capture_filtered_opened_and_linked(chromium: Browser, tmp_path: Path) -> None:
+    with web(_JAVA, cwd=tmp_path) as server:
+        chromium.events.clear()
+        window = opened(chromium, server.address)
+        window.until("document.querySelector('#views a')")
+        window.run("location.hash = '#/frames'")
+        window.until(f"{_COUNT} === '436 rows'")
+        window.key("/")
+        for letter in "api=JoinGroup and error":
+            window.key(letter)
+        window.until(f"{_COUNT} === '4 of 436 rows'")
+        window.key("Enter")
+        window.key("Enter")
+        window.until(f"({_HEAD} || '').includes('JoinGroup')")
+        window.until("document.querySelectorAll('.side .bytes').length > 3")
+        link = window.run("location.href")
+        assert "#/frames?filter=api%3DJoinGroup+and+error&row=" in link
+        other = opened(chromium, link)
+        other.until(f"({_HEAD} || '').includes('JoinGroup')")
+        assert other.run(_COUNT) == "4 of 436 rows"
+        for view in (
+            "wrong",
+            "connections",
+            "apis",
+            "topics",
+            "groups",
+            "share-groups",
+            "clients",
+            "brokers",
+            "records",
+        ):
+            other.run(f"location.hash = '#/{view}'")
+            other.until(f"document.body.dataset.view === '{view}' && document.querySelector('tbody tr, .cause')")
+        place = server.address.partition("?token=")[0]
+        assert all(address.startswith((place, "data:")) for address in other.asked())
+        wrong = [event for event in chromium.events if event["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")]
+        assert wrong == []
 
 
 def test_the_token_leaves_the_address_and_stays_as_a_cookie(chromium: Browser, tmp_path: Path) -> None:
-    with web(_TRACE, cwd=tmp_path) as server:
+    with web(_BUG, cwd=tmp_path) as server:
         place, _, token = server.address.partition("?token=")
         outside = Tab(chromium)
-        chromium.events.clear()
         for address in (place, f"{place}?token={token[:-1]}"):
             outside.call("Page.navigate", url=address)
             outside.until("document.body?.innerText.includes('including its token')")
-        window = Window(chromium, server.address)
-        window.wait_for("5 rows")
-        assert window.tab.run("location.href") == place
-        assert window.tab.run("document.cookie") == ""
-        window.tab.call("Page.reload")
-        window.wait_for("5 rows")
-        asked = outside.asked()
-        assert server.address in asked
-        assert all(address.startswith(place) for address in asked)
-        window.tab.call("Network.clearBrowserCookies")
-        opened = window.tab.run(f"""new Promise((told) => {{
-            const socket = new WebSocket("{place.replace("http", "ws")}ws/{"a" * 32}?width=80&height=24");
+        window = opened(chromium, server.address)
+        assert window.run("location.href") == f"{place}#/wrong"
+        assert window.run("document.cookie") == ""
+        window.call("Page.reload")
+        window.until("document.querySelector('.cause')")
+        window.call("Network.clearBrowserCookies")
+        asked = window.run(f"""new Promise((told) => {{
+            const socket = new WebSocket("{place.replace("http", "ws")}api/events");
             socket.onopen = () => told("opened");
             socket.onerror = () => told("refused");
         }})""")
-        assert opened == "refused"
+        assert asked == "refused"
 
 
-def test_windows_of_a_proxy_see_the_same_and_end_when_they_are_closed(
+def test_windows_of_a_proxy_follow_it_and_say_when_it_is_gone(
     chromium: Browser, tmp_path: Path, alone: Mapping[str, str]
 ) -> None:
     with web("--listen", "127.0.0.1:0", "--upstream", "--no-trace", cwd=tmp_path, env=alone) as server:
-        [proxy] = server.children()
-        one = Window(chromium, server.address)
-        port = int(one.wait_for("127.0.0.1:").partition("127.0.0.1:")[2].partition(" ")[0])
-        two = Window(chromium, server.address.partition("?")[0], width=900)
-        two.wait_for("0 rows")
+        one = opened(chromium, server.address)
+        files = "document.getElementById('files').textContent"
+        port = int(one.until(f"/127.0.0.1:(\\d+)/.exec({files})?.[1]"))
+        two = opened(chromium, server.address.partition("?")[0] + "#/clients", width=375)
         with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
             client.sendall(request("ApiVersions", 0, {}, correlation_id=7, client_id="tester"))
             assert client.recv(65536)
-            for window in (one, two):
-                window.wait_for("tester")
-        with web(port, cwd=tmp_path, env=alone) as other:
-            Window(chromium, other.address).wait_for("tester")
-            os.killpg(other.process.pid, signal.SIGINT)  # as Ctrl-C does
-            assert other.process.communicate(timeout=60) == ("", "")
-            assert other.process.returncode == 0
-        assert server.sessions == 2
-        two.tab.call("Page.close")
-        until("its process has ended", lambda: server.sessions == 1)
-        one.tab.call("Page.navigate", url="about:blank")
-        until("its process has ended", lambda: server.children() == [proxy])
+            one.until("document.getElementById('rows')?.textContent.includes('tester')")
+            two.until("document.querySelector('tbody')?.textContent.includes('tester')")
+        assert two.run("document.documentElement.scrollWidth <= innerWidth")
+        os.killpg(server.process.pid, signal.SIGINT)  # as Ctrl-C does
+        assert server.process.communicate(timeout=60)[1].count("Traceback") == 0
+        assert server.process.returncode == 0
+        one.until("!document.getElementById('lost').hidden")
 
 
-def test_a_session_that_ends_says_why(chromium: Browser, tmp_path: Path) -> None:
-    source = shutil.copy(_BUG, tmp_path / "bug.pcap.gz")
-    with web(source, cwd=tmp_path) as server:
-        window = Window(chromium, server.address)
-        window.wait_for("FindCoordinator")
-        window.press("q")
-        window.tab.until("document.body.classList.contains('-closed')")
-        until("its process has ended", lambda: server.sessions == 0)
-        window.tab.key("Enter")  # the button has the focus
-        window.tab.until("!document.body?.classList.contains('-closed')")
-        window.wait_for("FindCoordinator")
-        window.press("q")
-        window.tab.until("document.body.classList.contains('-closed')")
-        source.unlink()
-        window.tab.key("Enter")
-        window.wait_for("kproxy: ")
-        assert "bug.pcap.gz: No such file or directory" in window.rows[0]
-        window.tab.until("document.body.classList.contains('-closed')")
+def test_a_million_rows_scroll(chromium: Browser, tmp_path: Path) -> None:
+    """The list is scaled: an element higher than a browser can lay out would end in the middle."""
+    with web(_JAVA, cwd=tmp_path) as server:
+        window = opened(chromium, server.address)
+        window.run("location.hash = '#/frames'")
+        window.until("document.querySelector('#rows .row')")
+        found = window.run("""(async () => {
+            const { Scroller } = await import("/app/scroller.js"), box = document.createElement("div");
+            box.style.cssText = "position: absolute; height: 300px; width: 300px; overflow: auto";
+            document.body.append(box);
+            const draw = (number) => { const row = document.createElement("div");
+              row.style.cssText = "position: absolute; height: 24px"; row.textContent = number; return row; };
+            const list = new Scroller(box, () => 24, draw);
+            list.set(1_000_000);
+            const outer = box.getBoundingClientRect();
+            const isSeen = (number) => {
+              const row = list.drawn.get(number).getBoundingClientRect();
+              return row.top >= outer.top - 1 && row.bottom <= outer.bottom + 1;
+            };
+            const at = [];
+            for (const number of [0, 499_999, 999_999]) {
+              list.show(number);
+              list.paint();
+              at.push(isSeen(number));
+            }
+            return [at, list.inner.offsetHeight, list.drawn.size < 80];
+        })()""")
+        assert found == [[True, True, True], 8_000_000, True]

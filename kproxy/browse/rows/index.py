@@ -227,6 +227,9 @@ class Names:
         self._numbers: dict[str, int] = {}
         self._texts: list[str] = []
 
+    def __len__(self) -> int:
+        return len(self._texts)
+
     def number(self, text: str) -> int:
         """Return the number of a text."""
         text = text[:_NAME_CHARACTERS]
@@ -245,9 +248,6 @@ class Names:
 
     def __getitem__(self, number: int) -> str:
         return self._texts[number]
-
-    def __len__(self) -> int:
-        return len(self._texts)
 
 
 def _worst(line: RequestLine | ResponseLine) -> int:

@@ -41,8 +41,8 @@ def row_matcher(
     the records of both. A search for text also finds texts in the bytes of frames. What `noted` returns for a row
     replaces columns of its line.
     """
-    decoder = _decoder(chosen)
     reads = _ahead(store), _ahead(store)
+    decoder = _decoder(chosen)
     matches, places, sizes = chosen.matches, index.places, index.sizes
     searches_text = chosen.searches_text
 

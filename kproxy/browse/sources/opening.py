@@ -24,7 +24,7 @@ from kproxy.trace.reader import SUFFIXES
 _ADDRESS: Final = re.compile(r"(.*:)?\d{1,5}|unix:.+", re.DOTALL)
 
 
-def open_source(names: Sequence[str], options: Sequence[str], *, keep: int) -> Source:
+def open_source(names: Sequence[str], options: Sequence[str], *, keep: int, reads_keys: bool = True) -> Source:
     """Open a source; blocks.
 
     Args:
@@ -32,6 +32,7 @@ def open_source(names: Sequence[str], options: Sequence[str], *, keep: int) -> S
             running proxy.
         options: Options of ``kproxy dissect`` for reading captures.
         keep: Bytes of a running proxy's lines to keep.
+        reads_keys: Whether standard input becomes the terminal, for key presses, when it was a pipe.
 
     Raises:
         UserError: The source cannot be opened.
@@ -42,7 +43,7 @@ def open_source(names: Sequence[str], options: Sequence[str], *, keep: int) -> S
         [name] = names
         path = Path(name.removeprefix("unix:"))
         if name == "-":
-            return DissectedSource("standard input", ["-", *options], stdin=_take_stdin())
+            return DissectedSource("standard input", ["-", *options], stdin=_take_stdin(reads_keys=reads_keys))
         if path.is_fifo():  # kproxy tui <(...)
             return DissectedSource(name, ["-", *options], stdin=os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         if path.is_socket():
@@ -97,11 +98,13 @@ def _proxy_with(path: Path, keep: int) -> Source:
     return ProxySource(str(path), lambda: path, keep=keep)
 
 
-def _take_stdin() -> int:
-    """Return a descriptor of the piped input; standard input becomes the terminal, for key presses."""
+def _take_stdin(*, reads_keys: bool) -> int:
+    """Return a descriptor of the piped input; with `reads_keys`, standard input becomes the terminal."""
     if sys.stdin.isatty():
         raise UserError("'-' needs a pipe, e.g. tcpdump -i lo -w - port 9092 | kproxy tui -")
     piped = os.dup(0)
+    if not reads_keys:
+        return piped
     try:
         terminal = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
     except OSError:

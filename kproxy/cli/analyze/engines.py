@@ -97,7 +97,7 @@ def _need_of_spark(args: argparse.Namespace, *, converts: bool) -> str:
 def _spark_part(where: str) -> str:
     """Return what only Spark can evaluate of a filter; empty if there is nothing."""
     from kproxy.filters.fields import Kind
-    from kproxy.filters.nodes import And, Not, Or
+    from kproxy.filters.nodes import And, Not, Or, Text
     from kproxy.outputs.line_outputs import filter_for
 
     chosen = filter_for(where)
@@ -107,6 +107,8 @@ def _spark_part(where: str) -> str:
             nodes.append(node.term)
         elif isinstance(node, And | Or):
             nodes += node.terms
+        elif isinstance(node, Text):
+            return f"the search for {node.value.text!r} runs Python in the engine"
         elif node.field.kind is Kind.RECORD:
             return f"{node.field.name} runs Python in the engine"
     return ""

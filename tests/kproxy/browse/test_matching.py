@@ -120,7 +120,7 @@ def test_a_finding_in_a_request_that_succeeded_is_harmless_in_what_matches_too()
     good, bad = (request(number, findings=[finding(code=code)]) for number, code in enumerate(("S001", "S002")))
     error = ErrorEntry("error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION")
     session = session_of([good, response(good), bad, response(bad, errors=[error])])
-    for findings in (session.overviews.findings, narrowed(session, "api=Fetch")._matching.findings):
+    for findings in (session.overviews.findings, narrowed(session, "api=Fetch").view._matching.findings):
         assert {each.finding.code: each.is_harmless for each in findings.sorted_causes()} == {
             "S001": True,
             "S002": False,
@@ -135,6 +135,6 @@ def test_a_row_that_matches_no_more_is_taken_out() -> None:
     assert asked(session) == {"Fetch": 1}
     source.add(response(request(1), after_us=9_000))
     read(session)
-    session._matching._began -= 60
+    session.view._matching._began -= 60
     read(session)
     assert asked(session) == {}

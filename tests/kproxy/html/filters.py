@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib import resources
 from typing import Any
 
 from kproxy.filters import FilterError, parse
 from kproxy.filters.page import EXAMPLES
+from kproxy.html.assemble import MODULES, joined
 from kproxy.html.filter_fields import filter_fields
 from kproxy.trace.encoding import as_mapping, encode_json
 from tests.kproxy.captured import DATA, lines_of
@@ -69,15 +69,13 @@ def answers(texts: Iterable[str], of: Sequence[Mapping[str, Any]]) -> Iterator[l
 
 def script(texts: Sequence[str], of: Sequence[Mapping[str, Any]]) -> str:
     """An expression that gives the same as `answers`, by the script of the page."""
-    parts = [
-        resources.files("kproxy.html").joinpath(name).read_text()
-        for name in ("filter_text.js", "filter_match.js", "filter_records.js")
-    ]
     return f"""(() => {{
-      const data = {encode_json(filter_fields()).decode()}, lines = {json.dumps(of)};
-      {"".join(parts)}
+      const lines = {json.dumps(of)};
+      {joined([name for name in MODULES if name.startswith("filter_") and name != "filter_box.js"])}
+      const {{ FilterError }} = filter_errors_js, {{ filterOf }} = filter_match_js;
+      filter_text_js.setFields({encode_json(filter_fields()).decode()});
       return {json.dumps(texts)}.map((text) => {{
-        try {{ return lines.map(filterOf(text)); }} catch (error) {{
+        try {{ return lines.map(filterOf(text).test); }} catch (error) {{
           if (!(error instanceof FilterError)) throw error;
           return error.said(text);
         }}

@@ -53,7 +53,7 @@ def test_the_page_asks_nobody_for_anything(bug: Opened) -> None:
         assert not any(name.startswith("on") for name in attrs), tag
     assert not re.search(r"https?://|@import|url\(|//[a-z]+\.", bug.text)
     assert not re.search(
-        r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|\bfetch\(|XMLHttp|WebSocket", script
+        r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|\bfetch\(|XMLHttp|WebSocket|EventSource", script
     )
 
 
@@ -79,24 +79,31 @@ def test_the_summary(bug: Opened) -> None:
     [cause] = data["causes"]
     assert (cause["code"], cause["severity"], cause["seen"]) == ("L005", "error", "2 times on 2 connections")
     row = bug.unpacked("rows")[cause["row"]]
-    assert row[1:6] == ["#0", "producer-1", "Metadata", "v2", "t[0]"]
-    assert row[8:] == [[["L005 field-from-newer-version", "error"]], "error", False]
+    assert row[:7] == [
+        cause["row"], 1795227595759515, f"{_BUG.name}-0", "producer-1", "Metadata", "v2", "t[0]",
+    ]  # fmt: skip
+    assert row[10:] == [[["L005 field-from-newer-version", "error"]], "error", ""]
     assert data["notes"] == []
 
 
-def test_the_transactions_are_those_of_the_terminal_view() -> None:
+def test_the_tables_are_the_overviews() -> None:
     opened, _ = page_of(told(STORY))
-    table = opened.data["transactions"]
-    names = [row["cells"][0][0] for row in table["rows"]]
-    assert names == ["stuck", "(producer 4)", "pay", "audit"]  # what holds a partition is first
-    assert table["rows"][0]["cells"][-1] == ["holds t[0] for 25.0 s; its producer left 25.0 s ago", "warning"]
-    assert [span[2] for span in table["rows"][2]["spans"]] == ["committed", "committed", "fenced"]
-    begun = opened.unpacked("rows")[table["rows"][2]["spans"][0][3]]
-    assert begun[3] == "AddPartitionsToTxn"
-    assert all(0 <= span[0] <= span[1] <= table["length"] for row in table["rows"] for span in row["spans"])
+    table = opened.data["tables"]["transactions"]
+    rows = {row["key"]: row for row in table["rows"]}
+    assert list(rows) == ["stuck", "(producer 4)", "pay", "audit"]  # what holds a partition is first
+    assert [span[2] for span in rows["pay"]["values"][-1]] == ["committed", "committed", "fenced"]
+    assert all(0 <= span[0] <= span[0] + span[1] <= 1000 for row in table["rows"] for span in row["values"][-1])
+    assert opened.unpacked("rows")[rows["pay"]["values"][-1][0][4]][4] == "AddPartitionsToTxn"
+    assert rows["stuck"]["values"][-2] == "holds t[0] for 25.0 s; its producer left 25.0 s ago"
+    assert [label.partition(" ")[0] for label, _ in rows["pay"]["marks"]] == ["fenced", "committed", "committed"]
+    [*_, (_, begun)] = rows["pay"]["marks"]
+    assert opened.unpacked("rows")[begun][4] == "AddPartitionsToTxn"
+    assert rows["pay"]["filter"] == 'transaction="pay"'
+    for name, other in opened.data["tables"].items():
+        assert all(len(row["values"]) == len(other["columns"]) for row in other["rows"]), name
     hostile, _ = page_of(told(STORY.replace('"pay"', '"<b>pay</b>"')))
     assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in opened.elements]
-    assert page_of(exchange("t"))[0].data["transactions"]["rows"] == []
+    assert page_of(exchange("t"))[0].data["tables"]["transactions"]["rows"] == []
 
 
 def test_a_side_has_its_fields_bytes_and_marks(bug: Opened) -> None:
@@ -152,7 +159,7 @@ def test_what_came_off_the_wire_is_no_markup(topic: str) -> None:
     assert [tag for tag, _ in opened.elements] == [tag for tag, _ in plain.elements]
     assert opened.data["causes"][0]["message"]
     [row] = opened.unpacked("rows")
-    assert all(text.isprintable() for text in (row[2], row[5]))
+    assert all(text.isprintable() for text in (row[3], row[6]))
     [[[_, _, key, value, *_]]] = [each["rows"] for each in opened.sides(0)[0]["records"]]
     assert value[:2] == ["json", '{\n  "a": 1\n}']
     assert key[0] in ("text", "hex")
@@ -164,6 +171,7 @@ def test_what_came_off_the_wire_is_no_markup(topic: str) -> None:
 def test_records_are_decoded() -> None:
     opened, _ = page_of(exchange("orders"))
     [found] = opened.sides(0)[0]["records"]
+    assert (found["topic"], found["partition"]) == ("orders", 0)
     [[offset, time, key, value, headers, field]] = found["rows"]
     assert (offset, time, headers) == ("0", None, [])
     assert (key[:2], value[:2]) == (["text", "orders"], ["json", '{\n  "a": 1\n}'])
@@ -192,13 +200,13 @@ def test_lines_without_bytes_have_what_there_is() -> None:
 
 def test_what_is_beside_exchanges_is_a_row_too(bug: Opened) -> None:
     rows = bug.unpacked("rows")
-    assert [row[3] for row in rows if row[10]] == ["open", "open", "close", "close"]
-    assert all(bug.data["places"][number] == -1 for number, row in enumerate(rows) if row[10])
+    assert [row[12] for row in rows if row[12]] == ["open", "open", "close", "close"]
+    assert all(bug.data["places"][number] == -1 for number, row in enumerate(rows) if row[12])
 
 
 def test_a_filter_takes_whole_exchanges(bug: Opened) -> None:
     opened, _ = page_of(lines_of(_BUG, detail=Detail.RAW), chosen="error=UNSUPPORTED_VERSION")
-    assert [row[3:5] for row in opened.unpacked("rows")] == [["ApiVersions", "v4"]] * 2
+    assert [row[4:6] for row in opened.unpacked("rows")] == [["ApiVersions", "v4"]] * 2
     assert [line["kind"] for line in opened.lines] == ["request", "response"] * 2
     assert opened.data["filter"] == "error=UNSUPPORTED_VERSION"
     assert opened.data["causes"] == []

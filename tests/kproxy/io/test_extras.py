@@ -12,9 +12,7 @@ import pytest
 from kproxy.io import extras
 
 
-@pytest.mark.parametrize(
-    ("extra", "package"), [("tls", "cryptography"), ("web", "textual-serve"), ("spark", "pyspark")]
-)
+@pytest.mark.parametrize(("extra", "package"), [("tls", "cryptography"), ("web", "aiohttp"), ("spark", "pyspark")])
 def test_names_this_python_and_the_packages_of_the_extra(extra: str, package: str) -> None:
     command = shlex.split(extras.install_command(extra))
     assert command[:4] == [sys.executable, "-m", "pip", "install"]

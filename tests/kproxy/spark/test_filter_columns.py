@@ -119,6 +119,7 @@ def test_a_pattern_that_java_would_take_forever_for_is_refused(spark: SparkSessi
         where(parse("ts>2026-02-31"))
 
 
+@pytest.mark.skipif(ENGINE == "embedded", reason="runs Python in the engine")
 def test_texts_of_lines(spark: SparkSession, captured: DataFrame) -> None:
     rows = captured.where("corrupt is null").select(*captured.columns[:-5])
     lines = [line_of(row) for row in rows.collect()]

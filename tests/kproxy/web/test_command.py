@@ -38,10 +38,10 @@ def test_it_prints_where_it_is_and_ends_on_a_signal(end: signal.Signals, tmp_pat
     ("arguments", "sentence"),
     [
         (["nosuch.pcap"], "nosuch.pcap: No such file or directory"),
-        (["-"], "kproxy web cannot read a pipe, because each window reads the input again: save it to a file first"),
         (["--bind", "unix:/tmp/x", _BUG], "--bind unix:/tmp/x: browsers need a TCP port"),
         (["--bind", "70000", _BUG], "--bind '70000': invalid port '70000': use 0 to 65535"),
         (["-f", "nosuch=1", _BUG], "filter: unknown field 'nosuch' at column 1"),
+        (["--theme", "x", _BUG], "unknown option --theme; see kproxy web --help"),
         (["--listen", "9092"], "1 --listen and 0 --upstream: each --listen needs one --upstream"),
     ],
 )  # fmt: skip
@@ -70,10 +70,10 @@ def test_an_upstream_that_is_not_there(kproxy: Run) -> None:
     assert upstream in done.stderr
 
 
-def test_without_textual_serve_it_says_what_to_install(tmp_path: Path) -> None:
-    absent = "import sys; sys.modules['textual_serve'] = None; from kproxy.cli import main; sys.exit(main())"
+def test_without_aiohttp_it_says_what_to_install(tmp_path: Path) -> None:
+    absent = "import sys; sys.modules['aiohttp'] = None; from kproxy.cli import main; sys.exit(main())"
     done = subprocess.run([sys.executable, "-c", absent, "web", _BUG], capture_output=True, text=True, check=False,
                           timeout=60, cwd=tmp_path)  # fmt: skip
     assert (done.returncode, done.stderr) == (
-        2, "kproxy: kproxy web needs the textual-serve package: " + install_command("web") + "\n",
+        2, "kproxy: kproxy web needs the aiohttp package: " + install_command("web") + "\n",
     )  # fmt: skip

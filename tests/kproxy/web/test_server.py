@@ -6,50 +6,31 @@ import asyncio
 import json
 import logging
 import re
-import secrets
-import shlex
 import socket
-import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 from yarl import URL
 
-from kproxy.web import messages
-from kproxy.web import server as module
+from kproxy.browse.session import BrowseSession
+from kproxy.browse.sources.source import SourcePhase
+from kproxy.filters import FilterError
+from kproxy.web import answers, views
 from kproxy.web.access import AccessControl
-from kproxy.web.server import MOST_SESSIONS, WebServer
+from kproxy.web.server import WebServer
+from tests.kproxy.browse.sessions import Given, finding, request, response, session_of
+from tests.kproxy.html.test_page import exchange
 
-#: An application as textual-serve knows them: greets, gives back what is typed, fails or ends when it is told to.
-ECHO = """
-import os, sys
-read, write = sys.stdin.buffer, sys.stdout.buffer
-write.write(b"__GANGLION__\\nD\\0\\0\\0\\5hello")
-write.flush()
-while kind := read.read(1):
-    size = read.read(4)
-    data = read.read(int.from_bytes(size, "big"))
-    if data == b"size":
-        data = os.environ["COLUMNS"].encode() + b"x" + os.environ["ROWS"].encode()
-        size = len(data).to_bytes(4, "big")
-    if data == b"fail":
-        sys.exit("it has failed")
-    if kind == b"D":
-        write.write(kind + size + data)
-        write.flush()
-    elif b'"quit"' in data:
-        break
-"""
-COMMAND = "exec " + shlex.join([sys.executable, "-S", "-c", ECHO])
+EVIL = "<img src=x>"
 
 
 class Client:
     """A client of a running server, on whose address it stands."""
 
-    def __init__(self, server: WebServer, door: AccessControl, port: int, http: aiohttp.ClientSession) -> None:
-        self.server = server
+    def __init__(self, source: Given, door: AccessControl, port: int, http: aiohttp.ClientSession) -> None:
+        self.source = source
         self.door = door
         self.host = f"127.0.0.1:{port}"
         self._http = http
@@ -62,69 +43,52 @@ class Client:
         async with self._http.get(url, headers=headers, allow_redirects=False) as response:
             return response.status, await response.text(errors="replace"), response
 
-    async def open(
-        self, *, key: bool = True, name: str | None = None, size: str = "width=80&height=24", **headers: str
-    ) -> aiohttp.ClientWebSocketResponse:
-        """A window, of a session of its own unless it names one."""
-        name = name or secrets.token_hex(16)
-        headers = {"Origin": f"http://{self.host}", **headers}
+    async def json(self, path: str) -> Any:
+        status, text, _ = await self.get(path)
+        assert status == 200, text
+        return json.loads(text)
+
+    async def until(self, path: str, fits: Any) -> Any:
+        """The answer, once it fits."""
+        async with asyncio.timeout(60):
+            while not fits(found := await self.json(path)):  # noqa: ASYNC110 - no event tells
+                await asyncio.sleep(0.01)
+        return found
+
+    async def events(self, *, key: bool = True, origin: str | None = None) -> aiohttp.ClientWebSocketResponse:
+        headers = {"Origin": origin or f"http://{self.host}"}
         if key:
             headers["Cookie"] = f"{self.door.cookie}={self.door.token}"
-        return await self._http.ws_connect(f"http://{self.host}/ws/{name}?{size}", headers=headers)
-
-    async def refused(self, *, key: bool = True, **headers: str) -> int:
-        with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
-            await self.open(key=key, **headers)
-        return raised.value.status
-
-
-NAME = "0123456789abcdef" * 2
-
-
-async def begun(client: Client, name: str | None = None) -> aiohttp.ClientWebSocketResponse:
-    """A session, when there is room for it."""
-    async with asyncio.timeout(20):
-        while await (session := await client.open(name=name)).receive_bytes() != b"hello":
-            assert (await session.receive()).type == aiohttp.WSMsgType.CLOSE
-    return session
-
-
-async def said(session: aiohttp.ClientWebSocketResponse, text: str) -> bytes:
-    """Type something; what the application gives back."""
-    await session.send_str(json.dumps(["stdin", text]))
-    return await session.receive_bytes(timeout=20)
-
-
-async def last_words(session: aiohttp.ClientWebSocketResponse) -> bytes:
-    """What a session says until it ends."""
-    async with asyncio.timeout(20):
-        return b"".join([message.data async for message in session])
+        return await self._http.ws_connect(f"http://{self.host}/api/events", headers=headers)
 
 
 @pytest.fixture
-async def stop() -> asyncio.Event:
-    return asyncio.Event()
+def lines() -> list[Any]:
+    slow = request(1, api="Fetch")
+    wrong = request(2, api="Metadata", api_key=3, at=1, client_id=EVIL, findings=[finding(code="L005")])
+    return [slow, wrong, response(wrong, after_us=10), response(slow, after_us=900_000)]
 
 
 @pytest.fixture
-def command() -> str:
-    return COMMAND
-
-
-@pytest.fixture
-async def client(command: str, stop: asyncio.Event) -> AsyncIterator[Client]:
+async def client(lines: list[Any]) -> AsyncIterator[Client]:
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setblocking(False)
     port = listening.getsockname()[1]
     door = AccessControl(None, port)
-    server = WebServer(command, "kproxy <b>.pcap", door)
+    source = Given(lines, phase=SourcePhase.LIVE)
+    server, stop = WebServer(BrowseSession(source), door, "api=Fetch"), asyncio.Event()
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http, asyncio.TaskGroup() as tasks:
-        tasks.create_task(server.serve_on([listening], stop))
-        yield Client(server, door, port, http)
+        serving = tasks.create_task(server.serve_on([listening], stop))
+        yield Client(source, door, port, http)
         stop.set()
+        await serving
+    source.close()
 
 
-PATHS = ("/", "/static/js/textual.js", "/static/", "/ws", f"/ws/{'a' * 32}", "/download/x", "/nowhere")
+PATHS = (
+    "/", "/app/main.js", "/app/page.css", "/api/info", "/api/state", "/api/rows", "/api/rows.jsonl", "/api/rows.csv",
+    "/api/position", "/api/exchanges/0", "/api/causes", "/api/tables/apis", "/api/records", "/api/events", "/nowhere",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -135,6 +99,10 @@ async def test_without_the_token_there_is_nothing(client: Client, path: str) -> 
     assert (await client.get(path, key=False, **other))[0] == 403
     if path != "/":
         assert (await client.get(f"{path}?token={client.door.token}", key=False))[0] == 403
+    for name in ("evil.example", f"evil.example:{client.host.rpartition(':')[2]}"):
+        assert (await client.get(path, Host=name))[0] == 403
+    for origin in ("http://evil.example", f"https://{client.host}", "null"):
+        assert (await client.get(path, Origin=origin))[0] == 403
 
 
 async def test_the_token_gives_the_page_and_a_cookie_that_gives_the_rest(client: Client) -> None:
@@ -142,148 +110,145 @@ async def test_the_token_gives_the_page_and_a_cookie_that_gives_the_rest(client:
     assert status == 200
     cookie = response.cookies[client.door.cookie]
     assert (cookie.value, cookie["httponly"], cookie["samesite"], cookie["path"]) == (
-        client.door.token,
-        True,
-        "Strict",
-        "/",
-    )
-    assert cookie["max-age"] == cookie["expires"] == ""
+        client.door.token, True, "Strict", "/",
+    )  # fmt: skip
     assert client.door.token not in page
-    for path in ("/", *re.findall(r'(?:src|href)="(/[^"]+)"', page), *re.findall(r'url\("([^"]+)"\)', page)):
-        assert (await client.get(path))[0] == 200, path
+    wanted, seen = [*re.findall(r'(?:src|href)="(app/[^"]+)"', page)], set()
+    while wanted:
+        if (path := wanted.pop()) in seen:
+            continue
+        seen.add(path)
+        status, text, response = await client.get(f"/{path}")
+        assert (status, response.content_type) == (200, "text/css" if path.endswith("css") else "text/javascript")
+        wanted += [f"app/{name}" for name in re.findall(r'^import .* from "\./(\w+\.js)";$', text, re.MULTILINE)]
+    assert {"app/main.js", "app/pane.js", "app/filter_match.js"} <= seen
+    for path in ("/app/__init__.py", "/app/../assemble.py", "/app/%2e%2e/assemble.py", "/app/", "/app/x.js", "/static"):
+        assert (await client.get(path))[0] in (403, 404), path
 
 
-async def test_the_page_asks_for_nothing_from_elsewhere_and_may_not(client: Client) -> None:
-    _, page, response = await client.get("/")
-    assert set(re.findall(r"\w+://[^\s\"')]+", page)) == {f"ws://{client.host}/ws"}
-    policy = dict(part.split(" ", 1) for part in response.headers["Content-Security-Policy"].split("; "))
-    nonce = re.search(r'nonce="([^"]+)"', page)
-    assert nonce
-    assert policy["default-src"] == "'none'"
-    assert policy["script-src"] == f"'self' 'nonce-{nonce[1]}'"
-    assert policy["connect-src"] == f"'self' ws://{client.host}/ws/"
-    assert policy["frame-ancestors"] == "'none'"
-    assert nonce[1] not in (await client.get("/"))[1]
-    for path in ("/", "/static/js/textual.js", "/nowhere"):
+async def test_the_page_may_ask_nobody_else(client: Client) -> None:
+    for path in ("/", "/app/main.js", "/api/rows", "/nowhere"):
         headers = (await client.get(path))[2].headers
+        policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
+        assert policy.pop("img-src") == "data:"
+        assert set(policy.values()) == {"'none'", "'self'"}
+        assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+        assert policy["default-src"] == policy["frame-ancestors"] == "'none'"
         assert headers["X-Content-Type-Options"] == "nosniff"
         assert headers["Referrer-Policy"] == "no-referrer"
         assert headers["Cache-Control"] == "no-store"
 
 
-async def test_what_comes_from_outside_is_not_in_the_page(client: Client) -> None:
-    _, page, _ = await client.get("/?fontsize=%22%3E%3Cscript%3Ex&delay=1")
-    assert "kproxy &lt;b&gt;.pcap" in page
-    assert not re.search("<b>|<script>x", page)
+async def test_rows_are_filtered_sorted_and_paged_by_the_server(client: Client) -> None:
+    found = await client.until("/api/rows", lambda answer: answer["count"] == 2)
+    assert [row[4] for row in found["rows"]] == ["Fetch", "Metadata"]
+    for query, apis in (
+        ("filter=latency%3E1ms", ["Fetch"]), ("only=1", ["Metadata"]), ("sort=api", ["Fetch", "Metadata"]),
+        ("sort=-latency", ["Metadata", "Fetch"]), ("sort=latency", ["Fetch", "Metadata"]), ("offset=1", ["Metadata"]),
+        ("limit=1", ["Fetch"]), ("offset=9", []), ("offset=x&limit=-1&sort=nosuch", ["Fetch", "Metadata"]),
+        ("filter=metadata", ["Metadata"]), ("filter=%22img%20SRC%22", ["Metadata"]), ("filter=nowhere", []),
+    ):  # fmt: skip
+        assert [row[4] for row in (await client.json(f"/api/rows?{query}"))["rows"]] == apis, query
+    assert (await client.json("/api/position?row=1&sort=-latency"))["position"] == 0
+    assert (await client.json("/api/position?row=1&filter=api%3DFetch"))["position"] == -1
+    status, text, _ = await client.get("/api/rows?filter=api%3DFech")
+    assert (status, text) == (400, "unknown api 'Fech' at column 5: did you mean 'Fetch'?\n")
 
 
-async def test_only_what_belongs_to_the_page_is_served(client: Client) -> None:
-    for path in (
-        "/static/",
-        "/static/..",
-        "/static/../server.py",
-        "/static/%2e%2e/server.py",
-        "/download/x",
-        "/nowhere",
-    ):
-        assert (await client.get(path))[0] in (403, 404), path
+async def test_an_exchange_a_cause_and_a_table(client: Client) -> None:
+    await client.until("/api/rows", lambda answer: answer["count"] == 2)
+    found = await client.json("/api/exchanges/1")
+    assert found["row"][3] == EVIL
+    assert [line["kind"] for line in found["lines"]] == ["request", "response"]
+    assert (await client.get("/api/exchanges/2"))[0] == (await client.get("/api/exchanges/999999999999999"))[0] == 404
+    [cause] = await client.json("/api/causes")
+    assert (cause["code"], cause["row"], cause["filter"]) == ("L005", 1, "finding=L005")
+    assert await client.json("/api/causes?filter=api%3DFetch") == []
+    table = await client.json("/api/tables/apis?filter=api%3DFetch")
+    assert [row["key"] for row in table["rows"]] == ["Fetch"]
+    for name in ("connections", "topics", "groups", "transactions", "share-groups", "clients", "brokers"):
+        assert (await client.json(f"/api/tables/{name}"))["columns"]
+    assert (await client.get("/api/tables/nosuch"))[0] == 404
+    assert (await client.json("/api/info"))["filter"] == "api=Fetch"
 
 
-async def test_a_name_that_is_not_its_own_is_refused_with_the_right_token_too(client: Client) -> None:
-    for name in ("evil.example", f"evil.example:{client.host.rpartition(':')[2]}"):
-        assert (await client.get("/", Host=name))[0] == 403
-        assert await client.refused(Host=name, Origin=f"http://{name}") == 403
-    status, page, _ = await client.get("/", Host="localhost:9000")  # ssh -L 9000:localhost:8092
-    assert status == 200
-    assert "ws://localhost:9000/ws" in page
+@pytest.mark.parametrize("lines", [exchange("orders")])
+async def test_records_and_downloads(client: Client) -> None:
+    await client.until("/api/rows", lambda answer: answer["count"] == 1)
+    found = await client.json("/api/records")
+    [[row, [part]]] = found["exchanges"]
+    assert (row[4], part["topic"], part["partition"], found["next"]) == ("Produce", "orders", 0, None)
+    assert [part["rows"][0][at][1] for at in (2, 3)] == ["orders", '{\n  "a": 1\n}']
+    assert (await client.json("/api/records?filter=api%3DFetch"))["exchanges"] == []
+    _, text, answer = await client.get("/api/rows.jsonl")
+    assert [json.loads(line)["kind"] for line in text.splitlines()] == ["request", "response"]
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="kproxy-rows.jsonl"'
+    _, text, _ = await client.get("/api/rows.csv?filter=orders")
+    titles, row_text = text.splitlines()
+    assert titles.startswith("time,connection,client,API,")
+    assert ",Produce,v7,orders[0]," in row_text
 
 
-async def test_a_session_needs_the_cookie_and_begins_on_the_page(client: Client) -> None:
-    assert await client.refused(key=False) == 403
-    assert await client.refused(Origin="http://evil.example") == 403
-    assert await client.refused(Origin=f"https://{client.host}") == 403
-    assert await client.refused(Origin="null") == 403
-    status, _, _ = await client.get(f"/ws/{'a' * 32}", Upgrade="websocket", Connection="Upgrade")  # no browser
+@pytest.mark.parametrize("lines", [[request(1, client_id='=HYPERLINK("x")')]])
+async def test_a_text_is_no_formula_in_a_spreadsheet(client: Client) -> None:
+    await client.until("/api/rows", lambda answer: answer["count"] == 1)
+    _, text, _ = await client.get("/api/rows.csv")
+    assert ',"\'=HYPERLINK(""x"")",' in text
+
+
+async def test_windows_get_the_state_when_it_changes(client: Client) -> None:
+    async with await client.events() as one, await client.events() as other:
+        async with asyncio.timeout(60):
+            for window in (one, other):
+                while json.loads((await window.receive()).data)["rows"] != 2:
+                    pass
+            client.source.add(request(3, at=2))
+            for window in (one, other):
+                while (state := json.loads((await window.receive()).data))["rows"] != 3:
+                    pass
+    assert (state["live"], state["exchanges"], state["waiting"]) == (True, 3, 1)
+
+
+@pytest.mark.parametrize(("key", "origin"), [(False, None), (True, "http://evil.example"), (True, "null")])
+async def test_events_need_the_cookie_and_the_page(client: Client, key: bool, origin: str | None) -> None:
+    with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
+        await client.events(key=key, origin=origin)
+    assert raised.value.status == 403
+    status, _, _ = await client.get("/api/events", Upgrade="websocket", Connection="Upgrade")  # no browser
     assert status == 403
-    async with await begun(client) as session:
-        assert await said(session, "j\x1b[A; é") == "j\x1b[A; é".encode()
 
 
-async def test_there_are_so_many_sessions_and_no_more(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_SESSIONS", 2)
-    assert MOST_SESSIONS == 8
-    one, two = await begun(client), await begun(client)
-    assert await last_words(await client.open()) == b"2 windows are open, which is the maximum: close one.\r\n"
-    assert await said(two, "x") == b"x"
-    await one.close()
-    three = await begun(client)
-    assert await said(three, "y") == b"y"
-    await two.close()
-    await three.close()
+def test_views_are_dropped_when_there_are_many(lines: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "MOST_VIEWS", 2)
+    session = session_of(lines)
+    found = views.Views(session)
+    assert found.view(views.RowQuery()) is session.view
+    first, second = (found.view(views.RowQuery(text)) for text in ("size>1", "size>2"))
+    assert found.view(views.RowQuery("size>1")) is first
+    third = found.view(views.RowQuery("size>2", only_findings=True))
+    assert session.views == [first, third]  # the second was not used for longest
+    assert second not in session.views
+    assert found.view(views.RowQuery("size>2")) is not second
+    with pytest.raises(FilterError):
+        found.view(views.RowQuery("size>"))
+    assert len(session.views) == 2
 
 
-async def test_a_reload_comes_back_to_its_session(client: Client) -> None:
-    window = await begun(client, NAME)
-    assert await said(window, "\x1b[?25l\x1b[?1003h") == b"\x1b[?25l\x1b[?1003h"
-    assert await said(window, "\x1b[?1003l") == b"\x1b[?1003l"
-    await window.close()
-    again = await client.open(name=NAME)
-    assert await again.receive_bytes(timeout=20) == b"\x1b[?25l\x1b[?1003l"  # the modes of its terminal
-    assert await again.receive_bytes(timeout=20) == b"\x0c"  # it is asked to draw its screen, and was not begun anew
-    other = await begun(client)  # its name is its own
-    assert await said(again, "x") == b"x"
-    assert await said(other, "y") == b"y"
+def test_views_of_a_live_source_that_nobody_uses_are_dropped(lines: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "KEEP_S", -1.0)
+    for phase, count in ((SourcePhase.ENDED, 2), (SourcePhase.LIVE, 1)):
+        session = session_of(lines, phase=phase)
+        found = views.Views(session)
+        for text in ("size>1", "size>2"):
+            last = found.view(views.RowQuery(text))
+        assert len(session.views) == count
+        assert session.views[-1] is last
 
 
-async def test_a_window_that_takes_a_session_over_leaves_the_other_one_without(client: Client) -> None:
-    window = await begun(client, NAME)
-    again = await client.open(name=NAME)
-    assert (await window.receive(timeout=20)).type == aiohttp.WSMsgType.CLOSE
-    assert await again.receive_bytes(timeout=20) == b"\x0c"
-    assert await said(again, "x") == b"x"
-
-
-async def test_a_session_whose_window_does_not_come_back_ends(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "KEEP_S", 0.05)
-    await (await begun(client, NAME)).close()
-    async with asyncio.timeout(20):
-        while client.server._sessions:  # noqa: ASYNC110 - no event tells
-            await asyncio.sleep(0.01)
-    await begun(client, NAME)  # with another process
-
-
-async def test_a_session_without_a_window_makes_room(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_SESSIONS", 1)
-    await (await begun(client, NAME)).close()
-    other = await begun(client)
-    assert await said(other, "x") == b"x"
-    assert NAME not in client.server._sessions
-
-
-async def test_a_session_that_has_ended_begins_anew(client: Client) -> None:
-    window = await begun(client, NAME)
-    await window.send_str('["stdin", "fail"]')
-    await last_words(window)
-    await begun(client, NAME)
-
-
-@pytest.mark.parametrize("command", ["printf 'kproxy: a.pcap: No such file\nor directory\n' >&2; exit 2"])
-async def test_a_process_that_cannot_begin_says_why_in_its_window(client: Client) -> None:
-    assert await last_words(await client.open()) == b"\x1bckproxy: a.pcap: No such file\r\nor directory\r\n"
-
-
-async def test_a_process_that_fails_says_why_in_its_window(client: Client) -> None:
-    session = await begun(client)
-    await session.send_str('["stdin", "fail"]')
-    assert await last_words(session) == b"\x1bcit has failed\r\n"
-
-
-async def test_sessions_end_with_the_server(client: Client, stop: asyncio.Event) -> None:
-    session = await begun(client)
-    assert await said(session, "x") == b"x"
-    stop.set()
-    message = await session.receive(timeout=20)
-    assert message.type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
+async def test_an_answer_has_a_limit(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    await client.until("/api/rows", lambda answer: answer["count"] == 2)
+    monkeypatch.setattr(answers, "MOST_ROWS", 1)
+    assert len((await client.json("/api/rows?limit=9"))["rows"]) == 1
 
 
 async def test_the_token_is_in_no_log(
@@ -291,52 +256,8 @@ async def test_the_token_is_in_no_log(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     await client.get(f"/?token={client.door.token}", key=False)
-    async with await begun(client) as session:
-        await said(session, "x")
-        await session.send_str("no json")
+    async with await client.events() as window:
+        await window.send_str("no json")
     await client.get("/")
     out, err = capfd.readouterr()
     assert client.door.token not in caplog.text + out + err
-
-
-def test_the_page_is_part_of_the_package() -> None:
-    assert (Path(module.__file__).parent / "page.html").is_file()
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["null", "[" * 100_000, "{", "[]", '["stdin"]', '["stdin", 1]', '["resize", null]', '["resize", {"width": "x"}]',
-     '["resize", {"width": [], "height": {}}]', '"', '["ping", [[]]]', '["stdin", "\\ud800"]', "1e999"],
-)  # fmt: skip
-async def test_malformed_messages_are_ignored(
-    client: Client, text: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
-    session = await begun(client)
-    await session.send_str(text)
-    await session.send_str(json.dumps(["ping", 7]))
-    answer = await session.receive(timeout=20)
-    while answer.type is not aiohttp.WSMsgType.TEXT:
-        answer = await session.receive(timeout=20)
-    assert json.loads(answer.data) == ["pong", 7]
-    assert (caplog.text, capfd.readouterr().err) == ("", "")
-
-
-async def test_a_huge_window_is_limited(client: Client) -> None:
-    session = await client.open(size="width=100000&height=100000")
-    assert await session.receive_bytes(timeout=20) == b"hello"
-    assert await said(session, "size") == b"500x200"
-
-
-@pytest.mark.parametrize(
-    ("given", "size"),
-    [
-        (("100000", "100000"), (500, 200)),
-        ((10**9, -1), (500, 1)),
-        ((None, "x"), (80, 24)),
-        (("9" * 5000, 24), (80, 24)),
-        (([], 1.5), (80, 24)),
-        (("120", "40"), (120, 40)),
-    ],
-)
-def test_sizes_of_windows_are_limited(given: tuple[object, object], size: tuple[int, int]) -> None:
-    assert messages.window_size(*given) == size

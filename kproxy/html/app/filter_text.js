@@ -1,55 +1,17 @@
 /* Parses the filter language of docs/filters.md. Error messages are the same as on the command line (kproxy.filters). */
+import { FilterError, inQuotes, suggestion } from "./filter_errors.js";
+import { recordField } from "./filter_records.js";
+
 const CONNECTIVES = ["and", "or", "not", "in"], MOST_OPEN = 50;
-const FIELDS = new Map(data.fields.flatMap(([name, aliases, kind, many, unit, known]) => {
-  const field = { name, kind, many, unit, known };
-  return [name, ...aliases].map((each) => [each, field]);
-}));
-
-class FilterError extends Error {
-  constructor(problem, start, hint = "") {
-    super(problem);
-    Object.assign(this, { start, hint });
+export const FIELDS = new Map();
+export const UNITS = {};
+/** Takes the fields and units of `kproxy.html.filter_fields`. */
+export const setFields = ({ fields, units }) => {
+  for (const [name, aliases, kind, many, unit, known] of fields) {
+    const field = { name, kind, many, unit, known };
+    for (const each of [name, ...aliases]) FIELDS.set(each, field);
   }
-  /** A message with its column in the filter text. */
-  said(text) {
-    return `${this.message} at column ${[...text.slice(0, this.start)].length + 1}${this.hint ? `: ${this.hint}` : ""}`;
-  }
-}
-
-const inQuotes = (text) => {
-  const escaped = text.replaceAll("\\", "\\\\");
-  return text.includes("'") && !text.includes('"') ? `"${escaped}"` : `'${escaped.replaceAll("'", "\\'")}'`;
-};
-
-/** The similarity of two words, 0 to 1, as in Python's difflib. */
-const likeness = (one, other) => {
-  const common = (a, aEnd, b, bEnd) => {
-    let [size, aBest, bBest, before] = [0, a, b, new Map()];
-    for (let i = a; i < aEnd; i++) {
-      const now = new Map();
-      for (let j = b; j < bEnd; j++) {
-        if (one[i] !== other[j]) continue;
-        const length = (before.get(j - 1) || 0) + 1;
-        now.set(j, length);
-        if (length > size) [size, aBest, bBest] = [length, i - length + 1, j - length + 1];
-      }
-      before = now;
-    }
-    return size && size + common(a, aBest, b, bBest) + common(aBest + size, aEnd, bBest + size, bEnd);
-  };
-  return 2 * common(0, one.length, 0, other.length) / (one.length + other.length);
-};
-const suggestion = (written, known) => {
-  const typed = written.toLowerCase(), names = new Map([...known].sort((a, b) => a.length - b.length).map((name) => [name.toLowerCase(), name]));
-  let near = [...names.keys()].find((name) => name.startsWith(typed));
-  if (near === undefined) {
-    let best = 0.6;
-    for (const name of names.keys()) {
-      const alike = likeness(name, typed);
-      if (alike > best || (alike === best && (near === undefined || name > near))) [best, near] = [alike, name];
-    }
-  }
-  return near === undefined ? "" : `did you mean '${names.get(near)}'?`;
+  Object.assign(UNITS, units);
 };
 
 /** Whether two words differ by at most one letter: missing, added, different, or swapped with its neighbour. */
@@ -70,7 +32,7 @@ const misspelt = (word, known) => {
 
 const TOKEN = /\s*(?:(?<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?<operator>==|=|!=|!~|<=|>=|<|>|~)|(?<sign>&&|\|\||!|\(|\)|,)|(?<word>[^\s()",'=!<>~&|]+)|(?<end>$))/sy;
 const SPELLINGS = { "&&": "and", "||": "or", "!": "not", "==": "=" };
-const tokensOf = (text) => {
+export const tokensOf = (text) => {
   const found = [];
   let at = 0;
   while (!found.length || found.at(-1).sort !== "end") {
@@ -93,7 +55,7 @@ const tokensOf = (text) => {
 };
 
 /** Recursive descent: `not` binds tighter than `and`, `and` than `or`. */
-class FilterParser {
+export class FilterParser {
   constructor(text) {
     Object.assign(this, { tokens: tokensOf(text), at: 0, open: 0 });
   }

@@ -1,7 +1,9 @@
 /* One exchange: its sides, findings and records. */
-let panes = [];
+import { button, counted, el } from "./elements.js";
+import { Pane } from "./pane.js";
 
-const drawSide = (line, findings, side, place, above) => {
+/** Draws a side. `panes` gets its pane, `above` its findings, `missing` says why it has no fields; `chosen` gets a field's path. */
+export const drawSide = (line, findings, side, missingSide, above, panes, chosen) => {
   const made = el("section", "side"), title = el("h3", "", line.kind);
   const facts = [line.size === undefined ? "" : `${line.size} bytes`, line.correlation_id === undefined ? "" : `id ${line.correlation_id}`];
   title.append(el("span", "dim", facts.filter(Boolean).join(", ")));
@@ -15,6 +17,8 @@ const drawSide = (line, findings, side, place, above) => {
       if (shown === body && pane) pane.start();
     }));
     chooser.setAttribute("role", "tab");
+    body.setAttribute("role", "tabpanel");
+    body.setAttribute("aria-label", `${name} of the ${line.kind}`);
     chooser.setAttribute("aria-selected", String(!tabs.length));
     body.hidden = tabs.length > 0;
     tabs.push([chooser, body]);
@@ -26,10 +30,10 @@ const drawSide = (line, findings, side, place, above) => {
     title.lastChild.title = side.departure;
   }
   if (side && side.error) made.append(el("p", "said warning", `not decoded to the end: ${side.error}`));
-  const missing = side ? side.missing : line.size === undefined ? null : place < 0 && "its fields and bytes are left out to limit the page's size";
+  const missing = side ? side.missing : line.size === undefined ? null : missingSide;
   if (missing) made.append(el("p", "said dim", missing));
   if (side) {
-    pane = new Pane(side, findings, line.kind);
+    pane = new Pane(side, findings, line.kind, (path) => chosen(`${line.kind}:${path}`));
     panes.push(pane);
     tab("fields", pane.box);
   }
@@ -44,9 +48,16 @@ const drawSide = (line, findings, side, place, above) => {
     const count = records.reduce((sum, each) => sum + each.rows.length + (each.more || 0), 0);
     tab(counted(count, "record"), drawRecords(records, (field) => { tabs[0][0].click(); pane.choose(field); }));
   }
-  tab("trace line", el("div", "text-of-line", el("pre", "", JSON.stringify(line, null, 2))));
+  tab("trace line", scrolling("text-of-line", el("pre", "", JSON.stringify(line, null, 2))));
   title.append(bar);
   made.append(...tabs.map(([, body]) => body));
+  return made;
+};
+
+/** A box that scrolls, also by keys. */
+const scrolling = (name, ...inside) => {
+  const made = el("div", name, ...inside);
+  made.tabIndex = 0;
   return made;
 };
 
@@ -54,10 +65,10 @@ const drawFinding = (finding, act) => {
   const list = el("dl", "", ...finding.notes.map(([name, said]) => el("div", "", el("dt", "", name), el("dd", "", said))));
   const where = finding.span ? `  bytes ${finding.span[0]}..${finding.span[1]}` : "";
   return button(`finding ${finding.severity}`, [el("span", "code", `${finding.code} ${finding.name}`),
-    el("span", "dim", `  ${finding.path || ""}${where}`), el("div", "message", finding.message), list], act);
+    el("span", "dim", `  ${finding.severity}  ${finding.path || ""}${where}`), el("div", "message", finding.message), list], act);
 };
 
-const drawPart = ([form, text, size, schema, cut]) => {
+export const drawPart = ([form, text, size, schema, cut]) => {
   if (form === "null" || form === "empty") return el("span", "dim", form);
   const made = el("div", "", el("pre", form === "hex" ? "hexdump" : "", text));
   const notes = [["text", "json", "hex"].includes(form) ? "" : form, schema === null ? "" : `schema ${schema}`,
@@ -66,7 +77,7 @@ const drawPart = ([form, text, size, schema, cut]) => {
   return made;
 };
 const drawRecords = (fields, act) => {
-  const made = el("div", "list-of-records");
+  const made = scrolling("list-of-records");
   for (const { path, rows: records, more, problems } of fields) {
     made.append(el("h4", "", path), ...problems.map((problem) => el("p", "warning", problem)));
     for (const [offset, time, key, value, headers, field] of records) {

@@ -1,4 +1,6 @@
 /* Fields of decoded records (value.order.id, key, header.traceparent), as kproxy.filters.record_fields reads and compares them. */
+import { ORDER, WILDCARDS, finds, literal } from "./filter_pattern.js";
+
 const PARTS = ["key", "value", "header"], MASKED = "(masked)", WITHHELD = "(withheld)", MOST_NAMES = 50;
 const DECIMAL = /^-?\d{1,40}(\.\d{1,40})?$/;
 const isObject = (item) => item !== null && typeof item === "object" && !Array.isArray(item);
@@ -10,7 +12,7 @@ const pushAll = (stack, items) => {
 };
 
 /** Returns the field of a name such as `value.order.id`; undefined if it is not one. */
-const recordField = (name) => {
+export const recordField = (name) => {
   const dot = name.indexOf("."), part = dot < 0 ? name : name.slice(0, dot), below = dot < 0 ? null : name.slice(dot + 1);
   const names = below === null ? [] : part === "header" ? [below] : below.split(".");
   if (!PARTS.includes(part) || names.includes("") || names.length > MOST_NAMES) return undefined;
@@ -68,7 +70,7 @@ const compareDecimals = (compare, one, other) => {
   return compare(a * 10n ** BigInt(most - i), b * 10n ** BigInt(most - j));
 };
 /** Returns the test for one value in a record, which may be null. */
-const recordCheckOf = ({ field, sign }, value) => {
+export const recordCheckOf = ({ field, sign }, value) => {
   const glob = sign === "=" && !value.quoted && /[*?]/.test(value.text), compare = ORDER[sign];
   if (sign === "~" || glob) {
     const find = finds(field, value, glob);
@@ -87,7 +89,7 @@ const recordCheckOf = ({ field, sign }, value) => {
 const NOT_SEARCHED = ["v", "kind", "ts", "request_ts", "since", "until", "severity", "direction", "frame", "marked"];
 const NOT_IN_ENTRIES = [...NOT_SEARCHED, "excerpt", "edit", "also", "rivals"];
 /** The texts of a line that a search without a field reads, as kproxy.filters.line_text. */
-const lineTexts = (line) => {
+export const lineTexts = (line) => {
   const { body, ...columns } = line, texts = [];
   const waiting = [[columns, NOT_SEARCHED]];
   while (waiting.length) {

@@ -1,122 +1,13 @@
 /* Compiles a filter to a function over trace lines: reads fields, converts values, matches patterns. */
-const ATOM = /\[\^?\]?(?:\\.|[^\]\\])*\]|\\[dDwWsSnrt]|\\[^A-Za-z0-9]|[^\\[(){}*+?|]/suy;
-const REPEAT = /(?:[*+?]|\{(\d{1,3})(?:(,)(\d{1,3})?)?\})\??/y;
-const CLASSES = { d: "\\p{Nd}", D: "\\P{Nd}", w: "\\p{L}\\p{N}_", s: "\\s", S: "\\S", n: "\\n", r: "\\r", t: "\\t" };
+import { FilterError, inQuotes, suggestion } from "./filter_errors.js";
+import { ORDER, containsOf, finds } from "./filter_pattern.js";
+import { lineTexts, recordCheckOf } from "./filter_records.js";
+import { FilterParser, UNITS } from "./filter_text.js";
+
 const NUMBERS = ["number", "count", "duration", "size"], SEVERITIES = ["info", "warning", "error"];
-const WILDCARDS = { "*": ".*", "?": "." };
-const literal = (text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, (sign) => sign === "-" ? "\\x2d" : `\\${sign}`);
-
-class PatternError extends Error {
-  constructor(message, position) {
-    super(message);
-    this.position = position;
-  }
-}
-
-/** Converts a pattern of the filter language to a regular expression; like the command line without look-around. */
-class PatternReader {
-  constructor(pattern) {
-    this.ignoresCase = pattern.startsWith("(?i)");
-    Object.assign(this, { pattern, at: this.ignoresCase ? 4 : 0 });
-  }
-  nextIs(signs) { return this.at < this.pattern.length && signs.includes(this.pattern[this.at]); }
-  match(expression) {
-    expression.lastIndex = this.at;
-    return expression.exec(this.pattern);
-  }
-  whole() {
-    const made = this.choice();
-    if (this.at < this.pattern.length) throw new PatternError("unmatched ')': use \\) for the character", this.at);
-    return made;
-  }
-  choice() {
-    let made = this.sequence();
-    while (this.nextIs("|")) {
-      this.at += 1;
-      made += `|${this.sequence()}`;
-    }
-    return made;
-  }
-  sequence() {
-    let made = "";
-    while (this.at < this.pattern.length && !this.nextIs("|)")) made += this.repeated();
-    return made;
-  }
-  repeated() {
-    const made = this.nextIs("(") ? this.group() : this.atom(), repeat = this.match(REPEAT);
-    if (!repeat) return made;
-    const [sign, least, comma, most] = repeat;
-    if (most && Number(most) < Number(least)) throw new PatternError("the second number is smaller than the first", this.at);
-    this.at += sign.length;
-    return `(?:${made})${sign}`;
-  }
-  group() {
-    const start = this.at;
-    this.at += this.pattern.startsWith("(?:", start) ? 3 : 1;
-    if (this.nextIs("?")) throw new PatternError("only (...) and (?:...) groups are supported", start);
-    const made = this.choice();
-    if (!this.nextIs(")")) throw new PatternError("unclosed '(': use \\( for the character", start);
-    this.at += 1;
-    return `(?:${made})`;
-  }
-  atom() {
-    const start = this.at, atom = this.match(ATOM);
-    if (!atom) {
-      const what = this.pattern.slice(start, start + (this.nextIs("\\") ? 2 : 1));
-      throw new PatternError(`unexpected ${inQuotes(what)}`, start);
-    }
-    this.at += atom[0].length;
-    if (".^$".includes(atom[0])) return atom[0];
-    const made = atom[0][0] === "[" ? this.set(atom[0]) : this.escape(atom[0]);
-    try { new RegExp(made, "su"); } catch { throw new PatternError(`unexpected ${inQuotes(atom[0])}`, start); }
-    return made;
-  }
-  escape(atom) {
-    if (atom[0] !== "\\") return literal(atom);
-    if (atom === "\\w") return `[${CLASSES.w}]`;
-    if (atom === "\\W") return `[^${CLASSES.w}]`;
-    return CLASSES[atom[1]] || literal(atom.slice(1));
-  }
-  set(atom) {
-    const negated = atom[1] === "^";
-    const inner = atom.slice(negated ? 2 : 1, -1).replace(/\\(.)|([\]\[^$.*+?(){}|/])/gsu, (_, escaped, sign) => {
-      if (sign) return literal(sign);
-      return /[A-Za-z0-9]/.test(escaped) ? CLASSES[escaped] || `\\${escaped}` : literal(escaped);
-    });
-    return `[${negated ? "^" : ""}${inner}]`;
-  }
-}
-
-const finds = (field, value, glob) => {
-  const flags = (ignored) => `su${ignored || !["text", "record"].includes(field.kind) ? "i" : ""}`;
-  if (glob) {
-    const parts = [...value.text].map((letter) => WILDCARDS[letter] || literal(letter));
-    const expression = new RegExp(`^${parts.join("")}$`, flags(false));
-    return (found) => expression.test(found);
-  }
-  try {
-    const reader = new PatternReader(value.text), expression = new RegExp(reader.whole(), flags(reader.ignoresCase));
-    return (found) => expression.test(found);
-  } catch (error) {
-    const moved = value.quoted && value.end - value.start !== value.text.length + 2;  /* because of escapes */
-    const start = value.start + (moved ? 0 : (error.position || 0) + value.quoted);
-    throw new FilterError(`invalid pattern ${inQuotes(value.text)}: ${error.message}`, start);
-  }
-};
-
-/** Returns the test of a text for one that contains the value, ignoring case. */
-const containsOf = ({ text, quoted }) => {
-  if (!quoted && /[*?]/.test(text)) {
-    const expression = new RegExp([...text].map((letter) => WILDCARDS[letter] || literal(letter)).join(""), "sui");
-    return (found) => expression.test(found);
-  }
-  const searched = text.toLowerCase();
-  return (found) => found.toLowerCase().includes(searched);
-};
-
 const NUMBER = /^(-?\d{1,20}(?:\.\d{1,9})?)([A-Za-zµ]*)$/;
 const amountOf = (field, value) => {
-  const units = data.units[field.kind] || {}, names = Object.keys(units);
+  const units = UNITS[field.kind] || {}, names = Object.keys(units);
   const example = { duration: "e.g. 50ms", size: "e.g. 10KiB" }[field.kind] || "use digits";
   const match = NUMBER.exec(value.text);
   if (!match) throw new FilterError(`${inQuotes(value.text)} is not a ${field.kind}`, value.start, example);
@@ -144,7 +35,6 @@ const closedValue = (field, value) => {
   throw new FilterError(`unknown ${field.name} ${inQuotes(value.text)}`, value.start, suggestion(value.text, field.known) || few);
 };
 
-const ORDER = { "=": (a, b) => a === b, "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
 /** Returns the test for one value, which is present and has its field's type. */
 const checkOf = ({ field, sign, start }, value) => {
   if (field.kind === "record") return recordCheckOf({ field, sign }, value);
@@ -179,7 +69,7 @@ const checkOf = ({ field, sign, start }, value) => {
   return ofText((found) => found.toLowerCase() === lowered);
 };
 
-const isThere = (value) => value !== null && value !== undefined;
+export const isThere = (value) => value !== null && value !== undefined;
 const inEach = (array, key) => (line) => (line[array] || []).map((each) => each[key]).filter(isThere);
 const allInEach = (array, key) => (line) => (line[array] || []).flatMap((each) => each[key] || []);
 const ofFindings = (key) => (line) => [...(line.findings || []), ...(line.repeats || []), ...(line.kind === "finding" || line.kind === "stall" ? [line] : [])].map((each) => each[key]).filter(isThere);
@@ -237,9 +127,12 @@ const testOf = (node) => {
 };
 
 /** An exchange for a filter: the fields of the response, else those of the request; the findings and records of both. */
-const asOne = ([first, second]) => second === undefined ? first
+export const asOne = ([first, second]) => second === undefined ? first
   : { ...first, ...second, findings: [...(first.findings || []), ...(second.findings || [])],
     repeats: [...(first.repeats || []), ...(second.repeats || [])], body: [first.body, second.body] };
 
-/** Returns a function that tests a line; throws `FilterError` if the filter is invalid. */
-const filterOf = (text) => testOf(new FilterParser(text).whole());
+/** Returns a function that tests a line, and whether the filter only searches for a text; throws `FilterError`. */
+export const filterOf = (text) => {
+  const node = new FilterParser(text).whole();
+  return { test: testOf(node), isText: Boolean(node.text) };
+};

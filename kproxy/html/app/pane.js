@@ -1,9 +1,15 @@
+/* The fields of one side of an exchange beside its bytes. */
+import { counted, el } from "./elements.js";
+import { bytesOf } from "./embedded_source.js";
+import { Scroller } from "./scroller.js";
+
 const TREE_ROW = 20, HEX_ROW = 18;
 
 /** The fields of a frame beside its bytes, with linked highlighting. */
-class Pane {
-  constructor(side, findings, kind) {
-    Object.assign(this, { side, findings, marked: -1, near: -1 });
+export class Pane {
+  /** @param chosen is called with the path of a field that was selected */
+  constructor(side, findings, kind, chosen = () => {}) {
+    Object.assign(this, { side, findings, kind, chosen, marked: -1, near: -1 });
     this.fields = side.fields;
     this.bytes = side.frame ? bytesOf(side.frame) : new Uint8Array();
     this.size = this.fields.reduce((most, each) => Math.max(most, each[6] || 0), 0);
@@ -13,7 +19,11 @@ class Pane {
     this.tree.tabIndex = 0;
     this.tree.setAttribute("role", "tree");
     this.tree.setAttribute("aria-label", `Fields of the ${kind}`);
+    this.tree.id = `tree-${kind}`;
     this.hex = el("div", "hex");
+    this.hex.tabIndex = 0;
+    this.hex.setAttribute("role", "region");
+    this.hex.setAttribute("aria-label", `Bytes of the ${kind}`);
     this.box = el("div", "pane", this.tree, this.hex);
     this.hex.hidden = !this.bytes.length;
     this.nodes = new Scroller(this.tree, () => TREE_ROW, (at) => this.drawNode(this.visible[at]));
@@ -66,17 +76,20 @@ class Pane {
     made.style.paddingLeft = `${4 + depth * 13}px`;
     made.title = [name, text, meaning, kind].filter(Boolean).join("  ");
     made.setAttribute("role", "treeitem");
+    made.id = `${this.kind}-field-${number}`;
     made.setAttribute("aria-level", String(depth + 1));
+    if (this.isParent(number)) made.setAttribute("aria-expanded", String(!this.folded.has(number)));
     if (this.blamed.has(number)) made.classList.add(`blamed-${this.blamed.get(number)}`);
     this.style(made, number);
     made.addEventListener("mouseenter", () => this.hover(number));
     made.addEventListener("mouseleave", () => this.hover(-1));
-    made.addEventListener("click", () => this.choose(number, true));
+    made.addEventListener("click", () => { if (getSelection().isCollapsed) this.choose(number, true); });
     made.addEventListener("dblclick", () => this.isParent(number) && this.toggle(number));
     return made;
   }
   style(node, number) {
     node.classList.toggle("marked", number === this.marked);
+    node.setAttribute("aria-selected", String(number === this.marked));
     node.classList.toggle("near", number === this.near);
   }
   span(number) {
@@ -140,6 +153,25 @@ class Pane {
     if (number < 0) return;
     this.exact = null;
     this.mark(number, this.span(number), here);
+    this.chosen(this.pathOf(number));
+  }
+  /** The names of a field and of the fields around it, as in findings. */
+  pathOf(number) {
+    const names = [];
+    for (let at = number, depth = this.fields[number][0]; at >= 0; at--) {
+      if (this.fields[at][0] > depth || (names.length && this.fields[at][0] === depth)) continue;
+      names.unshift(this.fields[at][1]);
+      if (this.fields[at][0] === 0) break;
+      depth = this.fields[at][0];
+    }
+    return names.reduce((path, name) => !path ? name : name.startsWith("[") ? path + name : `${path}.${name}`, "");
+  }
+  /** Highlights the field with a path, if there is one. */
+  chooseByPath(path) {
+    const number = this.fields.findIndex((_, each) => this.pathOf(each) === path);
+    if (number < 0) return;
+    this.exact = null;
+    this.mark(number, this.span(number));
   }
   /** Highlights a finding's field. */
   point(number) {
@@ -150,6 +182,7 @@ class Pane {
   }
   mark(number, span, here = false) {
     this.marked = number;
+    if (number >= 0) this.tree.setAttribute("aria-activedescendant", `${this.kind}-field-${number}`);
     if (number >= 0 && !here) {
       for (let at = number, depth = this.fields[number][0]; at >= 0; at--) {
         if (this.fields[at][0] < depth) { depth = this.fields[at][0]; this.folded.delete(at); }

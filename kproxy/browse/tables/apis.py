@@ -1,0 +1,75 @@
+"""The table of APIs."""
+
+from __future__ import annotations
+
+from kproxy.browse.overviews.apis import ApiUsage
+from kproxy.browse.session import BrowseSession
+from kproxy.browse.session_view import SessionView
+from kproxy.browse.tables.table import (
+    ColumnKind,
+    OverviewColumn,
+    OverviewRow,
+    OverviewTable,
+    names_and_counts,
+    quoted,
+    severities,
+    squeezed,
+)
+from kproxy.trace.formatting import duration
+
+_COLUMNS = (
+    OverviewColumn("API", style="name"),
+    OverviewColumn("requests", ColumnKind.COUNT),
+    OverviewColumn("per s", ColumnKind.RATE),
+    OverviewColumn("over time", ColumnKind.SPARK),
+    OverviewColumn("p50", ColumnKind.DURATION),
+    OverviewColumn("p95", ColumnKind.DURATION),
+    OverviewColumn("p99", ColumnKind.DURATION),
+    OverviewColumn("max", ColumnKind.DURATION),
+    OverviewColumn("waiting", ColumnKind.COUNT, "warning"),
+    OverviewColumn("never answered", ColumnKind.COUNT, "error"),
+    OverviewColumn("errors", ColumnKind.COUNT, "error"),
+    OverviewColumn("in", ColumnKind.BYTES),
+    OverviewColumn("out", ColumnKind.BYTES),
+    OverviewColumn("findings", ColumnKind.FINDINGS),
+)
+
+
+def apis(session: BrowseSession, view: SessionView) -> OverviewTable:
+    """The APIs, counted in the rows of a view."""
+    matching = view.matching
+    overview = session.overviews.apis if matching is None else matching.apis
+    about = "Latency is the time from request to response; a Fetch waits for data by design."
+    more = f"{overview.others:,} frames of unknown versions are not listed" if overview.others else ""
+    rows = [_row(each, live=session.source.live) for each in overview.rows(session.now)]
+    return OverviewTable("APIs", about, _COLUMNS, rows, "-requests", more)
+
+
+def _row(item: ApiUsage, *, live: bool) -> OverviewRow:
+    values = [
+        item.api or "?",
+        item.requests,
+        item.rate,
+        squeezed(item.minute if live else item.all_time),
+        item.p50_us,
+        item.p95_us,
+        item.p99_us,
+        item.max_us,
+        item.in_flight,
+        item.unanswered,
+        item.refusals,
+        item.request_bytes,
+        item.response_bytes,
+        severities(item.findings),
+    ]
+    facts = [("errors", names_and_counts(item.errors))]
+    for each in item.versions:
+        text = f"{each.requests:,} requests, p50 {duration(each.p50_us)}, p99 {duration(each.p99_us)}"
+        if each.errors:
+            text += f"; {names_and_counts(each.errors)}"
+        facts.append((f"v{each.version}" if each.version is not None else "?", text))
+    marks = [("slowest", item.slowest_row)] if item.slowest_row is not None else []
+    return OverviewRow(
+        item.api or "?", values, f"api={quoted(item.api)}" if item.api else None, item.last_row, facts,
+        [*marks, ("last", item.last_row)],
+    )  # fmt: skip

@@ -1,0 +1,107 @@
+"""The tables of consumer groups and of share groups."""
+
+from __future__ import annotations
+
+from dissectors.groups import Protocol, Stall
+from kproxy.browse.session import BrowseSession
+from kproxy.browse.session_view import SessionView
+from kproxy.browse.tables.table import (
+    ColumnKind,
+    OverviewColumn,
+    OverviewRow,
+    OverviewTable,
+    microseconds,
+    names_and_counts,
+    quoted,
+)
+from kproxy.groups import GroupRow, GroupView
+from kproxy.trace.formatting import duration
+from kproxy.trace.timestamps import timestamp
+
+#: Most stalls, generations and members in the facts of a group.
+_MOST = 20
+_COLUMNS = (
+    OverviewColumn("group", style="name"),
+    OverviewColumn("kind", style="dim"),
+    OverviewColumn("state"),
+    OverviewColumn("generation", ColumnKind.COUNT),
+    OverviewColumn("members", ColumnKind.COUNT),
+    OverviewColumn("rebalances", ColumnKind.COUNT),
+    OverviewColumn("longest rebalance", ColumnKind.DURATION),
+    OverviewColumn("commits", ColumnKind.COUNT),
+    OverviewColumn("last seen", ColumnKind.TIME),
+    OverviewColumn("why it is stalled", style="error"),
+    OverviewColumn("errors", style="error"),
+)
+
+
+def groups(session: BrowseSession, view: SessionView) -> OverviewTable:
+    """Groups that consume with partitions assigned to members."""
+    about = "Consumer groups: members, generations, and why a group makes no progress."
+    return _table("Groups", about, session, view, share=False)
+
+
+def share_groups(session: BrowseSession, view: SessionView) -> OverviewTable:
+    """Share groups (KIP-932)."""
+    about = "Share groups (KIP-932), whose members read the same partitions and acknowledge each record."
+    return _table("Share groups", about, session, view, share=True)
+
+
+def _table(title: str, about: str, session: BrowseSession, view: SessionView, *, share: bool) -> OverviewTable:
+    matching, overview = view.matching, session.overviews.groups
+    rows = [
+        _row(each, overview.view(each.group, session.now))
+        for each in overview.rows(session.now)
+        if (each.protocol is Protocol.SHARE) == share and (matching is None or each.group in matching.groups)
+    ]
+    more = f"{overview.evicted:,} inactive groups are not listed" if overview.evicted else ""
+    return OverviewTable(title, about, _COLUMNS, rows, "-why it is stalled", more)
+
+
+def _row(item: GroupRow, view: GroupView | None) -> OverviewRow:
+    worst = item.worst
+    why = "" if worst is None else worst.text if worst.until is None else f"was: {worst.text}"
+    values = [
+        item.group or "(empty)",
+        item.protocol.value,
+        item.state.value,
+        item.generation if item.generation >= 0 else None,
+        item.members,
+        item.rebalances,
+        item.longest_rebalance_ns // 1000 or None,
+        item.commits,
+        microseconds(item.last_at),
+        why,
+        names_and_counts(item.errors),
+    ]
+    facts = [
+        ("coordinator", item.coordinator),
+        ("leader", item.leader),
+        ("last commit", timestamp(item.commit_at) if item.commit_at else ""),
+    ]
+    marks: list[tuple[str, int]] = [("last", item.row)]
+    if worst is not None:
+        marks.insert(0, ("where it stalled", worst.row))
+    if view is not None:
+        facts += [(_when(stall), f"{stall.text}. {stall.hint}") for stall in view.stalls[:_MOST]]
+        unit = "generation" if item.protocol is Protocol.CLASSIC else "epoch"
+        facts += [
+            (f"{unit} {each.generation}", f"{timestamp(each.at)[11:23]} UTC: {each.cause.text}")
+            for each in reversed(view.boundaries[-_MOST:])
+            if each.cause is not None
+        ]
+        facts += [
+            (f"member {lane.member.label}",
+             f"{lane.member.state.value}, client {lane.member.client_id} at {lane.member.client}, "
+             f"{lane.member.commits:,} commits{', leader' if lane.member.leader else ''}")
+            for lane in view.lanes[:_MOST]
+        ]  # fmt: skip
+    return OverviewRow(item.group, values, f"group={quoted(item.group)}", item.row, facts, marks)
+
+
+def _when(stall: Stall) -> str:
+    since = timestamp(stall.since)[11:23]
+    return (
+        f"stalled since {since} UTC" if stall.until is None
+        else f"stalled at {since} UTC for {duration((stall.until - stall.since) // 1000)}"
+    )  # fmt: skip

@@ -1,0 +1,134 @@
+"""A table of an overview: plain values, which a page formats and sorts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from kproxy.counting.counts import Severities
+from kproxy.trace.formatting import safe
+
+
+class ColumnKind(StrEnum):
+    """What the values of a column are; a page formats and aligns them accordingly."""
+
+    TEXT = "text"
+    COUNT = "count"
+    BYTES = "bytes"
+    DURATION = "duration"  # us
+    RATE = "rate"  # per second
+    TIME = "time"  # us since the epoch
+    FINDINGS = "findings"  # numbers of errors, warnings and infos
+    SPARK = "spark"  # counts in equal parts of time
+    SPANS = "spans"  # what lasted: `TimeSpan` values
+
+
+class TimeSpan(NamedTuple):
+    """Something that lasted, on a line of time: its begin and its length in thousandths of that, and its row."""
+
+    begin: int
+    length: int
+    name: str
+    ms: int
+    row: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewColumn:
+    """A column. `style` colours its values that are not 0 or empty: error, warning, name, dim."""
+
+    title: str
+    kind: ColumnKind = ColumnKind.TEXT
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewRow:
+    """A row: a stable key, a value for each column (None if unknown), what shows its frames, and more about it.
+
+    `filter` selects its frames; without one, `row` is a row of the index to jump to. `facts` are pairs of a label and a
+    text; `marks` are rows of the index with a label, such as "slowest".
+    """
+
+    key: str
+    values: Sequence[Any]
+    filter: str | None = None
+    row: int | None = None
+    facts: Sequence[tuple[str, str]] = ()
+    marks: Sequence[tuple[str, int]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewTable:
+    """Rows in their natural order. `sort` is the column to sort by at first, by its title, and descending with ``-``.
+
+    `more` is a sentence about rows that are not listed.
+    """
+
+    title: str
+    about: str
+    columns: Sequence[OverviewColumn]
+    rows: list[OverviewRow] = field(default_factory=list)
+    sort: str = ""
+    more: str = ""
+
+
+def table_json(table: OverviewTable, numbers: dict[int, int] | None = None) -> dict[str, Any]:
+    """Return a table as JSON values; texts are safe to show. `numbers` replaces rows of the index, by default none."""
+
+    def number(row: int | None) -> int | None:
+        return row if numbers is None or row is None else numbers.get(row)
+
+    def shown(value: Any, kind: ColumnKind) -> Any:
+        if kind is ColumnKind.SPANS:
+            return [span._replace(row=number(span.row)) for span in value]
+        return safe(value) if isinstance(value, str) else value
+
+    return {
+        "title": table.title,
+        "about": table.about,
+        "sort": table.sort,
+        "more": table.more,
+        "columns": [[column.title, column.kind, column.style] for column in table.columns],
+        "rows": [
+            {
+                "key": safe(row.key),
+                "values": [shown(value, column.kind) for value, column in zip(row.values, table.columns, strict=True)],
+                "filter": row.filter,
+                "row": number(row.row),
+                "facts": [[label, safe(text)] for label, text in row.facts if text],
+                "marks": [[label, to] for label, at in row.marks if (to := number(at)) is not None],
+            }
+            for row in table.rows
+        ],
+    }
+
+
+def quoted(text: str) -> str:
+    """Return a text quoted as a value in a filter."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def names_and_counts(pairs: Sequence[tuple[str, int]]) -> str:
+    """``NOT_LEADER 3x, UNKNOWN 1x``."""
+    return ", ".join(f"{name} {number:,}x" for name, number in pairs)
+
+
+def severities(counts: Severities) -> list[int] | None:
+    """The value of a column of findings."""
+    return [counts.error, counts.warning, counts.info] if any(counts) else None
+
+
+def squeezed(counts: Sequence[int], width: int = 24) -> list[int] | None:
+    """Counts summed into `width` parts; None if all are 0."""
+    parts = [0] * min(width, len(counts))
+    for number, count in enumerate(counts):
+        parts[number * len(parts) // len(counts)] += count
+    return parts if any(parts) else None
+
+
+def microseconds(ns: int | None) -> int | None:
+    """A time in ns as a value of a column; None if it is unknown."""
+    return ns // 1000 if ns else None

@@ -1,0 +1,93 @@
+"""The table of transactional producers."""
+
+from __future__ import annotations
+
+from kproxy.browse.session import BrowseSession
+from kproxy.browse.session_view import SessionView
+from kproxy.browse.tables.table import (
+    ColumnKind,
+    OverviewColumn,
+    OverviewRow,
+    OverviewTable,
+    TimeSpan,
+    names_and_counts,
+    quoted,
+)
+from kproxy.trace.timestamps import timestamp
+from kproxy.transactions.rows import TransactionRow, TransactionSpan
+
+_MOST = 50
+_MOST_SPANS = 200
+_COLUMNS = (
+    OverviewColumn("transactional id", style="name"),
+    OverviewColumn("producer"),
+    OverviewColumn("client", style="dim"),
+    OverviewColumn("state"),
+    OverviewColumn("open for", ColumnKind.DURATION, "warning"),
+    OverviewColumn("timeout", ColumnKind.DURATION, "dim"),
+    OverviewColumn("partitions", ColumnKind.COUNT),
+    OverviewColumn("commits", ColumnKind.COUNT),
+    OverviewColumn("aborts", ColumnKind.COUNT),
+    OverviewColumn("fenced", ColumnKind.COUNT, "warning"),
+    OverviewColumn("longest", ColumnKind.DURATION),
+    OverviewColumn("what is wrong", style="warning"),
+    OverviewColumn("when it was open", ColumnKind.SPANS),
+)
+
+
+def transactions(session: BrowseSession, view: SessionView) -> OverviewTable:
+    """The transactional ids, or those in the rows of a view; what is open for longest is first."""
+    matching, overview = view.matching, session.overviews.transactions
+    found = [
+        each
+        for each in overview.rows(session.now)
+        if matching is None or each.transactional_id in matching.transactions
+    ]
+    found.sort(key=lambda each: (not each.held, each.begun_at is None, each.begun_at or each.first_at))
+    start = min((each.first_at for each in found), default=session.now)
+    about = "Transactional producers: which transaction is open, how the others ended, and what it holds up."
+    more = f"{overview.evicted:,} inactive transactional ids are not listed" if overview.evicted else ""
+    return OverviewTable("Transactions", about, _COLUMNS, [_row(session, each, start) for each in found], "", more)
+
+
+def _row(session: BrowseSession, item: TransactionRow, start: int) -> OverviewRow:
+    now = session.now
+    spans = session.overviews.transactions.spans(item.key)[-_MOST_SPANS:]
+    values = [
+        item.key or "(empty)",
+        f"{item.producer_id}/{item.producer_epoch}" if item.producer_id >= 0 else "",
+        item.client_id,
+        item.state.value,
+        None if item.begun_at is None else (now - item.begun_at) // 1000,
+        item.timeout_ms * 1000 or None,
+        len(item.partitions),
+        item.commits,
+        item.aborts,
+        item.fenced,
+        item.longest_ns // 1000 or None,
+        item.problem(now),
+        [_span(span, start, now) for span in spans],
+    ]
+    facts = [
+        ("client", f"{item.client_id} at {item.client}" if item.client else "not observed"),
+        ("protocol", f"version {item.version}" if item.version else ""),
+        ("last request", timestamp(item.last_at)),
+        ("last connection ended", timestamp(item.gone_at) if item.gone_at is not None else ""),
+        ("partitions", ", ".join(f"{topic}[{partition}]" for topic, partition in item.partitions[:_MOST])),
+        ("offsets of groups", ", ".join(item.groups[:_MOST])),
+        ("holds", ", ".join(f"{each.topic}[{each.partition}] at {each.last_stable_offset:,} since "
+                            f"{timestamp(each.since)[11:23]} ({each.records:,} records after it)"
+                            for each in item.held[:_MOST])),
+        ("errors", names_and_counts(item.errors)),
+    ]  # fmt: skip
+    marks = [(f"{span.outcome.value} transaction of {timestamp(span.begun_at)[11:23]}", span.row)
+             for span in reversed(spans[-_MOST:])]  # fmt: skip
+    narrow = None if item.transactional_id is None else f"transaction={quoted(item.transactional_id)}"
+    return OverviewRow(item.key, values, narrow, item.row, facts, marks)
+
+
+def _span(span: TransactionSpan, start: int, now: int) -> TimeSpan:
+    ended_at = now if span.ended_at is None else span.ended_at
+    whole = max(now - start, 1)
+    begin, length = 1000 * (span.begun_at - start) // whole, 1000 * (ended_at - span.begun_at) // whole
+    return TimeSpan(begin, length, span.outcome.value, (ended_at - span.begun_at) // 1_000_000, span.row)

@@ -1,0 +1,145 @@
+/* The application: one source, one state in the address, the views, keys and settings. */
+import { $, anchor, announce, attributes, button, counted, el, store, stored } from "./elements.js";
+import { CausesView } from "./causes_view.js";
+import { FilterBox } from "./filter_box.js";
+import { setFields } from "./filter_text.js";
+import { TIMES, setTimeMode, setTimeRange, timeMode, zone } from "./formats.js";
+import { FramesView } from "./frames_view.js";
+import { menu } from "./menu.js";
+import { RecordsView } from "./records_view.js";
+import { Router, hashOf, parse } from "./router.js";
+import { TableView } from "./table_view.js";
+
+const VIEWS = [
+  ["wrong", "What is wrong"], ["frames", "Frames"], ["connections", "Connections"], ["apis", "APIs"], ["topics", "Topics"], ["groups", "Groups"],
+  ["transactions", "Transactions"], ["share-groups", "Share groups"], ["clients", "Clients"], ["brokers", "Brokers"], ["records", "Records"],
+];
+const THEMES = { auto: "as the system", light: "light", dark: "dark" };
+
+class App {
+  constructor(source) {
+    this.source = source;
+    this.views = new Map();
+    this.router = new Router((state, before) => this.show(state, before));
+    this.filter = new FilterBox((text, replace) => this.go({ filter: text || undefined, key: undefined }, { replace }));
+  }
+  get state() { return this.router.state; }
+  go(changes, how) { this.router.go(changes, how); }
+  say(text) { $("count").textContent = text; }
+  count(query) {
+    this.say(query.count === query.total ? counted(query.total, "row") : `${query.count.toLocaleString("en")} of ${counted(query.total, "row")}${query.busy ? " so far" : ""}`);
+  }
+  view(name) {
+    if (!this.views.has(name)) {
+      const made = name === "wrong" ? new CausesView(this) : name === "frames" ? new FramesView(this) : name === "records" ? new RecordsView(this) : new TableView(this, name);
+      this.views.set(name, made);
+    }
+    return this.views.get(name);
+  }
+  async show(state, before) {
+    if (!VIEWS.some(([name]) => name === state.view)) { this.go({ view: this.firstView }, { replace: true }); return; }
+    const view = this.view(state.view), other = state.view !== (before && before.view) || !$("view").children.length;
+    for (const link of $("views").querySelectorAll("a")) {
+      const [name] = [link.dataset.view];
+      link.href = hashOf({ view: name, filter: state.filter, only: name === "frames" ? state.only : undefined });
+      attributes(link, { "aria-current": name === state.view ? "page" : null });
+    }
+    this.filter.set(document.activeElement === $("filter") ? $("filter").value : state.filter || "");
+    $("only").checked = state.only;
+    $("only-label").hidden = !["frames", "records"].includes(state.view);
+    if (other) {
+      $("view").replaceChildren(view.box);
+      document.body.dataset.view = state.view;
+      document.title = `${VIEWS.find(([name]) => name === state.view)[1]} – kproxy ${this.source.info.names.slice(0, 2).join(", ")}`;
+    }
+    await view.show(state, other ? null : before).catch((error) => announce(error.message));
+    if (state.view === "frames" && other && document.activeElement === document.body) view.list.focus({ preventScroll: true });
+  }
+  emptiness(query) {
+    const { filter, only } = this.state, { state } = this.source;
+    if (query.busy) return ["searching …"];
+    if (!query.total) return [state.sentence || "Nothing to show."];
+    const none = only ? "no row with a finding" : "nothing";
+    const clear = button("clear", filter ? "clear it" : "show all rows", () => this.go({ filter: undefined, only: false }));
+    return [filter ? `${none} matches ${filter}; ` : "no row has a finding; ", clear];
+  }
+  /** The first view: what is wrong if something is, else the frames. */
+  async start() {
+    await this.source.open();
+    const { info, state } = this.source;
+    setFields(info);
+    setTimeRange(state.first, state.last);
+    this.theme(stored("theme", "auto"));
+    $("views").append(...VIEWS.map(([name, title]) => { const link = anchor("", `#/${name}`, title); link.dataset.view = name; return link; }));
+    $("tools").append(
+      menu("time ▾", "How to show times", () => Object.entries(TIMES).map(([name, title]) => [`${name === timeMode() ? "● " : "○ "}${title}${name === "local" ? ` (${zone()})` : ""}`, () => { setTimeMode(name); this.redraw(); }])),
+      menu("columns ▾", "Choose the columns of the list of frames", () => this.view("frames").columnItems()),
+      menu("download ▾", "Download what is shown", () => this.view(this.state.view).downloads()),
+      menu("theme ▾", "Light or dark", () => Object.entries(THEMES).map(([name, title]) => [`${name === stored("theme", "auto") ? "● " : "○ "}${title}`, () => this.theme(name)])));
+    $("only").addEventListener("change", () => this.go({ only: $("only").checked }));
+    document.addEventListener("keydown", (event) => this.key(event));
+    this.summarize();
+    this.source.onChange(() => this.changed(), (lost) => { $("lost").hidden = !lost; });
+    const causes = await this.source.causes();
+    this.firstView = causes.length ? "wrong" : "frames";
+    const wanted = parse(location.hash);
+    if (!wanted.view) { this.go({ view: this.firstView, filter: info.filter || undefined, only: false }, { replace: true }); } else this.router.enter(wanted);
+    document.documentElement.dataset.ready = "true";
+  }
+  redraw() {
+    this.summarize();
+    const view = this.view(this.state.view);
+    if (view.redraw) view.redraw(); else view.show(this.state, null);
+  }
+  theme(name) {
+    store("theme", name);
+    if (name === "auto") delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = name;
+  }
+  changed() {
+    const { first, last } = this.source.state;
+    setTimeRange(first, last);
+    this.summarize();
+    const view = this.views.get(this.state.view), now = performance.now();
+    clearTimeout(this.later);
+    if (now - (this.changedAt || 0) > 500) { this.changedAt = now; view?.changed?.(); }
+    else this.later = setTimeout(() => { this.changedAt = performance.now(); view?.changed?.(); }, 500);
+  }
+  summarize() {
+    const { info, state } = this.source, others = info.names.length - 3, named = info.names.slice(0, 3).join(", ");
+    $("files").textContent = others > 0 ? `${named} and ${counted(others, "other file")}` : state.name || named;
+    $("files").title = info.names.join("\n");
+    const shown = (us) => new Date(us / 1000).toISOString().replace("T", " ").slice(0, 23), [from, to] = [state.first && shown(state.first), state.last && shown(state.last)];
+    const refused = state.refused ? anchor("", hashOf({ view: "frames", filter: "error!=0" }), `${state.refused.toLocaleString("en")} with an error`) : null;
+    const parts = [from && `${from} to ${from.slice(0, 10) === to.slice(0, 10) ? to.slice(11) : to} UTC`, counted(state.connections, "connection"), counted(state.exchanges, "exchange"),
+      `${counted(state.frames, "frame")}, ${state.bytes}`, refused, state.unanswered ? `${state.unanswered.toLocaleString("en")} unanswered` : null,
+      state.waiting ? `${state.waiting.toLocaleString("en")} waiting` : null, state.only ? `only ${state.only}` : null, state.reading ? (state.percent ? `${state.percent} % read` : "reading …") : null, state.live ? "live" : null, state.sentence || null, `kproxy ${info.version}`];
+    $("facts").replaceChildren(...parts.filter(Boolean).flatMap((part, at) => at ? ["  ·  ", part] : [part]));
+    $("notes").replaceChildren(...info.notes.map((note) => el("li", "", note)), ...(state.messages || []).slice(-4).map((note) => el("li", "dim", note)));
+  }
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (event.target === $("filter")) {
+      if (event.key !== "Escape" && event.key !== "Enter") return;
+      const frames = this.view("frames");
+      if (this.state.view === "frames") { frames.list.focus(); if (event.key === "Enter" && frames.at < 0) frames.choose(0); } else $("filter").blur();
+      event.preventDefault();
+      return;
+    }
+    if (event.target.matches("input, select, textarea") && event.key !== "Escape") return;
+    if (event.key === "/") { $("filter").focus(); $("filter").select(); event.preventDefault(); return; }
+    if (event.key === "?") { $("keys").togglePopover?.(); return; }
+    if (event.key === "z" && this.state.view === "frames") { this.go({ only: !this.state.only }); return; }
+    const number = "1234567890".indexOf(event.key);
+    if (number >= 0 && !event.target.closest(".tree")) { this.go({ view: VIEWS[number][0], row: undefined, at: undefined, key: undefined, sort: undefined }); return; }
+    if (this.views.get(this.state.view)?.key(event)) event.preventDefault();
+  }
+}
+
+/** Starts the application with a source. */
+export const start = async (source) => {
+  const app = new App(source);
+  try { await app.start(); } catch (error) {
+    $("view").replaceChildren(el("p", "none", `The page could not start: ${error.message}`));
+    throw error;
+  }
+};

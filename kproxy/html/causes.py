@@ -1,0 +1,45 @@
+"""What is wrong: the ranked causes as JSON values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kproxy.html.sides import finding_json
+from kproxy.trace.formatting import safe
+from kproxy.verdict.cause import Cause
+from kproxy.verdict.causes import Causes
+
+#: Most causes on a page, and most clients and groups of each.
+MOST_CAUSES = 100
+_MOST_NAMES = 8
+
+
+def causes_json(causes: Causes) -> list[dict[str, Any]]:
+    """Return the causes, the most urgent first, each followed by its consequences.
+
+    Each is a finding (`kproxy.html.sides`) with ``seen`` (how often and where), ``follows`` (the code of the cause of
+    which it is a consequence), ``count``, ``first`` and ``last`` (timestamps), ``row`` (of its first frame), ``what``
+    (the frame), ``lasts``, ``filter`` (its frames), ``connections``, ``groups`` and ``sentences`` (other messages).
+    """
+    return [_cause(cause) for cause in causes.sorted_causes()[:MOST_CAUSES]]
+
+
+def _cause(cause: Cause) -> dict[str, Any]:
+    place = cause.place
+    code = cause.finding.code
+    return finding_json(cause.finding) | {
+        "seen": safe(cause.seen),
+        "follows": safe(cause.explained_by.finding.code) if cause.explained_by else None,
+        "count": cause.count,
+        "first": cause.first_ts,
+        "last": cause.last_ts,
+        "row": cause.first_row,
+        "what": safe(f"{place.api} v{place.api_version} {place.direction}") if place.api else None,
+        "client": safe(place.client or ""),
+        "server": safe(place.server or ""),
+        "lasts": cause.lasts,
+        "filter": f"finding={code}" if code.isalnum() else None,
+        "connections": [safe(name) for name in list(cause.connections)[:_MOST_NAMES]],
+        "groups": [safe(name) for name in sorted(cause.groups)[:_MOST_NAMES]],
+        "sentences": [safe(text) for text in cause.sentences],
+    }

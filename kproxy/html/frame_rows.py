@@ -1,0 +1,96 @@
+"""Rows and exchanges of a session as JSON values, for a page and for the server of the web application."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kproxy.browse.fields.detail import side
+from kproxy.browse.rows.columns import api, what, wrong
+from kproxy.browse.rows.exchange import Exchange
+from kproxy.browse.rows.index import SEVERITIES, RowState, time_of
+from kproxy.browse.session import BrowseSession
+from kproxy.html.record_values import page_records
+from kproxy.html.sides import finding_json, side_json, side_records
+from kproxy.trace.encoding import as_mapping
+from kproxy.trace.formatting import safe
+from kproxy.trace.lines import FindingLine, Line
+from kproxy.verdict.ranking import as_entry, best_first
+
+
+def row_json(session: BrowseSession, exchange: Exchange, number: int) -> list[Any]:
+    """Return the cells of a row.
+
+    Returns:
+        ``[number, time in us since the epoch, connection, client, API, version, subject, bytes of both frames, latency
+        in us, state, [[text, style]...], severity, kind of event]``. Bytes are null for an event, the latency if it is
+        unknown; a request that waits has its wait so far. The state is a `RowState`; the kind is empty for frames.
+    """
+    index = session.index
+    entry = exchange.row - index.first
+    line, frame = exchange.line, exchange.frame
+    level = SEVERITIES[index.severity[entry]]
+    name, *version = (text for text, _ in api(exchange))
+    return [
+        number,
+        time_of((exchange.request or line).ts) // 1000,
+        safe(line.connection_id),
+        safe(frame.client_id or "") if frame is not None else "",
+        "" if frame is None else name,
+        "".join(version).strip(),
+        "".join(text for text, _ in what(exchange)).strip(),
+        None if frame is None else index.size[entry],
+        index.waited(exchange.row, session.now),
+        int(exchange.state),
+        [[text.strip(), style] for text, style in wrong(exchange, level)],
+        level,
+        name if frame is None else "",
+    ]
+
+
+def lines_of(exchange: Exchange) -> list[Line]:
+    """Return the lines of an exchange in their order."""
+    return [line for line in (exchange.request, exchange.response, exchange.event) if line is not None]
+
+
+def lines_json(exchange: Exchange) -> tuple[dict[str, Any], bool]:
+    """Return the lines of an exchange and their findings as text, most severe first; of bodies only decoded records.
+
+    The flag reports whether some of these are left out.
+    """
+    lines, findings, is_cut = [], [], False
+    for line in lines_of(exchange):
+        lines.append({name: value for name, value in as_mapping(line).items() if name not in ("body", "frame")})
+        found_records, has_more = page_records(line)
+        if found_records:
+            lines[-1]["body"] = found_records
+        is_cut = is_cut or has_more
+        found = [as_entry(line)] if isinstance(line, FindingLine) else best_first(getattr(line, "findings", ()))
+        findings.append([finding_json(finding) for finding in found])
+    return {"lines": lines, "findings": findings}, is_cut
+
+
+def sides_json(exchange: Exchange) -> list[dict[str, Any] | None] | None:
+    """Return the fields and bytes of request and response, null if missing; None for an event."""
+    if exchange.frame is None:
+        return None
+    request, response = exchange.request, exchange.response
+    return [
+        None if request is None else side_json(side(request)),
+        None if response is None else side_json(side(response, request)),
+    ]
+
+
+def records_json(exchange: Exchange) -> list[dict[str, Any]]:
+    """Return the records of an exchange as in its sides, without the numbers of fields."""
+    if exchange.frame is None:
+        return []
+    request, response = exchange.request, exchange.response
+    details = [] if request is None else [side(request)]
+    if response is not None:
+        details.append(side(response, request))
+    return [found for detail in details for found in side_records(detail)]
+
+
+def is_unanswered(exchange: Exchange) -> bool:
+    """Whether a request got no response."""
+    return exchange.state in (RowState.UNANSWERED, RowState.WAITING)

@@ -1,0 +1,127 @@
+"""What the server answers, as JSON values: the session's state, rows, exchanges, tables, causes and records."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+from kproxy import __version__
+from kproxy.browse.rows.index import RowState
+from kproxy.browse.session import BrowseSession
+from kproxy.browse.session_view import SessionView
+from kproxy.browse.sources.source import SourcePhase
+from kproxy.browse.tables.all_tables import TABLES
+from kproxy.browse.tables.table import table_json
+from kproxy.html.causes import causes_json
+from kproxy.html.filter_fields import filter_fields
+from kproxy.html.frame_rows import lines_json, records_json, row_json, sides_json
+from kproxy.trace.formatting import safe, size
+
+#: Most rows, and most records, of one answer.
+MOST_ROWS: Final = 500
+#: Seconds that looking for records may take before the client has to ask again.
+_RECORDS_S: Final = 0.2
+#: API keys of frames with records: Produce, Fetch, ShareFetch.
+_WITH_RECORDS: Final = frozenset({0, 1, 78})
+
+
+def info(chosen: str) -> dict[str, Any]:
+    """Return what does not change: the version, the filter language, the filter of the command line."""
+    return {"version": __version__, "names": [], "notes": [], "filter": chosen, **filter_fields()}
+
+
+def state(session: BrowseSession) -> dict[str, Any]:
+    """Return the state of the source, and totals. Times are us since the epoch."""
+    source, index = session.source, session.index
+    apis = session.overviews.apis.rows(session.now)
+    events = index.state.count(RowState.EVENT)
+    return {
+        "name": safe(source.name),
+        "rows": len(index.at),
+        "connections": len(index.connections),
+        "exchanges": len(index.at) - events,
+        "frames": sum(api.requests + api.responses for api in apis),
+        "bytes": size(sum(api.request_bytes + api.response_bytes for api in apis)),
+        "refused": sum(api.refusals for api in apis),
+        "unanswered": sum(api.unanswered for api in apis),
+        "waiting": index.waiting() if source.live else 0,
+        "first": index.at[0] // 1000 if index.at else 0,
+        "last": index.now // 1000,
+        "live": source.live,
+        "reading": source.phase is SourcePhase.READING,
+        "percent": source.percent(),
+        "sentence": safe(source.sentence or (source.empty_message if not index.at else "")),
+        "messages": [safe(message) for message in source.messages],
+    }
+
+
+def rows(session: BrowseSession, view: SessionView, offset: int, limit: int) -> dict[str, Any]:
+    """Return the rows of a view from an offset on; null for a row whose lines have been discarded."""
+    visible = view.visible
+    end = min(offset + min(limit, MOST_ROWS), len(visible))
+    return {
+        "count": len(visible),
+        "total": len(session.index.at),
+        "busy": visible.is_behind or session.source.phase is SourcePhase.READING,
+        "rows": [_row(session, visible[position]) for position in range(offset, end)],
+    }
+
+
+def _row(session: BrowseSession, row: int) -> list[Any] | None:
+    exchange = session.exchange(row)
+    return None if exchange is None else row_json(session, exchange, row)
+
+
+def exchange(session: BrowseSession, row: int) -> dict[str, Any] | None:
+    """Return an exchange with its lines, fields and bytes; None if it does not exist, or no longer."""
+    found = session.exchange(row)
+    if found is None:
+        return None
+    lines, _ = lines_json(found)
+    return {"row": row_json(session, found, row), **lines, "sides": sides_json(found), "missing": ""}
+
+
+def position(view: SessionView, row: int) -> int:
+    """Return the position of a row in a view, -1 if it is hidden."""
+    return view.visible.position(row) if view.visible.has(row) else -1
+
+
+def causes(session: BrowseSession, view: SessionView) -> list[dict[str, Any]]:
+    """Return the ranked causes in the rows of a view."""
+    matching = view.matching
+    return causes_json(session.overviews.findings if matching is None else matching.findings)
+
+
+def table(session: BrowseSession, view: SessionView, name: str) -> dict[str, Any] | None:
+    """Return a table; None if no table has the name."""
+    make = TABLES.get(name)
+    return None if make is None else table_json(make(session, view))
+
+
+def records(session: BrowseSession, view: SessionView, start: int, most: int) -> dict[str, Any]:
+    """Return records of the rows of a view from a position on: ``exchanges`` of a row and its records, and ``next``.
+
+    ``next`` is the position to continue at, null at the end.
+    """
+    visible, index = view.visible, session.index
+    deadline = time.perf_counter() + _RECORDS_S
+    found: list[list[Any]] = []
+    count, at = 0, start
+    while at < len(visible) and count < min(most, MOST_ROWS) and time.perf_counter() < deadline:
+        row = visible[at]
+        at += 1
+        if index.api[row - index.first] not in _WITH_RECORDS or (exchange := session.exchange(row)) is None:
+            continue
+        if parts := records_json(exchange):
+            found.append([row_json(session, exchange, row), parts])
+            count += sum(len(part["rows"]) for part in parts)
+    return {"exchanges": found, "next": at if at < len(visible) else None}
+
+
+def raw_lines(session: BrowseSession, view: SessionView) -> Iterator[bytes]:
+    """Yield the lines of a view as a trace, which kproxy reads again."""
+    for at in range(len(view.visible)):
+        for line in session.raw(view.visible[at]):
+            if line:
+                yield line + b"\n"

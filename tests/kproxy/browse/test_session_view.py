@@ -1,0 +1,25 @@
+"""Views that share one index."""
+
+from __future__ import annotations
+
+from kproxy.browse.sources.source import SourcePhase
+from kproxy.filters import parse
+from tests.kproxy.browse.sessions import Given, read, request, session_of
+
+
+def test_views_of_a_session_are_independent_and_follow_it() -> None:
+    session = session_of([request(1, api="Fetch"), request(2, api="Metadata", api_key=3)], phase=SourcePhase.LIVE)
+    fetches, texts = session.new_view(), session.new_view()
+    session.views += [fetches, texts]
+    fetches.visible.choose(parse("api=Fetch"))
+    texts.visible.choose(parse("metadata"))
+    read(session)
+    assert (len(session.visible), list(fetches.visible), list(texts.visible)) == (2, [0], [1])
+    assert fetches.matching is not None
+    source = session.source
+    assert isinstance(source, Given)
+    source.add(request(3, api="Fetch"))
+    read(session)
+    assert (len(session.visible), list(fetches.visible), list(texts.visible)) == (3, [0, 2], [1])
+    assert [(api.api, api.requests) for api in fetches.matching.apis.rows()] == [("Fetch", 2)]
+    assert session.matching is None

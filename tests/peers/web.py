@@ -1,0 +1,49 @@
+"""`kproxy web` as a person has it: the command, and windows of a browser with the application."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.peers.browser import Browser, Tab
+from tests.peers.processes import dies_with_us
+
+
+class Server:
+    """A running `kproxy web`: its process, and the address that it printed."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        self.process = process
+        said = iter(process.stderr.readline, "")
+        found = next(filter(None, (re.search(r"^open (http://\S+)", line) for line in said)), None)
+        assert found, "it has not begun"
+        self.address = found[1]
+        assert process.stderr.readline() == "press Ctrl-C to stop\n"
+
+
+@contextmanager
+def web(*words: object, cwd: Path, env: Mapping[str, str] | None = None) -> Iterator[Server]:
+    """Runs `kproxy web` on a free port, in a process group of its own as in a shell."""
+    command = [sys.executable, "-m", "kproxy", "web", "--bind", "0", *map(str, words)]
+    with subprocess.Popen(
+        dies_with_us(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=cwd, env=env, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            yield Server(process)
+        finally:
+            process.kill()
+
+
+def opened(browser: Browser, address: str, *, width: int = 1280) -> Tab:
+    """A window with the application."""
+    tab = Tab(browser)
+    tab.resize(width, 800)
+    tab.call("Page.navigate", url=address)
+    tab.until("document.documentElement?.dataset.ready")
+    return tab
