@@ -230,7 +230,10 @@ def test_convert_counts_lines_and_files_apart_and_names_every_bad_file(analyze: 
         (["x", "--keylog", "/nothing"], "--keylog /nothing: no such file"),
         (["/nothing/here"], "/nothing/here: no such file or directory"),
         ([str(Path(__file__).parent)], "no trace (*.jsonl) and no capture"),
-        ([str(TRACE_1), "--job", "latency", "--out", "/dev/null/x"], "/dev/null/x"),
+        (
+            [str(TRACE_1), "--job", "latency", "--out", "/dev/null/x"],
+            "Spark " if ENGINE == "spark" else "/dev/null/x/latency: ",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_sentence(analyze: Analyze, args: list[str], says: str) -> None:
