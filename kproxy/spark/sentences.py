@@ -20,18 +20,27 @@ def duration(us: Column) -> Column:
     """``850 us``, ``2.1 ms``, ``30.5 s``."""
     return (
         F.when(us < 1000, F.format_string("%d us", us.cast("long")))
-        .when(us < 1_000_000, F.format_string("%.1f ms", us / 1000))
-        .otherwise(F.format_string("%.1f s", us / 1_000_000))
+        .when(us < 1_000_000, text(fixed(us / 1000, 1), " ms"))
+        .otherwise(text(fixed(us / 1_000_000, 1), " s"))
     )
 
 
 def amount(value: Column) -> Column:
-    """``0.034``, ``3.1``, ``14``, ``1,400``: at least two digits."""
-    return (
-        F.when(value == 0, "0.0")  # Sail formats it as NaN
-        .when(value < 10, F.format_string("%.2g", value))
-        .otherwise(F.format_string("%,.0f", value))
-    )
+    """``0.034``, ``3.1``, ``14``, ``1,400``: at least two digits, and six decimals at most.
+
+    Engines differ in ``%g``, which is why it is not used.
+    """
+    decimals = {10.0: 0, 1.0: 1, 0.1: 2, 0.01: 3, 0.001: 4, 0.0001: 5}
+    shown = F.when(value == 0, "0.0")
+    for least, count in decimals.items():
+        shown = shown.when(value >= least, fixed(value, count))
+    return shown.otherwise(fixed(value, 6))
+
+
+def fixed(value: Column, decimals: int) -> Column:
+    """A number with so many decimals, half rounded up: engines differ in how their formats round."""
+    rounded = F.round(value.cast("decimal(38,6)"), decimals).cast("double")
+    return F.format_string(f"%,.{decimals}f", rounded)
 
 
 def times(count: Column) -> Column:
