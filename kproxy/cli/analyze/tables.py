@@ -37,7 +37,7 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
     from kproxy.spark.ingest.lines import Period, open_lines
     from kproxy.spark.session.progress import progress
 
-    wanted = args.job or jobs.names()
+    wanted = args.job or [name for name in jobs.names() if args.out or name not in jobs.STORED]
     period = Period(selection.since, selection.until)
     with_history = period
     if selection.since is not None and args.history and (args.html or "anomalies" in wanted):

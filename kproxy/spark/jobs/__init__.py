@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 Run: TypeAlias = "Callable[[DataFrame], DataFrame]"
 Job: TypeAlias = Registered[Run]
 
+#: Tables for storage. They are computed only on request, or if tables are written to files.
+STORED: Final = frozenset({"facts"})
+
 _REGISTRY: Final = Registry[Run](__name__, __path__)
 names, find = _REGISTRY.names, _REGISTRY.find
 

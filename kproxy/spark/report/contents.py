@@ -58,7 +58,7 @@ def figures(
         brokers = charts.brokers(lines.withColumn("server", broker), over)
         heat, errors, traffic = (made(lines, over) for made in (charts.heat, charts.errors, charts.traffic))
     tables = {}
-    for job, table in jobs.planned(jobs.names(), lines, own):
+    for job, table in jobs.planned([name for name in jobs.names() if name not in jobs.STORED], lines, own):
         with during(job.name):
             tables[job.name] = listed(job, table() if several else table().drop(CLUSTER))
     return Figures(counted, over, seen_us, heat, brokers, errors, traffic, tables)
