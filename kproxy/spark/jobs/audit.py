@@ -91,8 +91,12 @@ def audit(lines: DataFrame) -> DataFrame:
 
 def _errors() -> Column:
     """The names of the errors of a topic, and of those of no topic."""
-    own = lambda error: topic_name(F.get("topics", topic_place(error))) == F.col("topic")  # noqa: E731
-    here = F.filter("errors", lambda error: topic_place(error).isNull() | own(error))
+
+    def is_own(error: Column) -> Column:
+        place = topic_place(error)
+        return place.isNull() | (topic_name(F.get("topics", place)) == F.col("topic"))
+
+    here = F.filter("errors", is_own)
     return maybe(F.transform(here, lambda error: error["name"]))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -137,13 +139,19 @@ def _with_verdict(rows: DataFrame, release: str) -> DataFrame:
         (F.col("unasked"), Kafka4Verdict.REFUSED, text("it does not negotiate versions (ApiVersions)")),
         (F.lit(True), Kafka4Verdict.UNKNOWN, text("it is unknown whether it negotiates")),
     ]
-    told = F.coalesce(
-        *(
-            F.when(case, F.struct(F.lit(verdict.value).alias("verdict"), why.alias("why")))
-            for case, verdict, why in cases
-        )
-    )
-    return rows.withColumn("told", told).select("*", "told.*").withColumn("rank", place_in(_WORST_FIRST, "verdict"))
+    # Two columns, not a struct: Sail cannot merge structs that differ in what may be null.
+    verdict = _first_case((case, F.lit(verdict.value)) for case, verdict, _ in cases)
+    why = _first_case((case, why) for case, _, why in cases)
+    return rows.withColumns({"verdict": verdict, "why": why}).withColumn("rank", place_in(_WORST_FIRST, "verdict"))
+
+
+def _first_case(cases: Iterable[tuple[Column, Column]]) -> Column:
+    """The value of the first case that holds."""
+    (case, value), *more = cases
+    found = F.when(case, value)
+    for case, value in more:
+        found = found.when(case, value)
+    return found
 
 
 def _of_use(release: str) -> Column:

@@ -42,6 +42,9 @@ def errors(lines: DataFrame) -> DataFrame:
         here = F.filter(placed, lambda error: topic_place(error) == at)
         return view("topic", topic_name(entry), errors=maybe(F.transform(here, _error)))
 
+    # Most responses have none: it takes a fifth of the time not to look for each topic's.
+    none = F.filter(maybe(F.transform("errors", _error)), lambda _: F.lit(False))
+    without_errors = F.transform("topics", lambda entry: view("topic", topic_name(entry), errors=none))
     views = F.concat(
         F.array(
             view("api", F.col("api"), errors=maybe(found)),
@@ -49,17 +52,27 @@ def errors(lines: DataFrame) -> DataFrame:
             view("broker", F.col("server"), errors=maybe(found)),
             view("principal", F.col("principal"), errors=maybe(found)),
         ),
-        maybe(F.transform("topics", of_topic)),
+        maybe(F.when(F.size("errors") > 0, F.transform("topics", of_topic)).otherwise(without_errors)),
     )
     # The null added to a response's errors counts the response itself.
     each = F.explode(F.array_append(F.array_distinct("view.errors"), F.lit(None))).alias("error")
-    counted = (
+    # Few responses differ in more than their time: they are counted before they are multiplied.
+    alike = (
         lines.where(is_decoded())
-        .select("cluster", "ts", F.explode(views).alias("view"))
-        .where(F.col("view.value").isNotNull())
-        .select("cluster", "ts", "view.by", "view.value", each)
-        .groupBy("cluster", "by", "value", "error")
+        .groupBy("cluster", views.alias("views"))
         .agg(F.count("*").alias("responses"), F.min("ts").alias("first_at"), F.max("ts").alias("last_at"))
+    )
+    times = ("responses", "first_at", "last_at")
+    counted = (
+        alike.select("cluster", *times, F.explode("views").alias("view"))
+        .where(F.col("view.value").isNotNull())
+        .select("cluster", *times, "view.by", "view.value", each)
+        .groupBy("cluster", "by", "value", "error")
+        .agg(
+            F.sum("responses").alias("responses"),
+            F.min("first_at").alias("first_at"),
+            F.max("last_at").alias("last_at"),
+        )
     )
     total = F.max("responses").over(Window.partitionBy("cluster", "by", "value"))
     table = counted.withColumn("share", F.col("responses") / total).where(F.col("error").isNotNull())

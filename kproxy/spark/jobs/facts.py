@@ -113,13 +113,14 @@ def _counted(topic: Column, size: Column, records: Column) -> Column:
 
 
 def _by_topic(entries: Column) -> Column:
-    """One entry per topic: a broker may split a topic into several."""
+    """One entry per topic: a broker may split a topic into several, which is rare."""
     names = F.array_distinct(F.transform(entries, lambda entry: entry["topic"]))
 
     def total(name: Column, value: str) -> Column:
         own = F.filter(entries, lambda entry: entry["topic"] == name)
         return F.aggregate(own, F.lit(0).cast("long"), lambda so_far, entry: so_far + entry[value])
 
-    return F.transform(
+    merged = F.transform(
         F.array_compact(names), lambda name: _counted(name, total(name, "bytes"), total(name, "records"))
     )
+    return F.when(F.size(entries) == F.size(F.array_compact(names)), entries).otherwise(merged)

@@ -128,7 +128,7 @@ def test_one_line_from_the_future_does_not_make_later_ones_late(spark: SparkSess
     """Of a machine whose clock is ten years ahead."""
     now = (time.time_ns() - BEGIN_NS) // 1_000_000_000 // 10 * 10 - 40
     good, broken = Traces(tmp_path), Traces(tmp_path, node="broken")
-    told = Told(spark, tmp_path, "latency", Span(10 * SECOND, 10 * SECOND, 60 * SECOND))
+    told = Told(spark, tmp_path, "latency", Span(10 * SECOND, 10 * SECOND, 3600 * SECOND))
     good.write(request("Fetch", at=now), at=now)
     broken.write(request("Produce", at=now + 315_360_000), at=now)
     assert told.rows() == []
