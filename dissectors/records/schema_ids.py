@@ -8,9 +8,10 @@ from __future__ import annotations
 #: Size of the prefix.
 PREFIX = 5
 
-#: The prefix, and the one that is none, as regular expressions over upper-case hex, for engines that run no Python.
-#: Registries count ids from 1 and keep them in a signed int32.
-HEX_PREFIX, HEX_ZERO = "^00[0-7][0-9A-F]{7}", "^0{10}"
+#: The prefix as a regular expression over upper-case hex, for engines that run no Python. Registries count ids from 1
+#: and keep them in a signed int32. Not all engines have look-ahead, so the first digit that is not zero may be any.
+_LATER = "|".join(f"0{{{zeros}}}[1-9A-F][0-9A-F]{{{7 - zeros}}}" for zeros in range(1, 8))
+HEX_PREFIX = f"^00(?:[1-7][0-9A-F]{{7}}|{_LATER})"
 
 #: For a single value, a higher id is more probably chance: no registry has so many schemas.
 _HIGHEST = 10_000_000

@@ -14,9 +14,9 @@ from airflow.sdk import DAG
 
 #: Proxies write a trace file an hour. A file that is still being written at that time is converted the next night.
 CONVERT = 'kproxy analyze convert "$KPROXY_TRACES" --out "$KPROXY_LINES"'
-#: The same day again replaces its tables.
+#: The same day again replaces its tables. Its hours are compared with those of four weeks before (table anomalies).
 TABLES = (
-    'kproxy analyze "$KPROXY_LINES" --since {{ macros.ds_add(ds, -1) }} --until {{ ds }}'
+    'kproxy analyze "$KPROXY_LINES" --since {{ macros.ds_add(ds, -1) }} --until {{ ds }} --history 28'
     ' --out "$KPROXY_TABLES/day={{ macros.ds_add(ds, -1) }}"'
 )
 

@@ -14,6 +14,7 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.line_outputs import OutputOptions, output_for
 from kproxy.proxy import tap_messages
+from kproxy.trace.connection_ids import run_name
 from kproxy.trace.lines import Detail
 from kproxy.trace.state import TraceState
 
@@ -62,7 +63,7 @@ class InspectorOptions:
         """The inspector for all connections of a relay, or with `partial` for a part of them."""
         detail = output_for(self.output, sys.stdout, self.selection).detail(self.detail)
         return Inspector(
-            f"{node_name(hello.node)}-{hello.pid}",
+            run_name(node_name(hello.node), hello.pid, hello.started),
             detail,
             record_values=self.record_values,
             withholds_records=self.record_values is None and detail is not Detail.RAW,

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from kproxy.spark.derived.clusters import clustered
+    from kproxy.spark.derived.latency_sketch import percentiles
     from kproxy.spark.derived.record_values import record_values
+    from kproxy.spark.derived.unique_ids import with_unique_ids
     from kproxy.spark.ingest.convert import read_table
     from kproxy.spark.ingest.lines import sampled
     from kproxy.spark.session import session as open_session
@@ -25,9 +27,11 @@ __all__ = [
     "described",
     "jobs",
     "open_session",
+    "percentiles",
     "read_table",
     "record_values",
     "sampled",
+    "with_unique_ids",
 ]
 
 #: Names for programs, with their module and their name in it. They are imported on demand, because that needs pyspark.
@@ -36,9 +40,11 @@ _FROM: Final = {
     "clustered": ("kproxy.spark.derived.clusters", "clustered"),
     "described": ("kproxy.spark.table_columns", "described"),
     "open_session": ("kproxy.spark.session", "session"),
+    "percentiles": ("kproxy.spark.derived.latency_sketch", "percentiles"),
     "read_table": ("kproxy.spark.ingest.convert", "read_table"),
     "record_values": ("kproxy.spark.derived.record_values", "record_values"),
     "sampled": ("kproxy.spark.ingest.lines", "sampled"),
+    "with_unique_ids": ("kproxy.spark.derived.unique_ids", "with_unique_ids"),
 }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kproxy.spark.jobs import Job
 
-_COLUMN = re.compile(r"- (?P<name>\w+) \((?P<type>[\w<>]+)(?:, (?P<unit>[^)]+))?\): (?P<meaning>.+)")
+_COLUMN = re.compile(r"- (?P<name>\w+) \((?P<type>\w+(?:<[^)]+>)?)(?:, (?P<unit>[^)]+))?\): (?P<meaning>.+)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+from datetime import timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from kproxy.cli import options
 from kproxy.cli.analyze.convert import compact_table, convert_files, repair_table
@@ -57,6 +59,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--until", metavar="TIME", help="use only lines before this time")
     parser.add_argument(
+        "--history", type=_days, metavar="DAYS",
+        help="with --since, also read so many days before it, which anomalies compares with, e.g. 28",
+    )  # fmt: skip
+    parser.add_argument(
+        "--time-zone", type=_time_zone, metavar="ZONE", default="UTC",
+        help="the time zone whose hours and days anomalies compares, e.g. Europe/Berlin (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
         "--sample", type=_share, metavar="SHARE",
         help="use only this share (0 to 1) of the connections, the same ones each time",
     )  # fmt: skip
@@ -104,6 +114,17 @@ def _count(text: str) -> int:
     if (count := int(text)) < 1:
         raise argparse.ArgumentTypeError("use 1 or more")
     return count
+
+
+def _days(text: str) -> timedelta:
+    return timedelta(days=_count(text.removesuffix("d")))
+
+
+def _time_zone(text: str) -> str:
+    try:
+        return ZoneInfo(text).key
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        raise argparse.ArgumentTypeError(f"unknown time zone {text}: use a name such as Europe/Berlin") from None
 
 
 def _share(text: str) -> float:
@@ -176,6 +197,8 @@ def _check(args: argparse.Namespace, converts: bool) -> None:
         raise UserError("Parquet needs --out DIR")
     elif args.format == "csv" and not args.out and len(args.job) != 1:
         raise UserError("CSV holds one table: pass one --job, or --out DIR")
+    if args.history and (args.since is None or args.follow or converts):
+        raise UserError("--history needs --since: it adds days before it")
     if args.html and (args.job or args.format) and not args.out:
         raise UserError("--html always covers all tables: use --job and --format only with --out DIR")
     if args.html and not Path(args.html).parent.is_dir():

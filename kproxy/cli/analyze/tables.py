@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,24 +39,30 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
     from kproxy.spark.session.errors import ENGINE_ERRORS
     from kproxy.spark.session.progress import progress
 
-    wanted = args.job or jobs.names()
+    wanted = args.job or [name for name in jobs.names() if args.out or name not in jobs.STORED]
     period = Period(selection.since, selection.until)
+    with_history = period
+    if selection.since is not None and args.history and (args.html or "anomalies" in wanted):
+        with_history = Period(selection.since - args.history, selection.until)
     if selection.sample is not None:
         say(f"counts and bytes are those of the sample only: {100 * selection.sample:.3g} % of the connections")
     with ExitStack() as stack:
         with progress(spark, "read"):
             opened = open_lines(
-                spark, args.traces, decoding(args), period=period, where=condition(selection),
+                spark, args.traces, decoding(args), period=with_history, where=condition(selection),
                 made=partial(warn_unread, damage), empty=warn_empty,
             )  # fmt: skip
             lines = stack.enter_context(opened)
-            stack.enter_context(shared(lines.rows, jobs.names() if args.html else wanted))
+            rows = lines.rows if with_history == period else lines.rows.where(period.column())
+            stack.enter_context(shared(rows, jobs.names() if args.html else wanted))
+        options = {"time_zone": args.time_zone, "since": selection.since if args.history else None}
+        own = {"anomalies": partial(jobs.find("anomalies").run, lines.rows, **options)}
         if args.html:
-            _write_report(spark, lines, args)
+            _write_report(spark, replace(lines, rows=rows), own, args)
             if not args.out:
                 return
         failed: dict[str, str] = {}
-        for place, (job, table) in enumerate(jobs.planned(wanted, lines.rows), start=1):
+        for place, (job, table) in enumerate(jobs.planned(wanted, rows, own), start=1):
             waiting = progress(spark, f"{job.name} ({place} of {len(wanted)})")
             try:
                 _write(table, job.name, args, waiting, several=len(lines.clusters) > 1)
@@ -68,13 +75,15 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
         raise UserError(f"{engine} could not make {which}: {next(iter(failed.values()))}")
 
 
-def _write_report(spark: SparkSession, lines: Lines, args: argparse.Namespace) -> None:
+def _write_report(
+    spark: SparkSession, lines: Lines, own: Mapping[str, Callable[[], DataFrame]], args: argparse.Namespace
+) -> None:
     from kproxy.spark.report.contents import figures
     from kproxy.spark.report.pages import report
     from kproxy.spark.session.progress import progress
 
     made = report(
-        figures(lines.rows, partial(progress, spark), clusters=lines.clusters),
+        figures(lines.rows, partial(progress, spark), clusters=lines.clusters, own=own),
         args.traces,
     )
     try:

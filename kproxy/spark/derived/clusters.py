@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dissectors.connections import addresses
-from kproxy.spark.derived.connection_ids import source
+from kproxy.spark.derived.connection_ids import NAME, source
 
 #: The name of the column.
 CLUSTER: Final = "cluster"
@@ -40,7 +40,8 @@ def clustered(lines: DataFrame) -> tuple[DataFrame, list[str]]:
     A cluster's name is its id. If no response contains the id, it is the lowest address of the cluster's servers. Lines
     without a server (gaps, findings of a connection) have a cluster only if there is exactly one.
     """
-    watcher = source()
+    # Captures with the same name in several folders are several watchers.
+    watcher = F.concat(F.coalesce(F.regexp_replace("file", NAME, ""), F.lit("")), F.lit("/"), source())
     found = (
         lines.where(F.col("server").isNotNull())
         .groupBy(watcher.alias("watcher"), "server", "cluster_id", "brokers")

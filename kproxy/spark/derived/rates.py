@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from functools import reduce
+from operator import or_
+from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -14,27 +17,54 @@ from kproxy.spark.sentences import host
 BUSY: Final = 600
 
 
-def busy_minutes(frames: DataFrame, hit: Column, *, least: int = BUSY, share: float = 0) -> DataFrame:
-    """Return the clients and brokers with minutes (UTC) in which many frames of a connection satisfy `hit`.
+class Busy(NamedTuple):
+    """What makes a minute of a connection busy.
 
     Args:
-        frames: Rows of TABLE, frames only.
-        hit: The condition; null counts as false.
+        among: The frames that count; null counts as false.
+        hit: The condition on them; null counts as false.
         least: Minimum number of hits in a minute.
-        share: Minimum share (0 to 1) of hits among all frames of that minute.
+        share: Minimum share (0 to 1) of hits among all frames that count in that minute.
+    """
+
+    among: Column
+    hit: Column
+    least: int = BUSY
+    share: float = 0
+
+
+def busy_minutes(lines: DataFrame, sought: Mapping[str, Busy]) -> DataFrame:
+    """Return the clients and brokers with minutes (UTC) in which many frames of a connection satisfy a condition.
+
+    All conditions are counted in one pass.
+
+    Args:
+        lines: Rows of TABLE.
+        sought: The conditions by name.
 
     Returns:
-        One row per client and broker: cluster, client, host, broker, findings (such minutes), hits and frames (of the
-        minute with most hits), first_at and last_at (frames of such minutes) and connection_id (of the worst minute).
+        One row per name, client and broker: name, cluster, client, host, broker, findings (such minutes), hits and
+        frames (of the minute with most hits), first_at and last_at (frames of such minutes) and connection_id (of the
+        worst minute).
     """
-    each = frames.groupBy(
-        "cluster", "client_id", "client", "server", "connection_id", F.date_trunc("minute", "ts")
-    ).agg(
-        F.count("*").alias("frames"), F.count_if(hit).alias("hits"), F.min("ts").alias("from"), F.max("ts").alias("to")
+    ids = ("cluster", "client_id", "client", "server", "connection_id")
+    is_sought = reduce(or_, (F.coalesce(each.among, F.lit(False)) for each in sought.values()))
+    minutes = (
+        lines.where(is_sought)
+        .groupBy(*ids, F.date_trunc("minute", "ts").alias("minute"))
+        .agg(*(_counted(each).alias(name) for name, each in sought.items()))
     )
+    entries = [F.struct(F.lit(name).alias("name"), F.col(name).alias("counted")) for name in sought]
+    enough = [
+        (F.col("name") == name) & (F.col("hits") >= each.least) & (F.col("hits") >= each.share * F.col("frames"))
+        for name, each in sought.items()
+    ]
     return (
-        each.where((F.col("hits") >= least) & (F.col("hits") >= share * F.col("frames")))
+        minutes.select(*ids, F.explode(F.array(*entries)).alias("entry"))
+        .select(*ids, "entry.name", "entry.counted.*")
+        .where(reduce(or_, enough))
         .groupBy(
+            "name",
             "cluster",
             client_name().alias("client"),
             host(F.col("client")).alias("host"),
@@ -48,4 +78,13 @@ def busy_minutes(frames: DataFrame, hit: Column, *, least: int = BUSY, share: fl
         )
         .select("*", "worst.*")
         .drop("worst")
+    )
+
+
+def _counted(each: Busy) -> Column:
+    return F.struct(
+        F.count_if(each.among).alias("frames"),
+        F.count_if(each.among & each.hit).alias("hits"),
+        F.min(F.when(each.among, F.col("ts"))).alias("from"),
+        F.max(F.when(each.among, F.col("ts"))).alias("to"),
     )

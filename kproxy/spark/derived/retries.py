@@ -39,12 +39,12 @@ def resent(lines: DataFrame) -> DataFrame:
         "client", "server", "connection_id", "correlation_id", F.unix_micros("ts").alias("us"),
     )  # fmt: skip
     ends = ended.select("connection_id", F.unix_micros("closed_at").alias("ended_us"), F.col("by").alias("closed_by"))
-    ended_lines = lines.join(ends, "connection_id", "left_semi")
-    columns = {"host": host(F.col("client")), "size": F.col("size"), "names": _names()}
+    ended_lines = lines.join(ends, "connection_id")  # their end comes along, so that it is joined once
+    columns = {"host": host(F.col("client")), "names": _names()}
+    columns |= {name: F.col(name) for name in ("size", "ended_us", "closed_by")}
     lost = (
         exchanges(ended_lines, errands, **columns)
         .where(F.col("answered_us").isNull())
-        .join(ends, "connection_id")
         .select(*(F.col(name).alias(f"lost_{name}") for name in (*_SAME, "connection_id")),
                 F.col("asked_us").alias("lost_us"), "ended_us", "closed_by")
     )  # fmt: skip

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from kproxy.errors import UserError
 from kproxy.spark.columns import once
 from kproxy.spark.derived.clusters import clustered, names_cluster
+from kproxy.spark.derived.unique_ids import with_unique_ids
 from kproxy.spark.ingest.convert import TableBatch, batches, convert, read_table
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.hours import hour_of
@@ -91,10 +92,10 @@ def open_lines(
     Raises:
         UserError: A path does not exist; or it has traces or captures, and the session is not local.
     """
-    # Cluster names also come from lines that the filter excludes.
+    # Cluster names and unique ids also come from lines that the filter excludes.
     kept = None if where is None and period == Period() else period.column()
     if kept is not None and where is not None:
-        kept &= where | names_cluster()
+        kept &= where | names_cluster() | (F.col("kind") == "open")
     tables = {path: batches(spark, path) is not None for path in paths}
     found = [path for path, is_table in tables.items() if is_table]
     others = [path for path, is_table in tables.items() if not is_table]
@@ -119,7 +120,8 @@ def open_lines(
             spark.createDataFrame([], TABLE)
         ]
         rows, clusters = clustered(reduce(DataFrame.unionAll, parts).where(period.column()))
-        yield Lines(rows if where is None else _chosen(rows, where), clusters)
+        # After the filter, in which a user writes the ids that are in the trace.
+        yield Lines(with_unique_ids(rows, rows if where is None else _chosen(rows, where)), clusters)
 
 
 def _chosen(rows: DataFrame, where: Column) -> DataFrame:

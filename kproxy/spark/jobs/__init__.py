@@ -11,9 +11,10 @@ In a notebook::
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import wraps
+from functools import partial, wraps
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kproxy.spark.registry import Registered, Registry
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 #: (`kproxy.spark.derived.clusters.clustered`); without the column all lines are of one cluster.
 Run: TypeAlias = "Callable[[DataFrame], DataFrame]"
 Job: TypeAlias = Registered[Run]
+
+#: Tables for storage. They are computed only on request, or if tables are written to files.
+STORED: Final = frozenset({"facts"})
 
 _REGISTRY: Final = Registry[Run](__name__, __path__)
 names, find = _REGISTRY.names, _REGISTRY.find
@@ -50,14 +54,18 @@ def job(help_: str) -> Callable[[Run], Run]:
     return register
 
 
-def planned(wanted: Iterable[str], lines: DataFrame) -> Iterator[tuple[Job, Callable[[], DataFrame]]]:
+def planned(
+    wanted: Iterable[str], lines: DataFrame, own: Mapping[str, Callable[[], DataFrame]] = MappingProxyType({})
+) -> Iterator[tuple[Job, Callable[[], DataFrame]]]:
     """Yield jobs by name, each with a function that returns its table; while one runs, the plans of the next are made.
+
+    A job of `own` runs by the function there, which has other options or lines.
 
     Planning makes thousands of small calls to Java, which cost as much as the job itself if lines are few.
     """
     pool = ThreadPoolExecutor(1)
     try:
-        made = deque((each, pool.submit(each.run, lines)) for each in map(find, wanted))
+        made = deque((each, pool.submit(own.get(each.name, partial(each.run, lines)))) for each in map(find, wanted))
         while made:  # releases what Java holds for a table
             each, future = made.popleft()
             yield each, future.result

@@ -1,8 +1,10 @@
-"""Anomalies: hours that differ from the same hour of other days."""
+"""Anomalies: hours that differ from the same hour of other days, and of the same day of other weeks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -13,11 +15,14 @@ from kproxy.spark.derived.observed_time import observed, slot
 from kproxy.spark.jobs import job
 from kproxy.spark.sentences import amount, duration, fixed, text
 
-_HOUR, _DAY = 3600, 86_400
+_HOUR, _DAY, _WEEK_DAYS = 3600, 86_400, 7
 #: Hours are compared by parts of ten minutes.
 _SLOT = 600
-#: Minimum number of other days, and minimum observed seconds of an hour, for comparing its rate.
-_LEAST_DAYS = 5
+#: Minimum number of other days. A week of traces has four other working days.
+_LEAST_DAYS = 4
+#: From this many other weeks on, only the same day of the week counts.
+_LEAST_WEEKS = 3
+#: Minimum observed seconds of an hour, for comparing its rate.
 _LEAST_SECONDS = 600
 #: Minimum observed seconds of a slot on another day for it to count.
 _LEAST_OF_SLOT = 60
@@ -37,14 +42,21 @@ _MAD = 1.4826
 _US = 1_000_000
 _P99 = 0.99
 _WHAT = ("cluster", "by", "api", "value")
+#: The values are rounded before they are compared, and sums are in a fixed order: every engine finds the same rows.
+_VALUE_DIGITS, _DEVIATION_DIGITS = 6, 3
+#: 1970-01-01 was a Thursday; Monday is 0.
+_FIRST_WEEKDAY, _SATURDAY = 3, 5
 
 
-@job("hours whose request rate, errors or latency differ from the same hour of other days")
-def anomalies(lines: DataFrame) -> DataFrame:
-    """Report hours that differ from the same hour (UTC) of other days.
+@job("hours whose request rate, errors or latency differ from the same hour of other days or weeks")
+def anomalies(lines: DataFrame, *, time_zone: str = "UTC", since: datetime | None = None) -> DataFrame:
+    """Report hours that differ from the same hour (local time, see ``--time-zone``) of other days.
 
-    The usual value is the median of the other days, which is robust against single outliers. Nothing is reported for
-    hours with fewer than five other days or, for errors and latency, fewer than 100 responses.
+    The usual value is the median of the other days, which is robust against single outliers: of the same day of the
+    week if three other weeks are known. Otherwise, rates of working days (Monday to Friday) are compared with those of
+    working days, and of weekends with those of weekends; errors and latency with all days. An hour that is as the same
+    day of another week was is not reported. Nothing is reported for hours with fewer than four such days or, for errors
+    and latency, fewer than 100 responses.
 
     Rates are per second of observed time (`kproxy.spark.derived.observed_time`), and an hour is compared with the same
     parts of other days: for each source (a proxy, or a capture), the ten-minute slots that both days observed, weighted
@@ -55,6 +67,9 @@ def anomalies(lines: DataFrame) -> DataFrame:
     Args:
         lines: Rows of TABLE; uses ts and connection_id of all lines, and kind, api, client_id, client, server,
             latency_us, errors and not_decoded of requests and responses.
+        time_zone: The IANA name of the time zone whose hours and days are compared, e.g. ``Europe/Berlin``. A change to
+            daylight saving time then does not move the hours of people.
+        since: Report only hours from this time on. Earlier ones are only compared with.
 
     Returns:
         One row for each API, client and broker and hour in which a `measure` is unusual. Most unusual first.
@@ -66,35 +81,69 @@ def anomalies(lines: DataFrame) -> DataFrame:
         - measure (string): ``rate`` (requests per observed second, higher or lower), ``errors`` (share of decoded
           responses with an error, higher) or ``p99`` (latency, higher)
         - actual (double, 1/s, 0 to 1 or µs): the value: a rate, a share or a latency, by `measure`
-        - usual (double, 1/s, 0 to 1 or µs): the median of the `days` others
+        - usual (double, 1/s, 0 to 1 or µs): the median of the `days` others; as `actual`, rounded to six decimals
         - deviation (double, typical deviations): the difference of both, in multiples of the largest of the median
-          deviation of the others, the expected random deviation, and a tenth of the usual
+          deviation of the others, the expected random deviation, and a tenth of the usual; rounded to three decimals
         - days (int, days): other days that the hour is compared with
         - sentence (string): a description
     """
+    calendar = _Calendar(time_zone, since)
+    each = _rates(lines, calendar).unionByName(_answers(lines, calendar))
+    is_weekly = F.size("weeks") >= _LEAST_WEEKS
     compared = (
-        _rates(lines)
-        .unionByName(_answers(lines))
-        .where(F.size("others") >= _LEAST_DAYS)
-        .withColumn("usual", once(_median(F.col("others"))))
-        .withColumn("spread", once(_median(F.transform("others", lambda other: F.abs(other - F.col("usual")))) * _MAD))
+        each.where(is_weekly | (F.size("others") >= _LEAST_DAYS))
+        .withColumn("days", F.when(is_weekly, F.col("weeks")).otherwise(F.col("others")))
+        .withColumn("usual", once(_median(F.col("days"))))
+        .withColumn("weekly", once(F.coalesce(_median(F.col("weeks")), "usual")))
+        .withColumn("center", once(_median(F.col("others"))))
+        .withColumn("spread", once(F.greatest(_spread("days", "usual"), _spread("others", "center"))))
+        .withColumn("deviation", once(_deviation(F.col("usual"))))
     )
-    deviation = (F.col("actual") - F.col("usual")) / F.greatest("spread", _noise())
-    is_unusual = (deviation >= _UNUSUAL) | ((F.col("measure") == "rate") & (deviation <= -_UNUSUAL))
-    table = compared.where(is_unusual).select(
+    table = compared.where(_is_unusual(F.col("deviation")) & _is_unusual(_deviation(F.col("weekly")))).select(
         *_WHAT,
         F.timestamp_seconds("hour").alias("since"),
         "measure",
-        "actual",
-        "usual",
-        deviation.alias("deviation"),
-        F.size("others").alias("days"),
-        _sentence().alias("sentence"),
+        F.round("actual", _VALUE_DIGITS).alias("actual"),
+        F.round("usual", _VALUE_DIGITS).alias("usual"),
+        "deviation",
+        F.size("days").alias("days"),
     )
-    return table.orderBy(F.desc(F.abs("deviation")), "since", *_WHAT, "measure")
+    return table.select("*", _sentence().alias("sentence")).orderBy(
+        F.desc(F.abs("deviation")), "since", *_WHAT, "measure"
+    )
 
 
-def _rates(lines: DataFrame) -> DataFrame:
+@dataclass(frozen=True, slots=True)
+class _Calendar:
+    """Whose hours are compared, and from when on they are reported."""
+
+    time_zone: str
+    since: datetime | None
+
+    def local(self, hour: Column) -> Column:
+        """The local time of a time; both in seconds since 1970."""
+        return F.unix_seconds(F.from_utc_timestamp(F.timestamp_seconds(hour), F.lit(self.time_zone)))
+
+    def is_reported(self, hour: Column) -> Column:
+        """Whether an hour (seconds since 1970) is reported."""
+        return F.lit(True) if self.since is None else hour >= int(self.since.timestamp()) // _HOUR * _HOUR
+
+
+def _is_unusual(deviation: Column) -> Column:
+    return (deviation >= _UNUSUAL) | ((F.col("measure") == "rate") & (deviation <= -_UNUSUAL))
+
+
+def _deviation(usual: Column) -> Column:
+    """The difference to the usual, in typical deviations."""
+    return F.round((F.col("actual") - usual) / F.greatest("spread", _noise(usual)), _DEVIATION_DIGITS)
+
+
+def _spread(numbers: str, center: str) -> Column:
+    """The typical deviation of an array from a number: robust, as its median is."""
+    return _median(F.transform(numbers, lambda number: F.abs(number - F.col(center)))) * _MAD
+
+
+def _rates(lines: DataFrame, calendar: _Calendar) -> DataFrame:
     """Return the rate of each item in each hour, and on the other days in the same parts of the hour."""
     asked = (
         _frames(lines)
@@ -146,12 +195,10 @@ def _rates(lines: DataFrame) -> DataFrame:
         F.map_entries("day.parts"), F.lit(0).cast("long"), lambda so_far, entry: so_far + entry["value"]["requests"]
     )
     return _with_others(
-        hours,
-        F.struct("hour", "seconds", "parts"),
-        lambda other: _in_same_parts(F.col("day"), other),
+        hours, calendar, ("hour", "seconds", "parts"), lambda other: _in_same_parts(F.col("day"), other), kinds=True
     ).select(
         *_WHAT, "day.hour", F.lit("rate").alias("measure"), (requests / F.col("day.seconds")).alias("actual"),
-        F.col("day.seconds").alias("amount"), "others",
+        F.col("day.seconds").alias("amount"), "others", "weeks",
     ).where(F.col("amount") >= _LEAST_SECONDS)  # fmt: skip
 
 
@@ -187,7 +234,7 @@ def _in_same_parts(day: Column, other: Column) -> Column:
     return F.aggregate(F.map_entries(day["parts"]), none, add, rate)
 
 
-def _answers(lines: DataFrame) -> DataFrame:
+def _answers(lines: DataFrame, calendar: _Calendar) -> DataFrame:
     """Return the error share and 99th percentile of each item in each hour with enough responses, and on other days."""
     hours = _hours(lines)
 
@@ -199,8 +246,8 @@ def _answers(lines: DataFrame) -> DataFrame:
     p99 = measure("p99", F.col("p99"), F.col("answered"))
     each = hours.select(*_WHAT, F.explode(F.array_compact(F.array(share, p99))).alias("day")).select(*_WHAT, "day.*")
     return _with_others(
-        each, F.struct("hour", "actual", "amount"), lambda other: other["actual"], "measure"
-    ).select(*_WHAT, "measure", "day.*", "others")  # fmt: skip
+        each, calendar, ("hour", "actual", "amount"), lambda other: other["actual"], "measure"
+    ).select(*_WHAT, "measure", "day.hour", "day.actual", "day.amount", "others", "weeks")  # fmt: skip
 
 
 def _hours(lines: DataFrame) -> DataFrame:
@@ -222,16 +269,54 @@ def _hours(lines: DataFrame) -> DataFrame:
     )
 
 
-def _with_others(hours: DataFrame, day: Column, value: Callable[[Column], Column], *more: str) -> DataFrame:
-    """Return each hour as `day`, with `others`, the values of the same hour on other days."""
-    is_other = lambda each: each["hour"] != F.col("day.hour")  # noqa: E731
-    return (
-        hours.groupBy(*_WHAT, *more, F.pmod("hour", F.lit(_DAY)))
-        .agg(F.collect_list(day).alias("days"))
-        .where(F.size("days") > _LEAST_DAYS)
-        .select(*_WHAT, *more, "days", F.explode("days").alias("day"))
-        .withColumn("others", once(F.array_compact(F.transform(F.filter("days", is_other), value))))
+def _with_others(
+    hours: DataFrame, calendar: _Calendar, day: Sequence[str], value: Callable[[Column], Column], *more: str,
+    kinds: bool = False,
+) -> DataFrame:  # fmt: skip
+    """Return each hour as `day`, with the values of the same local hour of other days.
+
+    Args:
+        hours: One row per item, `more`, and hour.
+        calendar: How days are told apart.
+        day: The columns that make up `day`.
+        value: The value of another day, null if it has none.
+        more: Further columns that items have.
+        kinds: Whether working days and weekends are compared with their kind only.
+
+    Returns:
+        Items, `more`, `day`, `others` (values of other days), and `weeks` (those of the same day of the week).
+    """
+    is_other = lambda each: each["date"] != F.col("day.date")  # noqa: E731
+    is_alike = lambda each: _is_weekend(each["date"]) == _is_weekend(F.col("day.date"))  # noqa: E731
+    is_same = lambda each: F.pmod(each["date"] - F.col("day.date"), F.lit(_WEEK_DAYS)) == 0  # noqa: E731
+    others = F.transform(
+        F.filter("days", is_other), lambda each: F.struct(each["date"].alias("date"), value(each).alias("value"))
     )
+    known = F.filter(others, lambda each: each["value"].isNotNull())
+    alike = F.filter("known", is_alike) if kinds else F.col("known")
+    return (
+        hours.withColumn("local", calendar.local(F.col("hour")))
+        .groupBy(*_WHAT, *more, F.pmod("local", F.lit(_DAY)))
+        .agg(F.collect_list(F.struct(F.floor(F.col("local") / _DAY).alias("date"), *day)).alias("days"))
+        .where(F.size("days") > _LEAST_WEEKS)
+        .select(*_WHAT, *more, "days", F.explode("days").alias("day"))
+        .where(calendar.is_reported(F.col("day.hour")))
+        .withColumn("known", once(known))
+        .select(
+            *_WHAT, *more, "day",
+            F.transform(alike, _value).alias("others"),
+            F.transform(F.filter("known", is_same), _value).alias("weeks"),
+        )
+    )  # fmt: skip
+
+
+def _value(other: Column) -> Column:
+    return other["value"]
+
+
+def _is_weekend(date: Column) -> Column:
+    """Whether a day (since 1970) is a Saturday or Sunday."""
+    return F.pmod(date + _FIRST_WEEKDAY, F.lit(_WEEK_DAYS)) >= _SATURDAY
 
 
 def _frames(lines: DataFrame) -> DataFrame:
@@ -246,9 +331,9 @@ def _views() -> Column:
     ).alias("view")
 
 
-def _noise() -> Column:
+def _noise(usual: Column) -> Column:
     """The minimum deviation: the larger of the expected random deviation and a tenth of the usual."""
-    usual, amount, measure = F.col("usual"), F.col("amount"), F.col("measure")
+    amount, measure = F.col("amount"), F.col("measure")
     counted = F.sqrt(F.greatest(usual * amount, F.lit(1.0))) / amount
     drawn = F.greatest(F.sqrt(usual * (1 - usual) / amount), 1 / amount)
     ordered = F.greatest(usual * _P99_ERROR / F.sqrt(amount), F.lit(_LEAST_US))
@@ -279,9 +364,10 @@ def _hour(second: Column) -> Column:
 
 
 def _median(numbers: Column) -> Column:
-    """The median of a non-empty array."""
+    """The median of an array; null if it is empty."""
     ordered, size = F.array_sort(numbers), F.size(numbers)
-    return (F.get(ordered, F.floor((size - 1) / 2).cast("int")) + F.get(ordered, F.floor(size / 2).cast("int"))) / 2
+    low, high = (F.get(ordered, F.floor(place).cast("int")) for place in ((size - 1) / 2, size / 2))
+    return F.when(size > 0, (low + high) / 2)
 
 
 def total(fractions: Column) -> Column:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dissectors.findings import Severity
 from kproxy.spark.columns import place_in
 from kproxy.spark.jobs import job
-from kproxy.spark.rules import rules as fleet_rules
+from kproxy.spark.rules import findings_of
 
 
 @job("findings of the rules that need many connections or a long time")
@@ -38,7 +36,6 @@ def rules(lines: DataFrame) -> DataFrame:
         - got (string): the actual value
         - connection_id (string): an example
     """
-    found = reduce(DataFrame.unionByName, (rule.findings(lines) for rule in fleet_rules()))
-    return found.orderBy(
+    return findings_of(lines).orderBy(
         F.desc(place_in(Severity, "severity")), "code", F.desc("findings"), "client", "broker", "message", "cluster"
     )

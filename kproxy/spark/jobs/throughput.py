@@ -1,6 +1,8 @@
-"""Throughput: by API, client, broker and topic."""
+"""Throughput: by API, client, broker, principal and topic."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -9,25 +11,27 @@ from kproxy.spark.columns import carries_records, client_name, maybe, place_in, 
 from kproxy.spark.derived.observed_time import observed
 from kproxy.spark.jobs import job
 
-_ORDER = ("api", "client", "broker", "topic")
+_ORDER = ("api", "client", "broker", "principal", "topic")
 _SHARES = (0.5, 0.99)
 _US = 1_000_000
 _HOUR_US = 3600 * _US
 
 
-@job("requests and bytes per second, and message sizes, by API, client, broker and topic")
+@job("requests and bytes per second, and message sizes, by API, client, broker, principal and topic")
 def throughput(lines: DataFrame) -> DataFrame:
     """Report requests and bytes per second, and sizes of frames with their length prefix; percentiles are exact.
 
     Args:
-        lines: Rows of TABLE; uses kind, ts, api, client_id, client, server, size and topics of requests and responses.
+        lines: Rows of TABLE; uses kind, ts, api, client_id, client, server, principal, size and topics of requests and
+            responses.
 
     Returns:
-        One row for each API, client, broker and topic. For a topic only record data counts, written in requests and
-        read in responses. Sorted by `by`, most bytes first.
+        One row for each API, client, broker, principal and topic. For a topic only record data counts, written in
+        requests and read in responses. Sorted by `by`, most bytes first.
 
-        - by (string): the kind of row: ``api``, ``client``, ``broker`` or ``topic``
-        - value (string): its name; of a client without a client id its host
+        - by (string): the kind of row: ``api``, ``client``, ``broker``, ``principal`` or ``topic``
+        - value (string): its name; of a client without a client id its host. A client that has not logged in has no
+          principal
         - requests (bigint, requests): requests; for a topic its entries in them, of which a Fetch in a session has few
           (KIP-227)
         - responses (bigint, responses): responses, likewise
@@ -48,9 +52,9 @@ def throughput(lines: DataFrame) -> DataFrame:
     nothing = F.lit(None).cast("string")
     records = F.when(carries_records(), F.lit(1))
     entries = F.transform(
-        "topics", lambda entry: _counted(nothing, nothing, nothing, topic_name(entry), entry["bytes"] * records)
+        "topics", lambda entry: _counted([nothing] * 4 + [topic_name(entry)], entry["bytes"] * records)
     )
-    frame = _counted(F.col("api"), client_name(), F.col("server"), nothing, F.col("size"))
+    frame = _counted([F.col("api"), client_name(), F.col("server"), F.col("principal"), nothing], F.col("size"))
     of_frames = lines.where(F.col("kind").isin("request", "response"))
     frames = of_frames.select(
         "cluster", "kind", "ts", F.explode(F.concat(F.array(frame), maybe(entries))).alias("counted")
@@ -88,10 +92,9 @@ def _observed(frames: DataFrame) -> DataFrame:
     return hours.groupBy(F.col("by").alias("of")).agg(F.sum("observed_us").alias("observed_us"))
 
 
-def _counted(api: Column, client: Column, broker: Column, topic: Column, size: Column) -> Column:
-    """What counts for an API, a client and a broker, or for a topic."""
-    columns = {"api": api, "client": client, "broker": broker, "topic": topic, "bytes": size}
-    return F.struct(*(column.alias(name) for name, column in columns.items()))
+def _counted(values: Sequence[Column], size: Column) -> Column:
+    """What counts for each of `_ORDER`, null for those for which it does not."""
+    return F.struct(*(value.alias(name) for name, value in zip(_ORDER, values, strict=True)), size.alias("bytes"))
 
 
 def _sizes(kind: str) -> Column:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -45,11 +46,12 @@ def figures(
     during: Callable[[str], AbstractContextManager[object]] = nullcontext,
     *,
     clusters: Sequence[str] = (),
+    own: Mapping[str, Callable[[], DataFrame]] = MappingProxyType({}),
 ) -> Figures:
     """Compute all figures.
 
     `during` is called with the name of the current step, and returns a context manager around it. If there are several
-    clusters, they are named in tables and charts.
+    clusters, they are named in tables and charts. `own` is as in `kproxy.spark.jobs.planned`.
     """
     several = len(clusters) > 1
     broker = text(F.col("server"), " · ", F.col(CLUSTER)) if several else F.col("server")
@@ -63,7 +65,7 @@ def figures(
             made(lines, over) for made in (charts.clients, charts.topics, charts.lags, charts.connections)
         )
     tables = {}
-    for job, table in jobs.planned(jobs.names(), lines):
+    for job, table in jobs.planned([name for name in jobs.names() if name not in jobs.STORED], lines, own):
         with during(job.name):
             tables[job.name] = listed(job, table() if several else table().drop(CLUSTER))
     return Figures(counted, over, seen_us, heat, brokers, errors, traffic, clients, topics, lags, connections, tables)

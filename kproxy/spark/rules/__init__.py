@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, reduce
+from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dissectors.rules.offline import FLEET_RULES, OfflineRule
 from kproxy.spark.derived.clusters import with_cluster
+from kproxy.spark.derived.rates import Busy, busy_minutes
+from kproxy.spark.sentences import chosen
 
 Find = Callable[[DataFrame], DataFrame]
+FindBusy = Callable[[], "BusyRule"]
 
 #: The columns of a rule's findings.
 _FINDING_COLUMNS: Final = (
@@ -36,13 +39,27 @@ _FINDING_COLUMNS: Final = (
 _BY_CODE: Final = {rule.code: rule for rule in FLEET_RULES}
 
 
+class BusyRule(NamedTuple):
+    """A rule about busy minutes of a connection: when it applies, and its message.
+
+    The message has columns of `kproxy.spark.derived.rates.busy_minutes`.
+    """
+
+    busy: Busy
+    message: Column
+
+
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """A rule over a whole fleet: its definition, its hint, and the function that finds it."""
+    """A rule over a whole fleet: its definition, its hint, and the function that finds it.
+
+    `find_busy` is that of a rule about busy minutes, which `findings_of` finds together.
+    """
 
     rule: OfflineRule
     hint: str
     find: Find
+    find_busy: FindBusy | None = None
 
     def findings(self, lines: DataFrame) -> DataFrame:
         """Return its findings in rows of TABLE, one row each, like findings of a trace.
@@ -51,12 +68,7 @@ class Fleet:
             cluster, severity, code, name, client, broker (null for none or several), findings (a count), first_at,
             last_at, message, blame, hint, expected, got and connection_id (an example).
         """
-        same = {name: F.lit(getattr(self.rule, name)) for name in ("code", "name", "blame")}
-        same |= {"severity": F.lit(self.rule.severity.value), "hint": F.lit(self.hint)}
-        return self.find(with_cluster(lines)).withColumns(same).select(
-            "cluster", "severity", "code", "name", "client", "broker", "findings", "first_at", "last_at", "message",
-            "blame", "hint", "expected", "got", "connection_id",
-        )  # fmt: skip
+        return _described(self.find(with_cluster(lines)).withColumn("code", F.lit(self.rule.code)))
 
 
 _FOUND: Final[dict[str, Fleet]] = {}
@@ -73,6 +85,51 @@ def rule(code: str, *, hint: str) -> Callable[[Find], Find]:
         return find
 
     return register
+
+
+def busy_rule(code: str, *, hint: str) -> Callable[[FindBusy], FindBusy]:
+    """Register the function that defines a rule of `FLEET_RULES` about busy minutes."""
+
+    def register(find_busy: FindBusy) -> FindBusy:
+        def find(lines: DataFrame) -> DataFrame:
+            return _find_busy(lines, {code: find_busy()}).drop("code")
+
+        find.__name__ = find_busy.__name__
+        rule(code, hint=hint)(find)
+        _FOUND[code] = replace(_FOUND[code], find_busy=find_busy)
+        return find_busy
+
+    return register
+
+
+def findings_of(lines: DataFrame) -> DataFrame:
+    """Return the findings of all rules, as `Fleet.findings` does; those about busy minutes take one pass together."""
+    alone = [each.findings(lines) for each in rules() if each.find_busy is None]
+    busy = {each.rule.code: each.find_busy() for each in rules() if each.find_busy is not None}
+    return reduce(DataFrame.unionByName, [*alone, _described(_find_busy(with_cluster(lines), busy))])
+
+
+def _find_busy(lines: DataFrame, sought: Mapping[str, BusyRule]) -> DataFrame:
+    found = busy_minutes(lines, {code: each.busy for code, each in sought.items()})
+    texts = (F.when(F.col("code") == code, each.message) for code, each in sought.items())
+    columns = [name for name in _FINDING_COLUMNS if name in found.columns]
+    nothing = [F.lit(None).cast("string").alias(name) for name in ("expected", "got")]
+    named = found.withColumnRenamed("name", "code")
+    return named.select("code", *columns, F.coalesce(*texts).alias("message"), *nothing)
+
+
+def _described(found: DataFrame) -> DataFrame:
+    """Add what is the same for all findings of a rule, by code."""
+
+    def of_rule(value: Callable[[Fleet], str]) -> Column:
+        return chosen(F.col("code"), {each.rule.code: value(each) for each in rules()})
+
+    return found.select(
+        "cluster", of_rule(lambda each: each.rule.severity.value).alias("severity"), "code",
+        of_rule(lambda each: each.rule.name).alias("name"), "client", "broker", "findings", "first_at", "last_at",
+        "message", of_rule(lambda each: each.rule.blame).alias("blame"), of_rule(lambda each: each.hint).alias("hint"),
+        "expected", "got", "connection_id",
+    )  # fmt: skip
 
 
 @cache

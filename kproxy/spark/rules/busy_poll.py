@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import is_decoded
-from kproxy.spark.derived.rates import busy_minutes
-from kproxy.spark.rules import finding_rows, message, rule
+from kproxy.spark.derived.rates import Busy
+from kproxy.spark.rules import BusyRule, busy_rule, message
 
 #: An empty response faster than this did not wait: lines do not have max_wait_ms, which is 500 by default.
 _AT_ONCE_US = 50_000
 
 
-@rule("S031", hint="leave fetch.max.wait.ms at 500 and fetch.min.bytes at 1, so that the broker waits for records")
-def busy_poll(lines: DataFrame) -> DataFrame:
+@busy_rule("S031", hint="leave fetch.max.wait.ms at 500 and fetch.min.bytes at 1, so that the broker waits for records")
+def busy_poll() -> BusyRule:
     """Minutes with ten empty Fetch responses per second on one connection that came within 50 ms."""
-    fetched = lines.where(is_decoded("Fetch", "ShareFetch"))
+    fetched = is_decoded("Fetch", "ShareFetch")
     empty = F.col("errors").isNull() & (F.coalesce(_bytes(), F.lit(0)) == 0) & (F.col("latency_us") < _AT_ONCE_US)
     text = message("client %s got %d immediate empty Fetch responses in a minute from %s", "client", "hits", "broker")
-    return finding_rows(busy_minutes(fetched, empty), message=text)
+    return BusyRule(Busy(fetched, empty), text)
 
 
 def _bytes() -> Column:

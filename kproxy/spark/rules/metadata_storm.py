@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kproxy.spark.derived.rates import busy_minutes
-from kproxy.spark.rules import finding_rows, message, rule
+from kproxy.spark.derived.rates import Busy
+from kproxy.spark.rules import BusyRule, busy_rule, message
 
 #: Metadata requests per minute on one connection: a failing client retries once a second (retry.backoff.max.ms), others
 #: refresh every five minutes (metadata.max.age.ms).
 _LEAST = 60
 
 
-@rule("S009", hint="check which error the responses repeat (kproxy analyze --job metadata-storms), and whether the "
-      "client requests Metadata explicitly, for each request or message")  # fmt: skip
-def metadata_storm(lines: DataFrame) -> DataFrame:
+@busy_rule(
+    "S009",
+    hint="check which error the responses repeat (kproxy analyze --job metadata-storms), and whether the client "
+    "requests Metadata explicitly, for each request or message",
+)
+def metadata_storm() -> BusyRule:
     """Minutes with sixty or more Metadata responses on one connection.
 
     Lines do not show whether a client requests all topics; the job metadata-storms has the number of topics in a
     response.
     """
-    answers = lines.where((F.col("kind") == "response") & (F.col("api") == "Metadata"))
+    answers = (F.col("kind") == "response") & (F.col("api") == "Metadata")
     text = message(
         "client %s requested Metadata from %s %d times in a minute, on one connection", "client", "broker", "hits"
     )
-    return finding_rows(busy_minutes(answers, F.lit(True), least=_LEAST), message=text)
+    return BusyRule(Busy(answers, F.lit(True), least=_LEAST), text)

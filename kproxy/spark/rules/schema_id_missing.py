@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from dissectors.records.schema_ids import HEX_PREFIX, HEX_ZERO
+from dissectors.records.schema_ids import HEX_PREFIX
 from kproxy.spark.columns import client_name, maybe
 from kproxy.spark.rules import finding_rows, message, rule, when
 
@@ -58,7 +58,7 @@ def _values(topic: Column) -> Column:
 
 def _has_id(value: Column) -> Column:
     first = F.hex(F.try_to_binary(F.substring(value, 1, 8), F.lit("base64")))
-    return F.coalesce(F.rlike(first, F.lit(HEX_PREFIX)) & ~F.rlike(first, F.lit(HEX_ZERO)), F.lit(False))
+    return F.coalesce(F.rlike(first, F.lit(HEX_PREFIX)), F.lit(False))
 
 
 def _name_of(topic_id: Column) -> Column:

@@ -35,6 +35,7 @@ class MicroBatch:
         lines, corrupt: Number of lines read, and of texts that are not lines; `example` is one of these, with its file.
         until: The time of the newest line.
         late: Number of rows dropped because they came too late, each for at least one line.
+        ahead: Number of lines from the future; `ahead_file` is a file of these.
     """
 
     query: str
@@ -43,6 +44,8 @@ class MicroBatch:
     example: str | None
     until: datetime | None
     late: int
+    ahead: int = 0
+    ahead_file: str | None = None
 
 
 class QueryListener(StreamingQueryListener):
@@ -67,6 +70,6 @@ class QueryListener(StreamingQueryListener):
 
 def _batch(progress: StreamingQueryProgress) -> MicroBatch:
     counted = progress.observedMetrics.get(COUNTED)
-    lines, corrupt, example, until = counted if counted is not None else (0, 0, None, None)
+    lines, corrupt, example, until, ahead, file = counted if counted is not None else (0, 0, None, None, 0, None)
     late = sum(state.numRowsDroppedByWatermark for state in progress.stateOperators)
-    return MicroBatch(progress.name or "", lines or 0, corrupt or 0, example, until, late)
+    return MicroBatch(progress.name or "", lines or 0, corrupt or 0, example, until, late, ahead or 0, file)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import reduce
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 from pyspark.errors import AnalysisException
@@ -22,6 +23,8 @@ from kproxy.spark.source import KproxyDataSource
 
 #: The name of each micro-batch's counts: see `kproxy.spark.ingest.files.counts`.
 COUNTED = "counted"
+#: How far the clock of a proxy may be ahead of this machine's. Lines that are later count as if they were of now.
+_AHEAD: Final = "interval 1 second"
 
 
 def follow_lines(
@@ -30,15 +33,25 @@ def follow_lines(
     """Return a stream of the lines at paths, as TABLE with a watermark; hours that ended before `since` may be skipped.
 
     From a local directory lines come as they are written, from a remote one when traces are complete (uncompressed
-    ones), from a table when `convert` adds them. Texts that are not lines are counted, as COUNTED.
+    ones), from a table when `convert` adds them. COUNTED has the number of texts that are not lines, and
+    of lines from the future, which get the time of now.
 
     Raises:
         UserError: A path is not a directory, or a table that is not Parquet or has duplicate lines.
     """
     rows = reduce(DataFrame.unionAll, [_rows(spark, path, since) for path in paths])
+    now = F.current_timestamp() + F.expr(_AHEAD)
+    # Else one line with a wrong date would make all later ones late, for good.
+    capped = rows.withColumn("ahead", F.when(F.col("ts") > now, F.col("file"))).withColumn("ts", F.least("ts", now))
     # Observation is a barrier to filters: if Spark applied them first, few lines would advance the time.
-    timed = rows.withWatermark("ts", late).observe(COUNTED, *counts(), F.max("ts").alias("until"))
-    return timed.where(F.col("corrupt").isNull() & F.col("damage").isNull())
+    timed = capped.withWatermark("ts", late).observe(
+        COUNTED,
+        *counts(),
+        F.max("ts").alias("until"),
+        F.count("ahead").alias("ahead"),
+        F.min("ahead").alias("ahead_file"),
+    )
+    return timed.where(F.col("corrupt").isNull() & F.col("damage").isNull()).drop("ahead")
 
 
 def _rows(spark: SparkSession, path: str, since: datetime | None) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Warnings about lines that a stream skips: when it first happens, and in total at the end."""
+"""Warnings about lines that a stream skips or moves: when it first happens, and in total at the end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kproxy.trace.formatting import safe
 
 
 class StreamWarnings:
-    """Warns about texts that are not lines, and about lines that came too late.
+    """Warns about texts that are not lines, and about lines that came too late or have a time in the future.
 
     Args:
         first: The query whose texts are counted: all queries read the same.
@@ -18,6 +18,7 @@ class StreamWarnings:
     def __init__(self, first: str, late: str) -> None:
         self._first, self._allowed = first, late
         self._corrupt = self._has_warned_corrupt = 0
+        self._ahead = self._has_warned_ahead = 0
         self._late: dict[str, int] = {}
         self._has_warned_late: dict[str, int] = {}
 
@@ -31,6 +32,15 @@ class StreamWarnings:
                 self._has_warned_corrupt = self._corrupt
                 some = f", as in {safe(batch.example)}" if batch.example else ""
                 warn(f"{_lines(batch.corrupt)} could not be read and were skipped{some}")
+        if batch.query == self._first and batch.ahead:
+            self._ahead += batch.ahead
+            if not self._has_warned_ahead:
+                self._has_warned_ahead = self._ahead
+                file = safe(batch.ahead_file or "")
+                warn(
+                    f"{_lines(batch.ahead)} had a time in the future and counted as of now, as in {file}: "
+                    "check that machine's clock"
+                )
         if batch.late:
             self._late[batch.query] = self._late.get(batch.query, 0) + batch.late
             if batch.query not in self._has_warned_late:
@@ -41,6 +51,8 @@ class StreamWarnings:
         """Warn about the totals, if they have increased."""
         if self._corrupt > self._has_warned_corrupt:
             warn(f"{_lines(self._corrupt)} could not be read in total")
+        if self._ahead > self._has_warned_ahead:
+            warn(f"{_lines(self._ahead)} had a time in the future in total")
         for query, count in self._late.items():
             if count > self._has_warned_late[query]:
                 warn(f"{self._too_late(query)} in total")

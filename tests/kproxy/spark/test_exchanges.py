@@ -49,6 +49,7 @@ def test_in_an_older_trace_correlation_id_and_time_name_the_request(spark: Spark
     [
         ("web-1-77-5", "web-1-77", "web-1"),
         ("web-77-5", "web-77", "web"),
+        ("web-1-77-20261121T031500123-5", "web-1-77-20261121T031500123", "web-1"),
         ("capture.pcap-5", "capture.pcap", "capture.pcap"),
         ("", "", ""),
     ],

@@ -2,17 +2,20 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from math import sqrt
 from statistics import median
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kproxy.spark.jobs.anomalies import anomalies, in_order, total
+from kproxy.spark.sentences import amount
 from kproxy.trace.lines import ErrorEntry, Line
 from tests.kproxy.spark.made import BEGIN_NS, close, open_, request, response, table
 from tests.kproxy.spark.plain import assert_rows, client_of, percentile
@@ -52,27 +55,96 @@ def test_an_hour_that_is_not_like_that_of_other_days(spark: SparkSession) -> Non
     slow = "p99 is 61.0 ms, usually 10.3 ms (6.0x slower)"
     failing = "errors in 20.00 % of responses, usually 0.50 % (40x)"
     views = ("api", None), ("broker", "10.0.0.1:9092"), ("client", "app")
+    # It is a Friday: its rate is compared with those of four working days.
     assert [(row["by"], row["value"], row["since"].astimezone(UTC), row["sentence"], row["days"]) for row in rows] == [
         *((*view, at_five, slow, 6) for view in views),
         *((*view, at_five, failing, 6) for view in views),
-        *((*view, at_six, "no requests, usually 0.034 a second", 6) for view in views),
+        *((*view, at_six, "no requests, usually 0.034 a second", 4) for view in views),
     ]
     assert {row["api"] for row in rows} == {"Fetch"}
     p99, share, rate = rows[0], rows[3], rows[6]
     assert (p99["measure"], p99["actual"], p99["usual"]) == ("p99", 61_000, 10_250)
-    assert p99["deviation"] == pytest.approx((61_000 - 10_250) / 2050)  # of 100 responses, twice a tenth
+    assert p99["deviation"] == pytest.approx((61_000 - 10_250) / 2050, abs=1e-3)  # of 100 responses, twice a tenth
     assert (share["measure"], share["actual"], share["usual"]) == ("errors", 0.2, 0.005)
-    assert share["deviation"] == (0.2 - 0.005) / 0.01
-    assert (rate["measure"], rate["actual"], rate["usual"]) == ("rate", 0, pytest.approx(122.5 / HOUR, rel=0.01))
+    assert share["deviation"] == 19.5
+    assert (rate["measure"], rate["actual"], rate["usual"]) == ("rate", 0, pytest.approx(123.5 / HOUR, rel=0.01))
     assert rate["deviation"] == pytest.approx(-10, rel=0.01)
 
 
 def test_the_last_hour_was_not_watched_long_enough(spark: SparkSession) -> None:
-    days = [asked(day * DAY, 60) for day in range(5)]
-    enough = [*(line for day in days for line in day), close(at=5 * DAY)]
-    last = asked(5 * DAY, 6000)
+    days = [asked(day * DAY, 60) for day in range(6)]
+    enough = [*(line for day in days for line in day), close(at=6 * DAY)]
+    last = asked(6 * DAY, 6000)
     assert anomalies(table(spark, *enough, *last[:800])).isEmpty()
     assert anomalies(table(spark, *enough, *last)).count() == 3
+
+
+def weeks(count: int, on: Callable[[datetime], int]) -> list[Line]:
+    """Whole weeks with so many requests in the hour that begins at a time."""
+    hours = [BEGIN + timedelta(hours=hour) for hour in range(count * 7 * 24)]
+    counts = {round((hour - BEGIN).total_seconds()): on(hour) for hour in hours}
+    return [
+        *(line for at, number in counts.items() for line in asked(at, number, connection_id="n-1-1")),
+        *(request("Heartbeat", at=at, connection_id="n-1-2", client_id="x") for at in range(0, count * 7 * DAY, SLOT)),
+    ]  # fmt: skip
+
+
+def fetches(table: DataFrame) -> list[tuple[datetime, str]]:
+    """The hours of an API with unusual rates."""
+    rows = table.where("api = 'Fetch' and by = 'api' and measure = 'rate'").collect()
+    return sorted((row["since"].astimezone(UTC), row["sentence"]) for row in rows)
+
+
+def test_a_week_that_repeats_has_no_anomalies(spark: SparkSession) -> None:
+    """Less on weekends at 10, a batch each Monday at 11; from the second week on, nothing of it is new."""
+
+    def on(hour: datetime) -> int:
+        is_weekend = hour.weekday() >= 5
+        return {10: 20 if is_weekend else 100, 11: 200 if hour.weekday() == 0 else 40}.get(hour.hour, 0)
+
+    assert anomalies(table(spark, *weeks(2, on))).isEmpty()
+
+
+def test_the_same_day_of_other_weeks_is_what_counts_if_it_is_known(spark: SparkSession) -> None:
+    """A Monday without its batch is an ordinary day; so it is only not like Mondays."""
+    monday = datetime(2026, 12, 14, 11, tzinfo=UTC)
+    lines = weeks(4, lambda hour: (200 if hour.weekday() == 0 and hour != monday else 40) if hour.hour == 11 else 0)
+    [row] = anomalies(table(spark, *lines)).where("by = 'api'").collect()
+    assert (row["since"].astimezone(UTC), row["days"]) == (monday, 3)
+    assert row["sentence"] == "0.011 requests/s, usually 0.056 (0.20x)"
+
+
+def test_a_schedule_asks_for_a_day_only(spark: SparkSession) -> None:
+    """The hours before are compared with, and not reported."""
+    peaks = {datetime(2026, 11, 26, 10, tzinfo=UTC), datetime(2026, 12, 2, 10, tzinfo=UTC)}
+    lines = table(spark, *weeks(2, lambda hour: (400 if hour in peaks else 40) if hour.hour == 10 else 0))
+    assert [since for since, _ in fetches(anomalies(lines))] == sorted(peaks)
+    assert [since for since, _ in fetches(anomalies(lines, since=max(peaks)))] == [max(peaks)]
+    assert fetches(anomalies(lines, since=max(peaks) + timedelta(hours=1))) == []
+
+
+def test_hours_of_people_move_against_utc(spark: SparkSession) -> None:
+    """Clocks in New York were set back on November 1, so 10:00 is 14:00 UTC before, and 15:00 after."""
+    begin = datetime(2026, 10, 24, tzinfo=UTC)
+    zone = ZoneInfo("America/New_York")
+    hours = [begin + timedelta(hours=hour) for hour in range(14 * 24)]
+    lines = [
+        line
+        for hour in hours
+        for line in asked(
+            round((hour - BEGIN).total_seconds()), 200 if hour.astimezone(zone).hour == 10 else 20, client_id="x"
+        )
+    ]
+    found = table(spark, *lines)
+    assert not anomalies(found).isEmpty()
+    assert anomalies(found, time_zone="America/New_York").isEmpty()
+
+
+def test_no_number_is_missing_in_a_sentence(spark: SparkSession) -> None:
+    values = [0.0, 0.0000004, 0.0000123, 0.00034, 0.0346, 0.1, 0.5, 3.0, 9.96, 14.4, 1400.4]
+    expected = ["0.0", "0.000000", "0.000012", "0.00034", "0.035", "0.10", "0.50", "3.0", "10.0", "14", "1,400"]
+    rows = spark.createDataFrame([(value,) for value in values], "value double").select(amount(F.col("value")))
+    assert [row[0] for row in rows.collect()] == expected
 
 
 def busy(begin: float, end: float, api: str, every: float = 12, **columns: Any) -> list[Line]:
@@ -196,6 +268,14 @@ def _source(line: Any) -> str:
     return re.sub(r"(-\d+){1,2}$", "", line["connection_id"])
 
 
+def _weekday(hour: int) -> int:
+    return datetime.fromtimestamp(hour, UTC).weekday()
+
+
+def _mad(values: list[float], center: float) -> float:
+    return 1.4826 * median(abs(value - center) for value in values)
+
+
 def _expected(lines: list[Any]) -> list[dict[str, Any]]:
     seconds = _observed(lines)
     asked: dict[tuple[Any, ...], dict[tuple[str, int], int]] = defaultdict(lambda: defaultdict(int))
@@ -213,21 +293,21 @@ def _expected(lines: list[Any]) -> list[dict[str, Any]]:
                 failed[thing][at // HOUR * HOUR].append(bool(line["errors"]))
             if line["latency_us"] is not None:
                 taken[thing][at // HOUR * HOUR].append(line["latency_us"])
-    #: Of a thing, a measure and a time of the day: of each hour what it was, of how much, and what others were.
-    measured: dict[tuple[Any, ...], dict[int, tuple[float, float, list[float]]]] = defaultdict(dict)
+    #: Of a thing, a measure and a time of the day: of each hour what it was, of how much, and what other hours were.
+    measured: dict[tuple[Any, ...], dict[int, tuple[float, float, dict[int, float]]]] = defaultdict(dict)
     for thing, requests in asked.items():
         nodes, first = {node for node, _ in requests}, min(slot for _, slot in requests) // HOUR * HOUR
         known = {(node, slot) for node, slot in seconds if node in nodes and slot >= first}
         for hour in {slot // HOUR * HOUR for _, slot in known}:
             here = {key for key in known if key[1] // HOUR * HOUR == hour}
             watched = sum(max(seconds[key] for key in here if key[1] == slot) for slot in {slot for _, slot in here})
-            others = []
+            others = {}
             for day in range(-7, 8):
                 same = {key: (key[0], key[1] + day * DAY) for key in here}
                 both = {key for key in here if same[key] in known and seconds[same[key]] >= 60}
                 if day and sum(seconds[key] for key in both) * 2 >= sum(seconds[key] for key in here):
                     usual = sum(requests.get(same[key], 0) * seconds[key] / seconds[same[key]] for key in both)
-                    others.append((usual + sum(requests.get(key, 0) for key in here - both)) / watched)
+                    others[hour + day * DAY] = (usual + sum(requests.get(key, 0) for key in here - both)) / watched
             if watched >= 600:
                 actual = sum(requests.get(key, 0) for key in here) / watched
                 measured[*thing, "rate", hour % DAY][hour] = actual, watched, others
@@ -238,24 +318,31 @@ def _expected(lines: list[Any]) -> list[dict[str, Any]]:
         for thing, hours in found.items():
             enough = {hour: value(each) for hour, each in hours.items() if len(each) >= 100}
             for hour, actual in enough.items():
-                others = [other for at, other in enough.items() if at != hour and (at - hour) % DAY == 0]
+                others = {at: other for at, other in enough.items() if at != hour and (at - hour) % DAY == 0}
                 measured[*thing, measure, hour % DAY][hour] = actual, len(hours[hour]), others
     rows = []
     for (by, api, value, measure, _), hours in measured.items():
-        for hour, (actual, amount, others) in hours.items():
-            if len(others) < 5:
+        for hour, (actual, weight, days) in hours.items():
+            alike = {
+                at: other for at, other in days.items()
+                if measure != "rate" or (_weekday(at) >= 5) == (_weekday(hour) >= 5)
+            }  # fmt: skip
+            others = list(alike.values())
+            if len(others) < 4:
                 continue
+            assert not [at for at in alike if _weekday(at) == _weekday(hour)]  # the days of one week
             usual = median(others)
             chance = {
-                "rate": max(usual / 10, sqrt(max(usual * amount, 1)) / amount),
-                "errors": max(sqrt(max(usual * (1 - usual), 0) / amount), 1 / amount),
-                "p99": max(usual / 10, 2 * usual / sqrt(amount), 200),
+                "rate": max(usual / 10, sqrt(max(usual * weight, 1)) / weight),
+                "errors": max(sqrt(max(usual * (1 - usual), 0) / weight), 1 / weight),
+                "p99": max(usual / 10, 2 * usual / sqrt(weight), 200),
             }[measure]
-            deviation = (actual - usual) / max(1.4826 * median(abs(other - usual) for other in others), chance)
+            deviation = round((actual - usual) / max(_mad(others, usual), chance), 3)
             if deviation >= 5 or (measure == "rate" and deviation <= -5):
                 rows.append({
                     "by": by, "api": api, "value": value, "since": datetime.fromtimestamp(hour, UTC),
-                    "measure": measure, "actual": actual, "usual": usual, "deviation": deviation, "days": len(others),
+                    "measure": measure, "actual": round(actual, 6), "usual": round(usual, 6), "deviation": deviation,
+                    "days": len(others),
                 })  # fmt: skip
     return sorted(
         rows,

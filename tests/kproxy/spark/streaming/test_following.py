@@ -28,7 +28,7 @@ from kproxy.spark.streaming.execution import Files, RunningQueries
 from kproxy.spark.streaming.queries import Span
 from kproxy.trace.lines import ErrorEntry, Line
 from tests.kproxy.spark.files import write
-from tests.kproxy.spark.made import found, request, response
+from tests.kproxy.spark.made import BEGIN_NS, found, request, response
 from tests.kproxy.spark.streaming.traces import EVERY, SECOND, TENS, Told, Traces, asked, work_off
 
 ERROR = [ErrorEntry("a", 3, "UNKNOWN_TOPIC_OR_PARTITION")]
@@ -122,6 +122,21 @@ def test_lines_that_come_too_late_or_cannot_be_read_are_counted_and_a_window_wai
         assert (sum(batch.lines for batch in batches), sum(batch.corrupt for batch in batches)) == (2, 2)
         [example] = filter(None, (batch.example for batch in batches))
         assert "bad.jsonl: " in example
+
+
+def test_one_line_from_the_future_does_not_make_later_ones_late(spark: SparkSession, tmp_path: Path) -> None:
+    """Of a machine whose clock is ten years ahead."""
+    now = (time.time_ns() - BEGIN_NS) // 1_000_000_000 // 10 * 10 - 40
+    good, broken = Traces(tmp_path), Traces(tmp_path, node="broken")
+    told = Told(spark, tmp_path, "latency", Span(10 * SECOND, 10 * SECOND, 3600 * SECOND))
+    good.write(request("Fetch", at=now), at=now)
+    broken.write(request("Produce", at=now + 315_360_000), at=now)
+    assert told.rows() == []
+    good.write(*(request("Fetch", at=now + second) for second in (1, 2, 11)), at=now)
+    assert told.rows() == []
+    progress = [each for each in told.query.recentProgress if each.numInputRows]
+    assert sum(each.observedMetrics["counted"]["ahead"] for each in progress) == 1
+    assert not any(state.numRowsDroppedByWatermark for each in progress for state in each.stateOperators)
 
 
 def test_on_a_terminal_windows_change_as_lines_come(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,0 +1,97 @@
+"""Connection ids that are unique, for traces and captures in which they are not.
+
+Ids of older traces lack the start of the run, so a container that restarts (the same node, process id 1) uses them
+again. Captures with the same file name in several folders have the same ids, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from kproxy.spark.derived.connection_ids import NAME
+from kproxy.trace.connection_ids import start_part
+
+_SCHEMA: Final = "_id string, _opened array<struct<us long, file string, folder string, id string>>"
+
+
+class Opened(NamedTuple):
+    """An open line: its time (us since the epoch), file, `midstream`, and the ends of the connection."""
+
+    us: int
+    file: str | None
+    midstream: bool
+    client: str | None
+    server: str | None
+
+
+def with_unique_ids(lines: DataFrame, wanted: DataFrame | None = None) -> DataFrame:
+    """Return lines in which an id belongs to one connection only; reads the open lines once.
+
+    Connections with the same id are told apart by their open lines. The id of each then has the time of that line as
+    its last but one part: ``vm-1-1`` becomes ``vm-1-20261121T031737801-1``. A line belongs to the connection whose open
+    line is in its file, else in its folder, else anywhere: to the last one before it. Ids that do not repeat stay as
+    they are.
+
+    Args:
+        lines: Rows of ROW.
+        wanted: Those to return, which may lack open lines; by default all.
+    """
+    wanted = lines if wanted is None else wanted
+    is_midstream = F.coalesce("midstream", F.lit(False)).alias("midstream")
+    opened = F.struct(F.unix_micros("ts").alias("us"), "file", is_midstream, "client", "server")
+    repeated = (
+        lines.where((F.col("kind") == "open") & (F.col("connection_id") != ""))
+        .groupBy("connection_id")
+        .agg(F.count("*").alias("times"), F.collect_list(opened).alias("opened"))
+        .where(F.col("times") > 1)
+        .collect()
+    )
+    rows = []
+    for row in repeated:
+        name: str = row["connection_id"]
+        ids = connections(name, (Opened(*each) for each in row["opened"]))
+        if len({id_ for _, id_ in ids}) > 1:
+            rows.append((name, [(each.us, each.file, folder_of(each.file), id_) for each, id_ in ids]))
+    if not rows:
+        return wanted
+    known = F.broadcast(lines.sparkSession.createDataFrame(rows, _SCHEMA))
+    joined = wanted.join(known, F.col("connection_id") == F.col("_id"), "left")
+    return joined.withColumn("connection_id", F.coalesce(_own_id(), "connection_id")).drop("_id", "_opened")
+
+
+def connections(connection_id: str, opened: Iterable[Opened]) -> Sequence[tuple[Opened, str]]:
+    """Return the open lines of an id in order of time, each with the unique id of its connection.
+
+    An open line begins another connection, unless it is `midstream` (also written when an inspector restarts) and has
+    the ends of the one before.
+    """
+    source, _, number = connection_id.rpartition("-")
+    ids: list[tuple[Opened, str]] = []
+    for each in sorted(opened, key=lambda line: (line.us, line.file or "")):
+        before = ids[-1] if ids else None
+        if before is not None and each.midstream and each[3:] == before[0][3:]:
+            ids.append((each, before[1]))
+        else:
+            ids.append((each, f"{source}-{start_part(each.us * 1000)}-{number}"))
+    return ids
+
+
+def folder_of(file: str | None) -> str | None:
+    """Return the folder of a trace without its hour, as `_own_id` does."""
+    return None if file is None else re.sub(NAME, "", file)
+
+
+def _own_id() -> Column:
+    """The unique id of a line's connection; null if its id does not repeat."""
+    at = F.unix_micros("ts")
+    folder = F.regexp_replace("file", NAME, "")
+    own = F.filter("_opened", lambda each: each["file"] == F.col("file"))
+    near = F.filter("_opened", lambda each: each["folder"] == folder)
+    those = F.when(F.size(own) > 0, own).when(F.size(near) > 0, near).otherwise(F.col("_opened"))
+    before = F.filter(those, lambda each: each["us"] <= at)
+    return F.coalesce(F.get(before, F.size(before) - 1), F.get(those, F.lit(0)))["id"]

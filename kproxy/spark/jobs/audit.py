@@ -1,0 +1,104 @@
+"""Audit: what each principal did to which topics and groups, and what it was refused."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from dissectors.schemas.codes import Error
+from dissectors.trackers.answered_apis import DISCOVERY_APIS
+from kproxy.spark.columns import client_name, is_decoded, maybe, topic_name, topic_names
+from kproxy.spark.derived.topic_errors import topic_place
+from kproxy.spark.jobs import job
+from kproxy.spark.sentences import host
+
+#: The APIs that change topics, configuration, permissions, credentials, quotas, offsets of others or the cluster.
+ADMINISTRATIVE: Final = (
+    "AddRaftVoter", "AlterClientQuotas", "AlterConfigs", "AlterPartitionReassignments", "AlterReplicaLogDirs",
+    "AlterShareGroupOffsets", "AlterUserScramCredentials", "CreateAcls", "CreateDelegationToken", "CreatePartitions",
+    "CreateTopics", "DeleteAcls", "DeleteGroups", "DeleteRecords", "DeleteShareGroupOffsets", "DeleteTopics",
+    "ElectLeaders", "ExpireDelegationToken", "IncrementalAlterConfigs", "OffsetDelete", "RemoveRaftVoter",
+    "RenewDelegationToken", "UnregisterBroker", "UpdateFeatures",
+)  # fmt: skip
+#: What a broker answers to a principal without the permission.
+DENIALS: Final = tuple(error.name for error in Error if error.name.endswith("_AUTHORIZATION_FAILED"))
+#: Most clients and hosts that a row lists.
+_MOST: Final = 10
+
+
+@job("what each principal did to which topics and groups, who administered what, and what was denied")
+def audit(lines: DataFrame) -> DataFrame:
+    """Report the requests of each principal by API, topic and group: who may do what, who does it, and who is denied.
+
+    Metadata, FindCoordinator, telemetry and log-in are left out: every client sends them. A Fetch request in a session
+    (KIP-227) names only topics that it adds, but its responses name those with data.
+
+    Args:
+        lines: Rows of TABLE; uses kind, ts, api, api_key, principal, client_id, client, topics, group_id, errors and
+            not_decoded of requests and responses.
+
+    Returns:
+        One row per principal, API, topic and group. Administrative APIs first, then most denials.
+
+        - principal (string): the principal that has logged in, as the trace has it; null if none has
+        - api (string): the API
+        - administers (boolean): whether the API changes topics, configuration, permissions, credentials, quotas,
+          offsets of groups, or the cluster
+        - topic (string): a topic that a request or response names, or its id if the name is unknown; null if it names
+          none
+        - group_id (string): the group; null if the API is not about one
+        - requests (bigint, requests): requests
+        - responses (bigint, responses): decoded responses
+        - failed (bigint, responses): those with an error of this topic or of the whole request
+        - denied (bigint, responses): those with an error ending in ``_AUTHORIZATION_FAILED``, likewise
+        - error (string): the most frequent error; null without one
+        - clients (array<string>): the clients, in order of the alphabet, ten at most; their hosts if they have no
+          client id
+        - hosts (array<string>): the hosts that they used, likewise
+        - first_at (timestamp, UTC): the first frame
+        - last_at (timestamp, UTC): the last frame
+    """
+    frames = lines.where(
+        F.col("kind").isin("request", "response") & F.col("api").isNotNull() & ~F.col("api_key").isin(*DISCOVERY_APIS)
+    )
+    topics = F.when(F.size(topic_names()) > 0, topic_names()).otherwise(F.array(F.lit(None).cast("string")))
+    named = frames.select(
+        "cluster", "kind", "ts", "principal", "api", "group_id", "errors", "topics", is_decoded().alias("decoded"),
+        client_name().alias("client"), host(F.col("client")).alias("host"), F.explode(topics).alias("topic"),
+    ).withColumn("names", _errors())  # fmt: skip
+    is_denied = F.exists("names", lambda name: name.isin(*DENIALS))
+    table = named.groupBy("cluster", "principal", "api", "topic", "group_id").agg(
+        F.count_if(F.col("kind") == "request").alias("requests"),
+        F.count_if("decoded").alias("responses"),
+        F.count_if(F.col("decoded") & (F.size("names") > 0)).alias("failed"),
+        F.count_if(F.col("decoded") & is_denied).alias("denied"),
+        F.mode(F.get("names", F.lit(0)), True).alias("error"),
+        _some("client").alias("clients"),
+        _some("host").alias("hosts"),
+        F.min("ts").alias("first_at"),
+        F.max("ts").alias("last_at"),
+    )
+    administers = F.col("api").isin(*ADMINISTRATIVE).alias("administers")
+    return table.select(
+        "cluster", "principal", "api", administers, "topic", "group_id", "requests", "responses", "failed", "denied",
+        "error", "clients", "hosts", "first_at", "last_at",
+    ).orderBy(
+        F.desc("administers"), F.desc("denied"), F.asc_nulls_last("principal"), "api", "topic", "group_id", "cluster"
+    )  # fmt: skip
+
+
+def _errors() -> Column:
+    """The names of the errors of a topic, and of those of no topic."""
+
+    def is_own(error: Column) -> Column:
+        place = topic_place(error)
+        return place.isNull() | (topic_name(F.get("topics", place)) == F.col("topic"))
+
+    here = F.filter("errors", is_own)
+    return maybe(F.transform(here, lambda error: error["name"]))
+
+
+def _some(name: str) -> Column:
+    return F.slice(F.array_sort(F.collect_set(name)), 1, _MOST)

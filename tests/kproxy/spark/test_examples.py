@@ -1,0 +1,131 @@
+"""The notebook and the SQL of the docs, over a table that `convert` has written; plain Python counts again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from kproxy.cli import main
+from kproxy.spark import jobs
+from kproxy.spark.derived.latency_sketch import percentiles
+from kproxy.spark.ingest.convert import read_table
+from tests.kproxy.captured import DATA
+from tests.kproxy.spark.files import REPOSITORY
+from tests.kproxy.spark.plain import percentile
+
+DOCS = REPOSITORY / "docs"
+_CAPTURE = DATA / "pcap" / "java-3.9.1.pcap.gz"
+
+
+@pytest.fixture(scope="module")
+def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with `lines`, and with the facts of a day in `tables`."""
+    made = tmp_path_factory.mktemp("examples")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(spark), "stop", lambda _: None)
+        assert main(["analyze", "convert", str(_CAPTURE), "--out", str(made / "lines")]) == 0
+    facts = jobs.find("facts").run(read_table(spark, str(made / "lines")))
+    facts.write.parquet(str(made / "tables" / "day=1" / "facts"))
+    return made
+
+
+@pytest.fixture(scope="module")
+def lines(folder: Path) -> list[dict[str, Any]]:
+    """The lines, without Spark."""
+    files = sorted((folder / "lines").rglob("*.parquet"))
+    return [line for file in files for line in pq.ParquetFile(file).read().to_pylist() if line["kind"]]
+
+
+def test_the_notebook_runs(
+    folder: Path, lines: list[dict[str, Any]], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KPROXY_LINES", str(folder / "lines"))
+    notebook = json.loads((DOCS / "examples" / "kproxy.ipynb").read_text())
+    found: dict[str, Any] = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == [], "clear its outputs"
+            exec("".join(cell["source"]), found)  # as Jupyter does
+    written: Counter[tuple[str, str]] = Counter()
+    for line in lines:
+        if line["kind"] == "request" and line["api"] == "Produce":
+            for entry in line["topics"]:
+                written[line["client_id"], entry["topic"]] += entry["bytes"]
+    rows = found["producers"].collect()
+    assert {(row["client_id"], row["topic"]): row["bytes"] for row in rows} == written
+    assert found["per_minute"]["count"].sum() == sum(line["kind"] == "request" for line in lines)
+    assert {row["api"] for row in found["days"].collect()} == {row["api"] for row in found["latency"].collect()}
+
+
+@pytest.fixture
+def query(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[tuple[Any, ...]]]:
+    """The rows of the query below a heading of docs/duckdb.md, after the views before it."""
+    duckdb = pytest.importorskip("duckdb")
+    monkeypatch.chdir(folder)
+    connection = duckdb.connect()
+
+    def run(heading: str) -> list[tuple[Any, ...]]:
+        page = (DOCS / "duckdb.md").read_text()
+        before, _, section = page.partition(f"## {heading}\n")
+        assert section, heading
+        blocks = [*re.findall(r"```sql\n(.*?)```", before, re.DOTALL)[:1],
+                  *re.findall(r"```sql\n(.*?)```", section.partition("\n## ")[0], re.DOTALL)]  # fmt: skip
+        for block in blocks:
+            result = connection.execute(block)
+        rows: list[tuple[Any, ...]] = result.fetchall()
+        return rows
+
+    return run
+
+
+def test_every_query_of_the_page_runs(query: Callable[[str], Any]) -> None:
+    page = (DOCS / "duckdb.md").read_text()
+    headings = [heading for heading in re.findall(r"^## (.+)$", page, re.MULTILINE) if heading != "Limits"]
+    assert len(headings) == page.count("```sql") - 2
+    for heading in headings:
+        query(heading)
+
+
+def test_latency_by_api(query: Callable[[str], list[tuple[Any, ...]]], lines: list[dict[str, Any]]) -> None:
+    taken: dict[str, list[int]] = defaultdict(list)
+    for line in lines:
+        if line["api"] is not None and line["latency_us"] is not None:
+            taken[line["api"]].append(line["latency_us"])
+    assert {row[0]: row[1:] for row in query("Latency by API")} == {
+        api: (len(each), pytest.approx(percentile(each, 0.5)), pytest.approx(percentile(each, 0.99)), max(each))
+        for api, each in taken.items()
+    }
+
+
+def test_errors(query: Callable[[str], list[tuple[Any, ...]]], lines: list[dict[str, Any]]) -> None:
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for line in lines:
+        if line["kind"] == "response":
+            client = line["client_id"] or line["client"].rpartition(":")[0]
+            counts.update((client, line["api"], name) for name in {entry["name"] for entry in line["errors"] or ()})
+    assert {row[:3]: row[3] for row in query("Errors, and who gets them")} == counts != {}
+
+
+def test_bytes_by_topic(query: Callable[[str], list[tuple[Any, ...]]], lines: list[dict[str, Any]]) -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    for line in lines:
+        if line["kind"] == "request" and line["api"] == "Produce":
+            for entry in line["topics"]:
+                counts[entry["topic"] or entry["topic_id"], line["client_id"]] += entry["bytes"]
+    assert {row[:2]: row[2] for row in query("Bytes by topic and client")} == counts != {}
+
+
+def test_percentiles_of_days(query: Callable[[str], list[tuple[Any, ...]]], spark: SparkSession, folder: Path) -> None:
+    facts = spark.read.parquet(str(folder / "tables" / "day=1" / "facts")).where("topic is null")
+    expected = percentiles(facts, "api", shares=(0.5, 0.99)).collect()
+    rows = query("Percentiles of days, from stored minutes")
+    assert len({row[0] for row in rows}) == 1  # a day
+    assert [row[1:] for row in rows] == [tuple(row) for row in expected]
