@@ -94,6 +94,10 @@ class Finding:
     blame: str | None
     problem: Problem
 
+    def __str__(self) -> str:
+        place = f" at {self.problem.path}" if self.problem.path else ""
+        return f"{self.severity} {self.code} {self.name}{place}: {self.problem.message}"
+
 
 def place_of_cause(path: str | None, edit: EditT | None) -> EditT | str | None:
     """The place of a root cause: the edit, or the field if there is none; use `in_any_element` of its text.

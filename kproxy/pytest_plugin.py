@@ -1,49 +1,92 @@
-"""The pytest fixtures ``kproxy_broker``, a Kafka cluster for a test, and ``kproxy_exchange``, which tests a broker."""
+"""The pytest fixtures of kproxy: `kproxy_broker`, `kproxy_proxy`, and `kproxy_exchange`, which tests a broker."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from kproxy.broker.threaded import BrokerThread
     from kproxy.client.checked_response import CheckedResponse
+    from kproxy.outputs.finding_selection import Selection
+    from kproxy.testing.threads import InspectedBrokerThread, ProxyThread
 
 _TARGET = "KPROXY_TARGET"
+_SEVERITIES = ("info", "warning", "error", "never")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the option."""
-    parser.getgroup("kproxy").addoption(
+    """Declare the options."""
+    group = parser.getgroup("kproxy")
+    group.addoption(
         "--kproxy-target", metavar="HOST:PORT", help=f"the broker of the fixture kproxy_exchange (default: ${_TARGET})"
     )
+    group.addoption(
+        "--kproxy-fail-on", choices=_SEVERITIES,
+        help="fail tests with kproxy_broker or kproxy_proxy for a finding of at least this severity (default: never)",
+    )  # fmt: skip
+    group.addoption(
+        "--kproxy-ignore", metavar="CODES", action="append", default=[],
+        help="findings that do not fail a test: rule codes, code prefixes or rule names, e.g. V003,C0",
+    )  # fmt: skip
+    parser.addini("kproxy_fail_on", "the default of --kproxy-fail-on", default="never")
+    parser.addini("kproxy_ignore", "codes that are added to --kproxy-ignore", type="args", default=[])
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker."""
-    config.addinivalue_line(
-        "markers",
+    """Declare the markers, and check the options."""
+    for line in (
         "kproxy_broker(**settings): settings for the broker of the kproxy_broker fixture, "
         "e.g. brokers=3, release='2.8', topics={'orders': 6}",
-    )
+        "kproxy(fail_on=SEVERITY, ignore=[CODES]): which findings fail this test, "
+        "instead of --kproxy-fail-on and in addition to --kproxy-ignore",
+    ):
+        config.addinivalue_line("markers", line)
+    _fail_on(config.getoption("--kproxy-fail-on") or config.getini("kproxy_fail_on"))
 
 
 @pytest.fixture
-def kproxy_broker(request: pytest.FixtureRequest) -> Iterator[BrokerThread]:
+def kproxy_broker(request: pytest.FixtureRequest) -> Iterator[InspectedBrokerThread]:
     """A Kafka cluster of its own for each test, on loopback: ``kproxy_broker.bootstrap`` is where it is.
 
     ``@pytest.mark.kproxy_broker(brokers=3)`` sets it up; the settings are those of `kproxy.Broker`. It runs in a
-    thread, so that tests with and without asyncio use it alike.
+    thread, so that tests with and without asyncio use it alike. ``.findings`` are what kproxy has found in the traffic
+    so far, ``.frames`` the requests and responses. With ``--kproxy-fail-on``, the test fails for its findings.
     """
-    from kproxy.broker.threaded import BrokerThread
+    from kproxy.testing.threads import InspectedBrokerThread
 
     marker = request.node.get_closest_marker("kproxy_broker")
-    with BrokerThread(**(marker.kwargs if marker else {})) as broker:
+    selection = _selection(request)
+    with InspectedBrokerThread(**(marker.kwargs if marker else {})) as broker:
         yield broker
+    _fail_for(broker, selection)
+
+
+@pytest.fixture
+def kproxy_proxy(request: pytest.FixtureRequest) -> Iterator[Callable[..., ProxyThread]]:
+    """A function that puts an inspecting proxy in front of a cluster until the test ends.
+
+    ``kproxy_proxy("kafka.example:9092")`` returns a `kproxy.ProxyThread`: clients connect to its ``.bootstrap``;
+    ``.findings`` and ``.frames`` are as of `kproxy_broker`. Other arguments are those of `kproxy.Proxy`.
+    """
+    from kproxy.testing.threads import ProxyThread
+
+    selection = _selection(request)
+    proxies: list[ProxyThread] = []
+    with ExitStack() as stack:
+
+        def start(upstream: str, **settings: Any) -> ProxyThread:
+            proxy = stack.enter_context(ProxyThread(upstream, **settings))
+            proxies.append(proxy)
+            return proxy
+
+        yield start
+    for proxy in proxies:
+        _fail_for(proxy, selection)
 
 
 @pytest.fixture
@@ -75,3 +118,38 @@ def exchange_with(target: str) -> Callable[[bytes], CheckedResponse]:
         return response
 
     return exchange
+
+
+def _selection(request: pytest.FixtureRequest) -> Selection:
+    """Which findings fail a test, by its marker and the options."""
+    from kproxy.errors import UserError
+    from kproxy.outputs.finding_selection import Selection
+
+    config = request.config
+    fail_on = config.getoption("--kproxy-fail-on") or config.getini("kproxy_fail_on")
+    ignore = [*config.getoption("--kproxy-ignore"), *config.getini("kproxy_ignore")]
+    if (marker := request.node.get_closest_marker("kproxy")) is not None:
+        fail_on = _fail_on(marker.kwargs.get("fail_on", fail_on))
+        given = marker.kwargs.get("ignore", ())
+        ignore += [given] if isinstance(given, str) else given
+    try:
+        return Selection(ignore=ignore, fail_on=fail_on)
+    except UserError as error:
+        raise pytest.UsageError(str(error).replace("--ignore", "--kproxy-ignore")) from None
+
+
+def _fail_on(severity: str) -> str:
+    if severity not in _SEVERITIES:
+        raise pytest.UsageError(f"kproxy: fail_on is one of {', '.join(_SEVERITIES)}, not {severity!r}")
+    return severity
+
+
+def _fail_for(source: InspectedBrokerThread | ProxyThread, selection: Selection) -> None:
+    """Fail the test for the findings that are selected."""
+    if not selection.fails("error"):
+        return
+    findings = [cause for cause in source.findings if selection.shows(cause.code) and selection.fails(cause.severity)]
+    if findings:
+        from kproxy.testing.reporting import report
+
+        pytest.fail(f"kproxy found in the traffic of this test:\n\n{report(findings)}", pytrace=False)

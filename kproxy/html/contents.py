@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kproxy import __version__
 from kproxy.browse.fields.detail import side
 from kproxy.browse.rows.columns import api, what, wrong
 from kproxy.browse.rows.exchange import Exchange
@@ -21,6 +20,7 @@ from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import FindingLine, Line
 from kproxy.verdict.causes import Causes
 from kproxy.verdict.ranking import as_entry, best_first
+from kproxy.version import __version__
 
 #: Most characters of a page. Rows are added up to this size, then fields and bytes as far as they fit.
 MOST_SIZE = 20_000_000

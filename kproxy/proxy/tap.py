@@ -21,7 +21,7 @@ from kproxy.proxy.inspector_figures import FiguresReader
 from kproxy.proxy.known_connections import KnownConnections
 from kproxy.proxy.missed import MissedConnections
 from kproxy.proxy.sampling import is_chosen
-from kproxy.proxy.send_queue import SendQueue
+from kproxy.proxy.send_queue import Outbox, SendQueue
 from kproxy.proxy.tapped_connection import TappedConnection
 from kproxy.proxy.tapped_stream import TappedStream
 
@@ -41,7 +41,8 @@ class Tap:
     The new inspector gets the connections that are open, and those that ended since the table was written.
 
     Args:
-        sock: This process's end of a stream socket to the inspector; the tap closes it.
+        to: This process's end of a stream socket to the inspector, which the tap closes; or an outbox in its place, for
+            an inspector in this process.
         node: The name of this proxy in traces.
         limit: Bytes that may be queued.
         strict: Nothing is dropped.
@@ -63,7 +64,7 @@ class Tap:
 
     def __init__(
         self,
-        sock: socket.socket,
+        to: socket.socket | Outbox,
         *,
         node: str,
         limit: int = DEFAULT_LIMIT,
@@ -89,7 +90,7 @@ class Tap:
         self._table = table
         self._sample = sample
         self._figures = figures
-        self._outbox = self._outbox_to(sock)
+        self._outbox: Outbox = self._outbox_to(to) if isinstance(to, socket.socket) else to
         self._missed = MissedConnections()
         self._is_last = table is None  # no inspector will follow the current one
         self._announced = 0  # the last inspector to which all connections were announced

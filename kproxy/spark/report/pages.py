@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from kproxy import __version__
 from kproxy.html.assemble import page
 from kproxy.outputs import rulebook
 from kproxy.spark.report.clusters import headlines_by_cluster
 from kproxy.spark.report.contents import Figures
 from kproxy.spark.report.tables import MOST_ROWS
 from kproxy.trace.formatting import safe
+from kproxy.version import __version__
 
 #: Most bytes of a page.
 MOST_SIZE = 1_000_000
