@@ -110,15 +110,13 @@ class Conversation:
 def check_exchange(request: bytes, response: bytes | None = None) -> list[Finding]:
     """Return what the rules find in a request frame and its response, ordered by frame and code; nothing if right.
 
-    The exchange counts as one from the middle of a connection: that no ApiVersions came before is no finding. A frame
-    that is shorter than its length prefix says has 30 s to be completed, and is then a finding.
+    What the client did before is taken as unknown: that no ApiVersions came first is no finding. A frame that is shorter than its length prefix says has 30 s to be completed, and is then a finding.
 
     Args:
         request: A frame with its length prefix.
         response: The frame that answers it. Without one, only the request is judged.
     """
-    conversation = Conversation()
-    conversation.state.midstream = True
+    conversation = Conversation(client="")  # of no client, so that what it did before is unknown
     judged = conversation.receive_data(Direction.REQUEST, request, at=0)
     if response is not None:
         judged += conversation.receive_data(Direction.RESPONSE, response, at=0)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
     from kproxy.outputs.finding_selection import Selection
     from kproxy.testing.threads import InspectedBrokerThread, ProxyThread
 
+RunningT = TypeVar("RunningT", bound="AbstractContextManager[Any]")
+
 _TARGET = "KPROXY_TARGET"
+_HAS_FAILED = pytest.StashKey[bool]()
 _SEVERITIES = ("info", "warning", "error", "never")
 
 
@@ -46,7 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "instead of --kproxy-fail-on and in addition to --kproxy-ignore",
     ):
         config.addinivalue_line("markers", line)
-    _fail_on(config.getoption("--kproxy-fail-on") or config.getini("kproxy_fail_on"))
+    if (wrong := _wrong_fail_on(config.getini("kproxy_fail_on"))) is not None:
+        raise pytest.UsageError(wrong)
 
 
 @pytest.fixture
@@ -60,10 +65,11 @@ def kproxy_broker(request: pytest.FixtureRequest) -> Iterator[InspectedBrokerThr
     from kproxy.testing.threads import InspectedBrokerThread
 
     marker = request.node.get_closest_marker("kproxy_broker")
+    settings = _checked_settings(marker.kwargs if marker else {})
     selection = _selection(request)
-    with InspectedBrokerThread(**(marker.kwargs if marker else {})) as broker:
+    with _started(lambda: InspectedBrokerThread(**settings)) as broker:
         yield broker
-    _fail_for(broker, selection)
+    _fail_for(request, broker, selection)
 
 
 @pytest.fixture
@@ -80,13 +86,13 @@ def kproxy_proxy(request: pytest.FixtureRequest) -> Iterator[Callable[..., Proxy
     with ExitStack() as stack:
 
         def start(upstream: str, **settings: Any) -> ProxyThread:
-            proxy = stack.enter_context(ProxyThread(upstream, **settings))
+            proxy = stack.enter_context(_started(lambda: ProxyThread(upstream, **settings)))
             proxies.append(proxy)
             return proxy
 
         yield start
     for proxy in proxies:
-        _fail_for(proxy, selection)
+        _fail_for(request, proxy, selection)
 
 
 @pytest.fixture
@@ -129,27 +135,62 @@ def _selection(request: pytest.FixtureRequest) -> Selection:
     fail_on = config.getoption("--kproxy-fail-on") or config.getini("kproxy_fail_on")
     ignore = [*config.getoption("--kproxy-ignore"), *config.getini("kproxy_ignore")]
     if (marker := request.node.get_closest_marker("kproxy")) is not None:
-        fail_on = _fail_on(marker.kwargs.get("fail_on", fail_on))
+        fail_on = marker.kwargs.get("fail_on", fail_on)
+        if (wrong := _wrong_fail_on(fail_on)) is not None:
+            pytest.fail(wrong, pytrace=False)
         given = marker.kwargs.get("ignore", ())
         ignore += [given] if isinstance(given, str) else given
     try:
         return Selection(ignore=ignore, fail_on=fail_on)
     except UserError as error:
-        raise pytest.UsageError(str(error).replace("--ignore", "--kproxy-ignore")) from None
+        raise _failure(str(error).replace("--ignore", "--kproxy-ignore")) from None
 
 
-def _fail_on(severity: str) -> str:
-    if severity not in _SEVERITIES:
-        raise pytest.UsageError(f"kproxy: fail_on is one of {', '.join(_SEVERITIES)}, not {severity!r}")
-    return severity
+def _failure(sentence: str) -> BaseException:
+    """What fails a test with a sentence alone."""
+    return pytest.fail.Exception(sentence, pytrace=False)
 
 
-def _fail_for(source: InspectedBrokerThread | ProxyThread, selection: Selection) -> None:
-    """Fail the test for the findings that are selected."""
-    if not selection.fails("error"):
+def _wrong_fail_on(severity: str) -> str | None:
+    """What is wrong with a value of ``fail_on``."""
+    return None if severity in _SEVERITIES else f"kproxy: invalid fail_on {severity!r}: use {', '.join(_SEVERITIES)}"
+
+
+def _checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of the marker `kproxy_broker`; the test fails if one of them does not exist."""
+    from kproxy.broker.options import BrokerOptions
+    from kproxy.filters.errors import nearest
+
+    known = {*(field.name for field in dataclasses.fields(BrokerOptions)), "ports", "report", "options"}
+    for name in settings.keys() - known:
+        near = nearest(name, known)
+        hint = f"did you mean {near}?" if near else f"settings: {', '.join(sorted(known))}"
+        pytest.fail(f"kproxy_broker: unknown setting {name!r}; {hint}", pytrace=False)
+    return settings
+
+
+@contextmanager
+def _started(make: Callable[[], RunningT]) -> Iterator[RunningT]:
+    """Run a broker or a proxy; the test fails with one sentence if it cannot start."""
+    from kproxy.errors import UserError
+
+    with ExitStack() as stack:
+        try:
+            running = stack.enter_context(make())
+        except (UserError, ValueError, OSError) as error:
+            raise _failure(f"kproxy cannot start: {error}") from None
+        yield running
+
+
+def _fail_for(
+    request: pytest.FixtureRequest, source: InspectedBrokerThread | ProxyThread, selection: Selection
+) -> None:
+    """Fail the test for the findings that are selected, unless it has failed for others: it fails once."""
+    if not selection.fails("error") or request.node.stash.get(_HAS_FAILED, False):
         return
     findings = [cause for cause in source.findings if selection.shows(cause.code) and selection.fails(cause.severity)]
     if findings:
         from kproxy.testing.reporting import report
 
+        request.node.stash[_HAS_FAILED] = True
         pytest.fail(f"kproxy found in the traffic of this test:\n\n{report(findings)}", pytrace=False)

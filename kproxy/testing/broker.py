@@ -20,7 +20,7 @@ from kproxy.proxy.listener import BoundListener, Listener
 from kproxy.proxy.relay import Relay, serve
 from kproxy.proxy.sockets import listen
 from kproxy.proxy.tls.contexts import PLAINTEXT, TlsPolicy
-from kproxy.testing.traffic import Traffic
+from kproxy.testing.traffic import InspectedTraffic
 from kproxy.trace.lines import RequestLine, ResponseLine
 from kproxy.verdict.cause import Cause
 
@@ -56,12 +56,20 @@ class InspectedBroker(Broker):
         super().__init__(options, ports=None, report=report, **settings)
         self._relay_ports = ports
         self._bounds: dict[tuple[str, int], BoundListener] = {}  # by listener and node
-        self._traffic = Traffic("kproxy")
+        self._traffic = InspectedTraffic("kproxy")
 
     @property
     def frames(self) -> list[RequestLine | ResponseLine]:
         """The requests and responses so far, in order, with their decoded `body`; the last 100,000."""
         return self._traffic.frames()
+
+    def requests(self, api: str | None = None) -> list[RequestLine]:
+        """The requests among `frames`, of one API (``Produce``) or of all."""
+        return self._traffic.requests(api)
+
+    def responses(self, api: str | None = None) -> list[ResponseLine]:
+        """The responses among `frames`, of one API (``Produce``) or of all."""
+        return self._traffic.responses(api)
 
     @property
     def findings(self) -> list[Cause]:

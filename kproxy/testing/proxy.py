@@ -16,7 +16,7 @@ from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.relay import serve
 from kproxy.proxy.sockets import reason
 from kproxy.proxy.tls.contexts import PLAINTEXT
-from kproxy.testing.traffic import Traffic
+from kproxy.testing.traffic import InspectedTraffic
 from kproxy.trace.lines import RequestLine, ResponseLine
 from kproxy.verdict.cause import Cause
 
@@ -54,7 +54,7 @@ class Proxy:
             raise ValueError("no broker: pass HOST:PORT")
         self._listeners = [Listener(LOOPBACK, parse_upstream(address, "the upstream"), tls) for address in addresses]
         self._check = check
-        self._traffic = Traffic(name)
+        self._traffic = InspectedTraffic(name)
         self._stack = AsyncExitStack()
         self._bootstrap = ""
 
@@ -67,6 +67,14 @@ class Proxy:
     def frames(self) -> list[RequestLine | ResponseLine]:
         """The requests and responses so far, in order, with their decoded `body`; the last 100,000."""
         return self._traffic.frames()
+
+    def requests(self, api: str | None = None) -> list[RequestLine]:
+        """The requests among `frames`, of one API (``Produce``) or of all."""
+        return self._traffic.requests(api)
+
+    def responses(self, api: str | None = None) -> list[ResponseLine]:
+        """The responses among `frames`, of one API (``Produce``) or of all."""
+        return self._traffic.responses(api)
 
     @property
     def findings(self) -> list[Cause]:

@@ -40,6 +40,14 @@ class ProxyThread:
         """See `Proxy.frames`. They stay after the block."""
         return self._thread.call(lambda: self._proxy.frames)
 
+    def requests(self, api: str | None = None) -> list[RequestLine]:
+        """See `Proxy.requests`."""
+        return self._thread.call(self._proxy.requests, api)
+
+    def responses(self, api: str | None = None) -> list[ResponseLine]:
+        """See `Proxy.responses`."""
+        return self._thread.call(self._proxy.responses, api)
+
     @property
     def findings(self) -> list[Cause]:
         """See `Proxy.findings`. They stay after the block."""
@@ -68,6 +76,14 @@ class InspectedBrokerThread(BrokerThread):
     def frames(self) -> list[RequestLine | ResponseLine]:
         """See `InspectedBroker.frames`. They stay after the block."""
         return self._thread.call(lambda: self._inspected.frames)
+
+    def requests(self, api: str | None = None) -> list[RequestLine]:
+        """See `InspectedBroker.requests`."""
+        return self._thread.call(self._inspected.requests, api)
+
+    def responses(self, api: str | None = None) -> list[ResponseLine]:
+        """See `InspectedBroker.responses`."""
+        return self._thread.call(self._inspected.responses, api)
 
     @property
     def findings(self) -> list[Cause]:

@@ -28,10 +28,10 @@ from kproxy.verdict.causes import Causes
 #: Bytes that wait for their inspection before it begins by itself.
 _MAX_WAITING: Final = 16 * 1024 * 1024
 #: Frames that are kept; of more, the last ones. Findings are of all frames.
-MAX_FRAMES: Final = 100_000
+FRAMES_KEPT: Final = 100_000
 
 
-class Traffic:
+class InspectedTraffic:
     """Inspects what a relay's tap leaves in memory.
 
     Args:
@@ -46,7 +46,7 @@ class Traffic:
         self._outbox = _Memory(self._inspect)
         self._decoder = TapDecoder()
         self._name = name
-        self._frames: deque[RequestLine | ResponseLine] = deque(maxlen=MAX_FRAMES)
+        self._frames: deque[RequestLine | ResponseLine] = deque(maxlen=FRAMES_KEPT)
         self._causes = Causes()
         self._causes.begin(name)
         self._ended = False
@@ -56,9 +56,17 @@ class Traffic:
         return Tap(self._outbox, node=self._name)
 
     def frames(self) -> list[RequestLine | ResponseLine]:
-        """The requests and responses so far, in order; the last `MAX_FRAMES`."""
+        """The requests and responses so far, in order; the last `FRAMES_KEPT`."""
         self._inspect()
         return list(self._frames)
+
+    def requests(self, api: str | None = None) -> list[RequestLine]:
+        """The requests among the frames, of one API or of all."""
+        return [frame for frame in self.frames() if isinstance(frame, RequestLine) and api in (None, frame.api)]
+
+    def responses(self, api: str | None = None) -> list[ResponseLine]:
+        """The responses among the frames, of one API or of all."""
+        return [frame for frame in self.frames() if isinstance(frame, ResponseLine) and api in (None, frame.api)]
 
     def findings(self) -> list[Cause]:
         """What was found so far, one for each root cause, the most urgent first; with what is late by now."""
