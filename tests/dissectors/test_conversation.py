@@ -48,9 +48,9 @@ def test_a_missing_field_is_named(edit: str | Edit) -> None:
 
 
 def test_a_finding_without_a_field_is_a_line_too() -> None:
-    [finding] = check_exchange(REQUEST, encode_response("Metadata", 9, BODY, correlation_id=8))
+    [finding] = check_exchange(REQUEST, b"HTTP/1.1 400 Bad Request")
     assert isinstance(finding, Finding)
-    assert str(finding).startswith("error C001 unmatched-correlation-id")
+    assert str(finding).startswith("error X003 http-to-kafka: the server answers in HTTP")
 
 
 def test_a_response_that_stops_inside_its_frame_is_a_finding() -> None:
