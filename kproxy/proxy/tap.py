@@ -4,6 +4,15 @@ If the inspector is too slow, the tap drops whole Kafka frames and counts them. 
 bytes of each, so that the inspector can still pair requests with responses.
 """
 
+# Rule 1: nothing here waits, blocks or raises because of an inspector. The relay has sent the bytes before.
+#
+# Rule 2: every relayed byte of a chosen connection is sent, or counted in a gap, or counted in `unseen_bytes`; never
+# two of these.
+#
+# Rule 3: what is dropped ends at the end of a frame, so the inspector continues at the start of one.
+#
+# Rule 4: memory is bounded by `limit` and an eighth; beyond that only what completes a frame in progress is queued.
+
 from __future__ import annotations
 
 import asyncio
