@@ -2,8 +2,8 @@
 
 # Rule 1: nothing here raises on what peers send. What cannot be read becomes an event.
 #
-# Rule 2: a request is in flight from its event until the event of its response, or until `MAX_IN_FLIGHT` newer ones are.
-# A response takes the oldest request with its correlation id.
+# Rule 2: a request is in flight from its event until that of its response, or until `MAX_IN_FLIGHT` newer ones are. A
+# response takes the oldest request with its correlation id.
 #
 # Rule 3: what the capture has lost excuses what follows: nothing is reported as missing, late or out of order that may
 # be among lost bytes. Three offsets in the stream of requests say up to where that holds.
