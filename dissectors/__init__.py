@@ -105,7 +105,7 @@ _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = [*sorted(_HOMES)]
 
 
-if not TYPE_CHECKING:  # a type checker would accept any name
+if not TYPE_CHECKING:  # pragma: no branch  # a type checker would accept any name
 
     def __getattr__(name: str) -> object:
         if (home := _HOMES.get(name)) is None:

@@ -55,6 +55,11 @@ class InspectedTraffic:
         """The tap for the relay. Nothing is dropped."""
         return Tap(self._outbox, node=self._name)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of the tap's messages that wait for their inspection."""
+        return self._outbox.size
+
     def frames(self) -> list[RequestLine | ResponseLine]:
         """The requests and responses so far, in order; the last `FRAMES_KEPT`."""
         self._inspect()
@@ -102,6 +107,11 @@ class _Memory:
         self._on_many = on_many
         self._waiting = bytearray()
         self._scheduled = False
+
+    @property
+    def size(self) -> int:
+        """Bytes that wait."""
+        return len(self._waiting)
 
     def put(self, buffer: bytes) -> None:
         """Keep a buffer."""

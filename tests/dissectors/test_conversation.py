@@ -110,6 +110,10 @@ def test_time_is_that_of_the_caller() -> None:
     late = conversation.tick(at=3600 * SECOND)
     assert "C020" in codes(late)
     assert {type(each.event) for each in late} == {DeadlinePassed}
-    *_, ended = conversation.close(at=3601 * SECOND)
+    conversation.receive_data(Direction.REQUEST, REQUEST, at=3600 * SECOND)
+    other = Conversation(run, at=3600 * SECOND)
+    late = other.receive_data(Direction.REQUEST, REQUEST, at=7100 * SECOND)
+    assert DeadlinePassed in {type(each.event) for each in late[:-1]}
+    *_, ended = conversation.close(at=7200 * SECOND)
     assert isinstance(ended.event, ConnectionEnded)
     assert ended.message is None

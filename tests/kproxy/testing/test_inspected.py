@@ -9,8 +9,9 @@ import threading
 import pytest
 
 import kproxy
-from dissectors import encode_request, read_response
+from dissectors import Direction, encode_request, read_response
 from kproxy.errors import UserError
+from kproxy.testing.traffic import InspectedTraffic
 
 HELLO = encode_request("ApiVersions", 0, correlation_id=1, client_id="test")
 METADATA = encode_request("Metadata", 9, {"topics": None}, correlation_id=2, client_id="test")
@@ -149,10 +150,18 @@ async def test_a_failed_block_of_a_proxy_closes_it() -> None:
 
 
 async def test_much_traffic_is_inspected_before_anybody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kproxy.testing.traffic._MAX_WAITING", 100)
-    async with kproxy.InspectedBroker() as broker:
-        await asyncio.to_thread(exchange, broker.bootstrap, *[HELLO] * 20)
-        assert len(broker.frames) == 40
+    monkeypatch.setattr("kproxy.testing.traffic._MAX_WAITING", 1000)
+    traffic = InspectedTraffic("test")
+    tap = traffic.tap()
+    tap.begin([], lambda pressed: None, lambda error: None)
+    streams = tap.open(1, at=0, client="10.0.0.1:50000", server="10.0.0.2:9092", listener="127.0.0.1:9092").streams
+    while traffic.waiting_bytes <= 1000:
+        streams[Direction.REQUEST].data(HELLO, at=0)
+    await asyncio.sleep(0)
+    assert traffic.waiting_bytes == 0
+    streams[Direction.REQUEST].data(HELLO, at=0)
+    assert traffic.waiting_bytes > len(HELLO)
+    assert len(traffic.requests("ApiVersions")) > 10
 
 
 async def test_the_probe_is_a_coroutine() -> None:
