@@ -22,7 +22,7 @@ from dissectors.trackers.state import ConnectionState, RunState
 
 
 class Judged(NamedTuple):
-    """An event, and what the rules found in it."""
+    """An event, and what the rules found in it: ordered by code, family E last; empty if nothing is wrong."""
 
     event: Event
     findings: list[Finding]

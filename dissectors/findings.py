@@ -86,7 +86,15 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem with code, name, severity and blame from its rule."""
+    """A problem with code, name, severity and blame from its rule. As text, it is one line.
+
+    Attributes:
+        code: Of the rule, e.g. ``L005``; codes are never reused. docs/rules.md has a page for each.
+        name: Of the rule, e.g. ``field-from-newer-version``.
+        severity: How urgent it is.
+        blame: Who has to change something: ``broker``, ``client``, ``network`` or ``proxy``; None if nobody.
+        problem: The sentence, the field, its bytes, and what to do.
+    """
 
     code: str
     name: str
