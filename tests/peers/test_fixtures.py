@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import kproxy
+from tests.peers.lab import Lab
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
@@ -50,3 +51,13 @@ def test_what_goes_wrong_is_found(kproxy_broker: kproxy.InspectedBrokerThread) -
     producer.produce("orders", b"lost")
     producer.flush(60)
     assert "NOT_ENOUGH_REPLICAS" in kproxy.report(kproxy_broker.findings)
+
+
+@pytest.mark.kproxy(fail_on="warning")
+def test_in_front_of_real_kafka(lab: Lab, kproxy_proxy: Callable[[str], kproxy.ProxyThread]) -> None:
+    host, port = lab.kafka.direct
+    proxy = kproxy_proxy(f"{host}:{port}")
+    produce(proxy.bootstrap, 3)
+    assert consume(proxy.bootstrap, 3) == [b"0", b"1", b"2"]
+    assert {request.api for request in proxy.requests()} >= {"Metadata", "Produce", "Fetch", "JoinGroup", "LeaveGroup"}
+    assert {rewritten.path for response in proxy.responses("Metadata") for rewritten in response.rewritten}
