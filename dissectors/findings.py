@@ -86,13 +86,25 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem with code, name, severity and blame from its rule."""
+    """A problem with code, name, severity and blame from its rule. As text, it is one line.
+
+    Attributes:
+        code: Of the rule, e.g. ``L005``; codes are never reused. docs/rules.md has a page for each.
+        name: Of the rule, e.g. ``field-from-newer-version``.
+        severity: How urgent it is.
+        blame: Who has to change something: ``broker``, ``client``, ``network`` or ``proxy``; None if nobody.
+        problem: The sentence, the field, its bytes, and what to do.
+    """
 
     code: str
     name: str
     severity: Severity
     blame: str | None
     problem: Problem
+
+    def __str__(self) -> str:
+        place = f" at {self.problem.path}" if self.problem.path else ""
+        return f"{self.severity} {self.code} {self.name}{place}: {self.problem.message}"
 
 
 def place_of_cause(path: str | None, edit: EditT | None) -> EditT | str | None:

@@ -1,49 +1,98 @@
-"""The pytest fixtures ``kproxy_broker``, a Kafka cluster for a test, and ``kproxy_exchange``, which tests a broker."""
+"""The pytest fixtures of kproxy: `kproxy_broker`, `kproxy_proxy`, and `kproxy_exchange`, which tests a broker."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
-    from kproxy.broker.threaded import BrokerThread
     from kproxy.client.checked_response import CheckedResponse
+    from kproxy.outputs.finding_selection import Selection
+    from kproxy.testing.threads import InspectedBrokerThread, ProxyThread
+
+RunningT = TypeVar("RunningT", bound="AbstractContextManager[Any]")
 
 _TARGET = "KPROXY_TARGET"
+_HAS_FAILED = pytest.StashKey[bool]()
+_SEVERITIES = ("info", "warning", "error", "never")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the option."""
-    parser.getgroup("kproxy").addoption(
+    """Declare the options."""
+    group = parser.getgroup("kproxy")
+    group.addoption(
         "--kproxy-target", metavar="HOST:PORT", help=f"the broker of the fixture kproxy_exchange (default: ${_TARGET})"
     )
+    group.addoption(
+        "--kproxy-fail-on", choices=_SEVERITIES,
+        help="fail tests with kproxy_broker or kproxy_proxy for a finding of at least this severity (default: never)",
+    )  # fmt: skip
+    group.addoption(
+        "--kproxy-ignore", metavar="CODES", action="append", default=[],
+        help="findings that do not fail a test: rule codes, code prefixes or rule names, e.g. V003,C0",
+    )  # fmt: skip
+    parser.addini("kproxy_fail_on", "the default of --kproxy-fail-on", default="never")
+    parser.addini("kproxy_ignore", "codes that are added to --kproxy-ignore", type="args", default=[])
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker."""
-    config.addinivalue_line(
-        "markers",
+    """Declare the markers, and check the options."""
+    for line in (
         "kproxy_broker(**settings): settings for the broker of the kproxy_broker fixture, "
         "e.g. brokers=3, release='2.8', topics={'orders': 6}",
-    )
+        "kproxy(fail_on=SEVERITY, ignore=[CODES]): which findings fail this test, "
+        "instead of --kproxy-fail-on and in addition to --kproxy-ignore",
+    ):
+        config.addinivalue_line("markers", line)
+    if (wrong := _wrong_fail_on(config.getini("kproxy_fail_on"))) is not None:
+        raise pytest.UsageError(wrong)
 
 
 @pytest.fixture
-def kproxy_broker(request: pytest.FixtureRequest) -> Iterator[BrokerThread]:
+def kproxy_broker(request: pytest.FixtureRequest) -> Iterator[InspectedBrokerThread]:
     """A Kafka cluster of its own for each test, on loopback: ``kproxy_broker.bootstrap`` is where it is.
 
     ``@pytest.mark.kproxy_broker(brokers=3)`` sets it up; the settings are those of `kproxy.Broker`. It runs in a
-    thread, so that tests with and without asyncio use it alike.
+    thread, so that tests with and without asyncio use it alike. ``.findings`` are what kproxy has found in the traffic
+    so far, ``.frames`` the requests and responses. With ``--kproxy-fail-on``, the test fails for its findings.
     """
-    from kproxy.broker.threaded import BrokerThread
+    from kproxy.testing.threads import InspectedBrokerThread
 
     marker = request.node.get_closest_marker("kproxy_broker")
-    with BrokerThread(**(marker.kwargs if marker else {})) as broker:
+    settings = _checked_settings(marker.kwargs if marker else {})
+    selection = _selection(request)
+    with _started(lambda: InspectedBrokerThread(**settings)) as broker:
         yield broker
+    _fail_for(request, broker, selection)
+
+
+@pytest.fixture
+def kproxy_proxy(request: pytest.FixtureRequest) -> Iterator[Callable[..., ProxyThread]]:
+    """A function that puts an inspecting proxy in front of a cluster until the test ends.
+
+    ``kproxy_proxy("kafka.example:9092")`` returns a `kproxy.ProxyThread`: clients connect to its ``.bootstrap``;
+    ``.findings`` and ``.frames`` are as of `kproxy_broker`. Other arguments are those of `kproxy.Proxy`.
+    """
+    from kproxy.testing.threads import ProxyThread
+
+    selection = _selection(request)
+    proxies: list[ProxyThread] = []
+    with ExitStack() as stack:
+
+        def start(upstream: str, **settings: Any) -> ProxyThread:
+            proxy = stack.enter_context(_started(lambda: ProxyThread(upstream, **settings)))
+            proxies.append(proxy)
+            return proxy
+
+        yield start
+    for proxy in proxies:
+        _fail_for(request, proxy, selection)
 
 
 @pytest.fixture
@@ -75,3 +124,73 @@ def exchange_with(target: str) -> Callable[[bytes], CheckedResponse]:
         return response
 
     return exchange
+
+
+def _selection(request: pytest.FixtureRequest) -> Selection:
+    """Which findings fail a test, by its marker and the options."""
+    from kproxy.errors import UserError
+    from kproxy.outputs.finding_selection import Selection
+
+    config = request.config
+    fail_on = config.getoption("--kproxy-fail-on") or config.getini("kproxy_fail_on")
+    ignore = [*config.getoption("--kproxy-ignore"), *config.getini("kproxy_ignore")]
+    if (marker := request.node.get_closest_marker("kproxy")) is not None:
+        fail_on = marker.kwargs.get("fail_on", fail_on)
+        if (wrong := _wrong_fail_on(fail_on)) is not None:
+            pytest.fail(wrong, pytrace=False)
+        given = marker.kwargs.get("ignore", ())
+        ignore += [given] if isinstance(given, str) else given
+    try:
+        return Selection(ignore=ignore, fail_on=fail_on)
+    except UserError as error:
+        raise _failure(str(error).replace("--ignore", "--kproxy-ignore")) from None
+
+
+def _failure(sentence: str) -> BaseException:
+    """What fails a test with a sentence alone."""
+    return pytest.fail.Exception(sentence, pytrace=False)
+
+
+def _wrong_fail_on(severity: str) -> str | None:
+    """What is wrong with a value of ``fail_on``."""
+    return None if severity in _SEVERITIES else f"kproxy: invalid fail_on {severity!r}: use {', '.join(_SEVERITIES)}"
+
+
+def _checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of the marker `kproxy_broker`; the test fails if one of them does not exist."""
+    from kproxy.broker.options import BrokerOptions
+    from kproxy.filters.errors import nearest
+
+    known = {*(field.name for field in dataclasses.fields(BrokerOptions)), "ports", "report", "options"}
+    for name in settings.keys() - known:
+        near = nearest(name, known)
+        hint = f"did you mean {near}?" if near else f"settings: {', '.join(sorted(known))}"
+        pytest.fail(f"kproxy_broker: unknown setting {name!r}; {hint}", pytrace=False)
+    return settings
+
+
+@contextmanager
+def _started(make: Callable[[], RunningT]) -> Iterator[RunningT]:
+    """Run a broker or a proxy; the test fails with one sentence if it cannot start."""
+    from kproxy.errors import UserError
+
+    with ExitStack() as stack:
+        try:
+            running = stack.enter_context(make())
+        except (UserError, ValueError, OSError) as error:
+            raise _failure(f"kproxy cannot start: {error}") from None
+        yield running
+
+
+def _fail_for(
+    request: pytest.FixtureRequest, source: InspectedBrokerThread | ProxyThread, selection: Selection
+) -> None:
+    """Fail the test for the findings that are selected, unless it has failed for others: it fails once."""
+    if not selection.fails("error") or request.node.stash.get(_HAS_FAILED, False):
+        return
+    findings = [cause for cause in source.findings if selection.shows(cause.code) and selection.fails(cause.severity)]
+    if findings:
+        from kproxy.testing.reporting import report
+
+        request.node.stash[_HAS_FAILED] = True
+        pytest.fail(f"kproxy found in the traffic of this test:\n\n{report(findings)}", pytrace=False)

@@ -13,7 +13,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("captures/*.md")])
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("captures/*.md"), *ROOT.glob("newsfragments/*.md")]
+)
 
 #: A pip command that would get `kproxy` from the package index, where it is an unrelated package.
 _FROM_THE_INDEX = r"pip (?:install|wheel|download)(?: -\S+(?: \.)?)* ['\"]?kproxy(?:\[| [&|;])"

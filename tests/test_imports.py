@@ -47,7 +47,7 @@ def test_every_import_stands_at_the_top_of_its_module(modules: dict[str, ast.Mod
         f"{name}:{node.lineno}"
         for name, tree in modules.items()
         if name.startswith("dissectors")
-        for node in ast.walk(tree)
+        for node in executed(tree)
         if isinstance(node, IMPORTS) and node not in tree.body
     }
     assert deferred == set()

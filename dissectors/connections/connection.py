@@ -1,5 +1,16 @@
 """Connection: turns the bytes of both directions of a TCP connection into paired requests and responses."""
 
+# Rule 1: nothing here raises on what peers send. What cannot be read becomes an event.
+#
+# Rule 2: a request is in flight from its event until that of its response, or until `MAX_IN_FLIGHT` newer ones are. A
+# response takes the oldest request with its correlation id.
+#
+# Rule 3: what the capture has lost excuses what follows: nothing is reported as missing, late or out of order that may
+# be among lost bytes. Three offsets in the stream of requests say up to where that holds.
+#
+# Rule 4: bytes that may be a password are never decoded as a request. In doubt (a lost response to SaslHandshake v0),
+# they are tokens.
+
 from __future__ import annotations
 
 import struct

@@ -194,7 +194,11 @@ class ConnectFailed:
 
 @dataclass(slots=True)
 class BytesSkipped:
-    """Bytes that were not decoded: missing in the capture, or skipped while looking for a frame."""
+    """Bytes that were not decoded: missing in the capture, or skipped while looking for a frame.
+
+    `offset` is that of the first of `size` bytes in the stream of its direction; `frames` is the number of whole frames
+    among them, 0 if unknown.
+    """
 
     direction: Direction
     offset: int

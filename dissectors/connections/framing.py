@@ -1,5 +1,14 @@
 """Splits one direction of a connection into frames, and resynchronises after lost bytes."""
 
+# Rule 1: items depend on the bytes alone, never on how they were cut into chunks (but for `NotKafka.start`, which is
+# shown only). A decision waits until the buffer has all the bytes that it depends on.
+#
+# Rule 2: `offset` plus the length of the buffer is the number of bytes of the stream so far, lost ones included. Each
+# byte is in exactly one item: a frame, skipped bytes, or the stream after `NotKafka`.
+#
+# Rule 3: between calls, the buffer holds at most one incomplete frame; of one that is longer than `max_decoded_bytes`,
+# the head.
+
 from __future__ import annotations
 
 import itertools

@@ -33,9 +33,19 @@ CheckT = TypeVar("CheckT", bound=Callable[..., Iterator[Problem]])
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A registered rule. `since` is the kproxy version that introduced it. A code is never reused.
+    """A registered rule; `dissectors.rules.rules()` has all. A code is never reused.
 
-    `limits` are those of its thresholds that users may set. `complete_for`: see `rule`.
+    Attributes:
+        code: Letter of the family and three digits.
+        name: What is wrong, in kebab-case.
+        severity: Of its findings, unless a problem has another one.
+        blame: Who has to change something, unless a problem says otherwise.
+        since: The kproxy version that introduced it.
+        triggers: The events that it checks.
+        needs: The trackers whose state it reads.
+        check: The generator function; its docstring is the rule's page.
+        limits: Those of its thresholds that users may set.
+        complete_for: See `rule`.
     """
 
     code: str

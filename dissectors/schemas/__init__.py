@@ -29,6 +29,7 @@ __all__ = [
     "error",
     "error_name",
     "header_versions",
+    "kips",
     "kraft_record",
     "message",
     "message_names",
@@ -241,6 +242,19 @@ def enum(name: str) -> dict[int, str]:
         KeyError: The table is unknown.
     """
     return _enums()[name]
+
+
+@functools.cache
+def _kips() -> dict[str, dict[str, list[int]]]:
+    return json.loads(_read("kips.json"))  # type: ignore[no-any-return]
+
+
+def kips(api: str, version: int) -> tuple[int, ...]:
+    """The numbers of the KIPs that made a version of an API, as far as Kafka's definitions name them.
+
+    Source: the comments of the definitions in Kafka's jars.
+    """
+    return tuple(_kips().get(api, {}).get(str(version), ()))
 
 
 @functools.cache

@@ -1,5 +1,12 @@
 """InFlight: the requests in flight on a connection, and other state for the correlation rules."""
 
+# Rule 1: a request is in `waiting` from its event until a response is paired with it, is assumed to answer it, or its
+# connection ends. Each is reported as missing, late or skipped at most once.
+#
+# Rule 2: a response with an unknown id answers the oldest request. One fault (a wrong id) is then one finding, not two.
+#
+# Rule 3: after lost bytes nothing is known about the requests before them, so they leave without a finding.
+
 from __future__ import annotations
 
 from collections import deque

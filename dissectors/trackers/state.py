@@ -1,5 +1,13 @@
 """ConnectionState and RunState: the state of one connection, and of all connections of a run."""
 
+# Rule 1: an event is observed once, and before the rules check it: what they read is the state after the event.
+#
+# Rule 2: nothing here has a clock. Time is that of events, and a deadline passes when a later event or tick arrives.
+#
+# Rule 3: everything that grows with what peers send is bounded, and drops the oldest.
+#
+# Rule 4: the plan of a frame is a cache. With or without it, the same trackers and rules run in the same order.
+
 from __future__ import annotations
 
 from collections import Counter

@@ -280,8 +280,8 @@ class Broker:
     ) -> Iterator[tuple[BrokerListener, int, int | None, tuple[str, int] | None]]:
         """Return each listener of each node, with its port (0 for any, None for none) and its advertised address."""
         names, numbers = [each.name for each in listeners], range(self.options.brokers)
-        ports = _by_listener(names, "ports", self._wanted_ports or (), len(numbers))
-        advertised = self._advertised = _by_listener(names, "advertised", self.options.advertised, len(numbers))
+        ports = by_listener(names, "ports", self._wanted_ports or (), len(numbers))
+        advertised = self._advertised = by_listener(names, "advertised", self.options.advertised, len(numbers))
         for listener in listeners:
             for index in numbers:
                 address = advertised[listener.name][index] if listener.name in advertised else None
@@ -296,7 +296,7 @@ class Broker:
             server.stop()
 
 
-def _by_listener(
+def by_listener(
     listeners: Sequence[str], what: str, given: Sequence[T] | Mapping[str, Sequence[T]], brokers: int
 ) -> Mapping[str, Sequence[T]]:
     """Group per-broker values by the listener they are for.

@@ -1,5 +1,12 @@
 """The cluster: the state that its brokers share. All brokers are in this process."""
 
+# Rule 1: all brokers share this state and one event loop. A handler changes it between two awaits, so no lock is needed
+# and no client sees half a change.
+#
+# Rule 2: parts are created on first use, read the journal then, and never hold on to each other: `cluster.part(Kind)`.
+#
+# Rule 3: a change is in the journal before its response is sent.
+
 from __future__ import annotations
 
 import base64

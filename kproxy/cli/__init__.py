@@ -19,13 +19,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, TypeAlias
 
 from dissectors.collector import PROGRAM_THRESHOLD
-from kproxy import __version__
 from kproxy.cli import config_file
 from kproxy.cli.overview import overview
 from kproxy.errors import INTERRUPTED, USAGE, UserError
 from kproxy.escaping import terminal
 from kproxy.outputs import exit_statuses, streams
 from kproxy.outputs.stderr import say, warn
+from kproxy.version import __version__
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite

@@ -39,7 +39,8 @@ def run(args: argparse.Namespace) -> int:
 
             near = suggestion(args.api, [each.api for each in found]) or "kproxy broker-features lists its APIs"
             raise UserError(f"the built-in broker does not serve {args.api!r}; {near}")
-        page = f"{one.text}\n\nVersions: {one.versions}."
+        notes = "".join(f"\n  v{version}: {note}" for version, note in one.changes)
+        page = f"{one.text}\n\nVersions: {one.versions}.{notes}"
         print(json.dumps(dataclasses.asdict(one), indent=2) if args.json else page)  # noqa: T201
         return CLEAN
     if args.json:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kproxy.cli import client_options
 from kproxy.cli.combinations import refuse
 from kproxy.errors import CLEAN, FINDINGS, NOTHING, UserError
-
-if TYPE_CHECKING:
-    from kproxy.probe.check import Check
 
 HELP = "test whether a broker conforms to Kafka's protocol"
 
@@ -62,7 +57,9 @@ def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit status."""
     import asyncio
 
-    selected = _selected(args.only, args.skip)
+    from kproxy.probe.selection import select
+
+    selected = select(args.only, args.skip)
     if args.list:
         refuse(args, _RUN, "has no effect with --list, which runs no check")
         if args.address is not None:
@@ -112,35 +109,6 @@ def run(args: argparse.Namespace) -> int:
     if counts["fail"] or (args.strict and counts["skip"]):
         return FINDINGS
     return CLEAN if counts["pass"] else NOTHING
-
-
-def _selected(only: Sequence[str], skip: Sequence[str]) -> list[Check]:
-    from kproxy.probe.check import checks
-
-    left_out = _matching("--skip", skip)
-    wanted = _matching("--only", only) if only else {each.id for each in checks()}
-    return [each for each in checks() if each.id in wanted - left_out]
-
-
-def _matching(option: str, given: Sequence[str]) -> set[str]:
-    """The ids of the checks that an option names."""
-    from kproxy.filters.errors import nearest
-    from kproxy.probe.check import checks
-
-    ids = [each.id for each in checks()]
-    found: set[str] = set()
-    for wanted in (each.strip().lower() for text in given for each in text.split(",") if each.strip()):
-        matching = {each for each in ids if _matches(each, wanted)}
-        if not matching:
-            near = nearest(wanted, {part for each in ids for part in (each, each.partition("/")[0])})
-            raise UserError(f"{option} {wanted}: no such check; " + (f"did you mean {near}?" if near else "see --list"))
-        found |= matching
-    return found
-
-
-def _matches(identity: str, wanted: str) -> bool:
-    """Whether the id is the wanted one or below it: ``metadata/v1`` stands for ``Metadata/v1/2``, not for v10."""
-    return f"{identity.lower()}/".startswith(wanted.rstrip("/") + "/")
 
 
 def _write(option: str, path: str, text: str) -> None:

@@ -118,7 +118,7 @@ def _import(named: Sequence[str], jars: Path | None, present: Mapping[str, bytes
         made, notes = make(releases)
     except ValueError as error:
         raise UserError(f"the definitions cannot be merged: {error}") from None
-    before = SchemaData.parse(present) if all(present[name] for name in FILES) else SchemaData({}, {}, {}, {})
+    before = SchemaData.parse(present) if all(present[name] for name in FILES) else SchemaData({}, {}, {}, {}, {})
     files, changed = _merge_lines(rows, present)
     return {**made.files(), **files}, notes, changes(before, made) + changed
 

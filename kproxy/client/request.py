@@ -13,9 +13,9 @@ from dissectors.edits.notation import EditMaker
 from dissectors.schemas.codes import ApiKey
 from dissectors.wire.errors import EncodeError
 from dissectors.wire.layout import Layout, layout
-from kproxy import __version__
 from kproxy.errors import UserError
 from kproxy.filters.errors import nearest
+from kproxy.version import __version__
 
 #: The header's ``client_id``, unless the user gives another.
 CLIENT_ID: Final = "kproxy"

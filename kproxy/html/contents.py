@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kproxy import __version__
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.tables.all_tables import TABLES
@@ -17,6 +16,7 @@ from kproxy.html.frame_rows import is_unanswered, lines_json, lines_of, row_json
 from kproxy.html.packing import Chunks
 from kproxy.trace.formatting import safe, size
 from kproxy.verdict.causes import Causes
+from kproxy.version import __version__
 
 #: Most characters of rows, lines, fields and bytes. Rows are added up to this size, then fields as far as they fit.
 MOST_SIZE = 9_000_000

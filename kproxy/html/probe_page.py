@@ -10,13 +10,13 @@ from itertools import groupby
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement  # written, not read
 
-from kproxy import __version__
 from kproxy.html.assemble import static_page
 from kproxy.html.elements import add, add_section, add_table
 from kproxy.outputs.probe_report import write_evidence
 from kproxy.probe.check import CheckResult, Outcome
 from kproxy.probe.clients import ClientScore, clients_of
 from kproxy.trace.formatting import safe
+from kproxy.version import __version__
 
 _NAMES: Final[dict[Outcome, str]] = {"fail": "failed", "pass": "passed", "skip": "skipped"}
 

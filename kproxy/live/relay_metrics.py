@@ -8,12 +8,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kproxy import __version__
 from kproxy.live.inspector_watch import InspectorWatch
 from kproxy.proxy.inspector_figures import FiguresReader
 from kproxy.proxy.relay import Relay
 from kproxy.proxy.tap import Tap
 from kproxy.trace.state import TraceState
+from kproxy.version import __version__
 
 
 class RelayMetrics(Collector):

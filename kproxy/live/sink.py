@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dissectors.connections.events import RESTARTED
-from kproxy import __version__
 from kproxy.control.protocol import PROTOCOL, Greeting, Listening
 from kproxy.control.server import ControlServer
 from kproxy.control.watched import WorkerLost
@@ -26,6 +25,7 @@ from kproxy.trace.formatting import safe
 from kproxy.trace.shared_line import SharedLine
 from kproxy.trace.timestamps import timestamp
 from kproxy.trace.writer import TraceWriter
+from kproxy.version import __version__
 
 if TYPE_CHECKING:
     from kproxy.live.inspector_metrics import InspectorMetrics

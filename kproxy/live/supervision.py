@@ -1,5 +1,12 @@
 """Restarts the inspector when it has failed or was killed, and gives up if it fails repeatedly."""
 
+# Rule 1: at any time there is at most one inspector that the tap sends to; another one starts after the last has ended.
+#
+# Rule 2: an inspector that fails is replaced, but not without end: `RestartPolicy` decides when to give up, and then
+# the relay continues without one.
+#
+# Rule 3: after `close`, no inspector starts, except the one that writes what is missing.
+
 from __future__ import annotations
 
 import asyncio

@@ -10,13 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dissectors import schemas
+from dissectors.messages.version_changes import version_notes
 from kproxy.broker.registry import served
 from kproxy.outputs import doc_tables
 
 
 @dataclass(frozen=True, slots=True)
 class ApiPage:
-    """An API of the broker: its versions, what it does (a sentence), what it omits, and its full page."""
+    """An API of the broker: its versions, what it does (a sentence), what it omits, and its full page.
+
+    `changes` has the served versions except the first: number, and what it changes.
+    """
 
     key: int
     api: str
@@ -25,6 +29,7 @@ class ApiPage:
     does: str
     leaves_out: str
     text: str
+    changes: list[tuple[int, str]]
 
     @property
     def versions(self) -> str:
@@ -40,7 +45,8 @@ def pages() -> list[ApiPage]:
         does = paragraphs[0].partition(": ")[2] or paragraphs[0]
         out = next((part for part in paragraphs if part.startswith("Leaves out: ")), "")
         leaves_out = out.removeprefix("Leaves out: ")
-        result.append(ApiPage(key, each.api.name, each.lowest, each.highest, does, leaves_out, each.page))
+        changes = [(version, note) for version, note in version_notes(key) if each.lowest < version <= each.highest]
+        result.append(ApiPage(key, each.api.name, each.lowest, each.highest, does, leaves_out, each.page, changes))
     return result
 
 

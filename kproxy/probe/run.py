@@ -3,17 +3,59 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
 
 from dissectors.failures import Failure
+from kproxy.client.connection import ClientTls
 from kproxy.client.exchange import frames_in
 from kproxy.inspection.explain import explain
 from kproxy.probe.check import BrokerGone, Check, CheckFailed, CheckResult, CheckSkipped
+from kproxy.probe.selection import select
 from kproxy.probe.target import Target, name_of
+from kproxy.proxy.address import parse_upstream
 
 _GONE = "the broker no longer accepts connections"
+
+
+async def run_probe(
+    address: str,
+    *,
+    only: Iterable[str] = (),
+    skip: Iterable[str] = (),
+    writes: bool = False,
+    within: float = 10.0,
+    tls: ssl.SSLContext | None = None,
+) -> list[CheckResult]:
+    """Test whether a broker conforms to Kafka's protocol, as `kproxy probe` does.
+
+    ::
+
+        results = asyncio.run(run_probe("localhost:9092", only=["framing", "Metadata"]))
+        assert [result for result in results if result.outcome == "fail"] == []
+
+    Args:
+        address: The broker, ``host:port``.
+        only: Run only these checks: ids or their beginnings. docs/probe.md lists them.
+        skip: Do not run these.
+        writes: Whether checks that create topics, records and groups run; otherwise they are skipped.
+        within: Seconds for each response.
+        tls: For a broker with TLS.
+
+    Returns:
+        One result per check, in the order of the checks: ``pass``, ``fail`` with a sentence, or ``skip``.
+
+    Raises:
+        ValueError: The address is invalid.
+        UserError: A name matches no check, or the broker cannot be reached.
+    """
+    selected = select(only, skip, prefix="")
+    parsed = parse_upstream(address, "the broker's address")
+    target = Target(parsed, within, None if tls is None else ClientTls(tls))
+    await target.learn_versions()
+    return [result async for result in run_checks(target, selected, writes=writes)]
 
 
 async def run_checks(

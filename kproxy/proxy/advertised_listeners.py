@@ -36,6 +36,8 @@ MAX_BROKERS: Final = 1000
 _STEP: Final = 1000
 _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104
 _LARGEST_PORT = 65535
+#: As `Advertise.base`: the system chooses the port of each broker.
+ANY_PORTS: Final = _LARGEST_PORT + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 #: Memory of a queued buffer besides its content.
 BUFFER_COST: Final = 64
@@ -19,6 +19,21 @@ _GATHERED = 64  # buffers per system call
 _SENT_AT_ONCE = 256 * 1024  # bytes; then the event loop has its turn
 _RECEIVED_AT_ONCE = 64 * 1024
 _SOCKET_BUFFER = 1024 * 1024
+
+
+class Outbox(Protocol):
+    """Takes buffers in order. `queued` is the memory of those that were not taken further yet, in bytes."""
+
+    queued: int
+
+    def put(self, buffer: bytes) -> None:
+        """Queue a buffer."""
+
+    async def close(self, patience: float) -> bool:
+        """Take no more; False if nothing was taken further for `patience` seconds."""
+
+    def abandon(self) -> None:
+        """Drop what is queued, and take no more; may be called again."""
 
 
 class SendQueue:

@@ -4,6 +4,15 @@ If the inspector is too slow, the tap drops whole Kafka frames and counts them. 
 bytes of each, so that the inspector can still pair requests with responses.
 """
 
+# Rule 1: nothing here waits, blocks or raises because of an inspector. The relay has sent the bytes before.
+#
+# Rule 2: every relayed byte of a chosen connection is sent, or counted in a gap, or counted in `unseen_bytes`; never
+# two of these.
+#
+# Rule 3: what is dropped ends at the end of a frame, so the inspector continues at the start of one.
+#
+# Rule 4: memory is bounded by `limit` and an eighth; beyond that only what completes a frame in progress is queued.
+
 from __future__ import annotations
 
 import asyncio
@@ -21,7 +30,7 @@ from kproxy.proxy.inspector_figures import FiguresReader
 from kproxy.proxy.known_connections import KnownConnections
 from kproxy.proxy.missed import MissedConnections
 from kproxy.proxy.sampling import is_chosen
-from kproxy.proxy.send_queue import SendQueue
+from kproxy.proxy.send_queue import Outbox, SendQueue
 from kproxy.proxy.tapped_connection import TappedConnection
 from kproxy.proxy.tapped_stream import TappedStream
 
@@ -41,7 +50,8 @@ class Tap:
     The new inspector gets the connections that are open, and those that ended since the table was written.
 
     Args:
-        sock: This process's end of a stream socket to the inspector; the tap closes it.
+        to: This process's end of a stream socket to the inspector, which the tap closes; or an outbox in its place, for
+            an inspector in this process.
         node: The name of this proxy in traces.
         limit: Bytes that may be queued.
         strict: Nothing is dropped.
@@ -63,7 +73,7 @@ class Tap:
 
     def __init__(
         self,
-        sock: socket.socket,
+        to: socket.socket | Outbox,
         *,
         node: str,
         limit: int = DEFAULT_LIMIT,
@@ -89,7 +99,7 @@ class Tap:
         self._table = table
         self._sample = sample
         self._figures = figures
-        self._outbox = self._outbox_to(sock)
+        self._outbox: Outbox = self._outbox_to(to) if isinstance(to, socket.socket) else to
         self._missed = MissedConnections()
         self._is_last = table is None  # no inspector will follow the current one
         self._announced = 0  # the last inspector to which all connections were announced

@@ -1,5 +1,11 @@
 """What the tap sends of one direction of a connection: which bytes are sent, and which are only counted."""
 
+# Rule 1: `size` and `frames` count what was relayed, whether it was sent or not. Only `data` changes them.
+#
+# Rule 2: the fate of a frame is decided at its first byte; it may only become worse (sent, then cut).
+#
+# Rule 3: a gap is sent before the bytes that follow it.
+
 from __future__ import annotations
 
 from enum import Enum, auto

@@ -192,6 +192,11 @@ class _Line(Struct, omit_defaults=True, tag_field="kind", kw_only=True):
     note: str | None = None
     marked: bool = False
 
+    @property
+    def kind(self) -> str:
+        """The kind of line, as in the trace: ``request``, ``response``, ``finding``, ..."""
+        return str(self.__struct_config__.tag)
+
 
 class OpenLine(_Line, tag="open", kw_only=True):
     """A connection was accepted, or first observed; again after a restart of the inspector.

@@ -1,5 +1,11 @@
 """TraceWriter: writes trace lines to files. Files are renamed when they are complete; disk errors do not raise."""
 
+# Rule 1: files have whole lines only. After a failed write, a new file begins; there is no partial line in the middle.
+#
+# Rule 2: a line is in a file, or counted in `lost` and later in a gap line; never both.
+#
+# Rule 3: a file without a leading dot is complete and does not change.
+
 from __future__ import annotations
 
 import contextlib

@@ -33,7 +33,7 @@ class OnConnection:
     count: int = 0
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Cause:
     """Findings with the same cause, represented by the first of the most severe ones.
 
@@ -71,6 +71,29 @@ class Cause:
     consequences: list[Cause] = field(default_factory=list)
     explained_by: Cause | None = None
     rank: int = 0
+
+    def __repr__(self) -> str:
+        return f"<{self.severity} {self.code} {self.name}: {self.message} ({self.seen})>"
+
+    @property
+    def code(self) -> str:
+        """The code of the rule, e.g. ``C001``."""
+        return self.finding.code
+
+    @property
+    def name(self) -> str:
+        """The name of the rule, e.g. ``unmatched-correlation-id``."""
+        return self.finding.name
+
+    @property
+    def severity(self) -> str:
+        """``info``, ``warning`` or ``error``."""
+        return self.finding.severity
+
+    @property
+    def message(self) -> str:
+        """One sentence: what was observed, and what was expected."""
+        return self.finding.message
 
     @property
     def is_harmless(self) -> bool:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final
 
-from kproxy import __version__
 from kproxy.browse.rows.index import RowState
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
@@ -17,6 +16,7 @@ from kproxy.html.causes import causes_json
 from kproxy.html.filter_fields import filter_fields
 from kproxy.html.frame_rows import lines_json, records_json, row_json, sides_json
 from kproxy.trace.formatting import safe, size
+from kproxy.version import __version__
 
 #: Most rows, and most records, of one answer.
 MOST_ROWS: Final = 500

@@ -9,10 +9,13 @@ from typing import Any
 
 from dissectors.schemas.importer import codes
 from dissectors.schemas.importer.definitions import RANGES, Field, Message, read
+from dissectors.schemas.importer.kips import Kips, kips
 from dissectors.schemas.importer.union import union
 from dissectors.schemas.versions import VersionRange
 
-MESSAGES, APIS, ERRORS, ENUMS, CODES = FILES = ("messages.jsonl", "apis.json", "errors.json", "enums.json", "codes.py")
+MESSAGES, APIS, ERRORS, ENUMS, KIPS, CODES = FILES = (
+    "messages.jsonl", "apis.json", "errors.json", "enums.json", "kips.json", "codes.py",
+)  # fmt: skip
 
 _TYPES = ("header", "request", "response", "data", "metadata", "coordinator-key", "coordinator-value")
 _MESSAGE_KEYS = ("name", "type", "apiKey", "component", "versions", "served", "flexible", "deprecated", "aliases")
@@ -35,12 +38,13 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class SchemaData:
-    """The content of the data files as JSON values: messages by name, APIs and errors by number, enums by name."""
+    """The content of the data files as JSON values: messages, enums and KIPs of APIs by name, others by number."""
 
     messages: Mapping[str, Mapping[str, Any]]
     apis: Mapping[int, Mapping[str, Any]]
     errors: Mapping[int, Mapping[str, Any]]
     enums: Mapping[str, Mapping[str, str]]
+    kips: Mapping[str, Kips]
 
     @classmethod
     def parse(cls, files: Mapping[str, bytes]) -> SchemaData:
@@ -51,6 +55,7 @@ class SchemaData:
             {each["key"]: each for each in json.loads(files[APIS])},
             {each["code"]: each for each in json.loads(files[ERRORS])},
             json.loads(files[ENUMS]),
+            json.loads(files[KIPS]),
         )
 
     def files(self) -> dict[str, bytes]:
@@ -61,6 +66,7 @@ class SchemaData:
             APIS: one_a_line("[]", map(dump, self.apis.values())),
             ERRORS: one_a_line("[]", map(dump, self.errors.values())),
             ENUMS: one_a_line("{}", enums),
+            KIPS: one_a_line("{}", [f"{dump(api)}:{dump(versions)}" for api, versions in self.kips.items()]),
             CODES: codes.module(self.errors, self.apis),
         }
 
@@ -89,6 +95,7 @@ def make(releases: Sequence[Release]) -> tuple[SchemaData, list[str]]:
         _apis(releases, flexible),
         {code: errors[code] for code in sorted(errors)},
         {name: _table([fact["enums"].get(name, {}) for fact in facts]) for name in tables},
+        kips(text for release in releases for _, text in release.definitions),
     )
     return data, notes
 

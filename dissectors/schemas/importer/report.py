@@ -24,6 +24,8 @@ def changes(present: SchemaData, made: SchemaData) -> list[str]:
     for table in sorted({*present.enums, *made.enums}):
         codes = [{code: {"name": name} for code, name in each.enums.get(table, {}).items()} for each in (present, made)]
         lines += _keyed(table, codes[0], codes[1], ("name",))
+    for api in sorted({*present.kips, *made.kips}):
+        lines += _differences("KIPs of versions", present.kips, made.kips, (api,))
     return lines
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from kproxy import __version__
 from kproxy.outputs import rulebook
 from kproxy.outputs.coverage import AnalysedInputs
 from kproxy.outputs.findings import sentence
@@ -22,6 +21,7 @@ from kproxy.trace.encoding import encode_json
 from kproxy.trace.lines import FindingEntry
 from kproxy.verdict.cause import Cause
 from kproxy.verdict.causes import Causes
+from kproxy.version import __version__
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 

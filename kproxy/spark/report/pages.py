@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from kproxy import __version__
 from kproxy.escaping import shell_word
 from kproxy.html.assemble import page
 from kproxy.outputs import rulebook
@@ -15,6 +14,7 @@ from kproxy.spark.report.clusters import headlines_by_cluster
 from kproxy.spark.report.contents import Figures
 from kproxy.spark.report.tables import MOST_ROWS
 from kproxy.trace.formatting import safe
+from kproxy.version import __version__
 
 #: Most bytes of a page.
 MOST_SIZE = 1_000_000

@@ -26,7 +26,9 @@ def test_the_document_has_the_table() -> None:
 
 def test_the_command_shows_a_page_and_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["broker-features", "fetch"]) == 0
-    assert capsys.readouterr().out.endswith("Versions: 0-18.\n")
+    shown = capsys.readouterr().out
+    assert "\nVersions: 0-18.\n  v1: response adds throttle_time_ms\n" in shown
+    assert shown.endswith("  v18: request adds topics[].partitions[].high_watermark (KIP-1166)\n")
     assert main(["broker-features"]) == 0
     assert "ListOffsets" in capsys.readouterr().out
     assert main(["broker-features", "Nope"]) == 2

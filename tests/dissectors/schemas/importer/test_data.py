@@ -79,6 +79,7 @@ def test_the_files_of_two_releases() -> None:
         '{"code":0,"name":"NONE","retriable":false,"invalid_metadata":false},\n'
         '{"code":7,"name":"GONE","retriable":false,"invalid_metadata":false}\n]\n',
         "enums.json": '{\n"colour":{"0":"RED"},\n"level":{"-1":"ANY","0":"LOW","1":"TOP"}\n}\n',
+        "kips.json": "{\n\n}\n",
         "codes.py": files["codes.py"].decode(),
     }
     assert files["codes.py"].endswith(b"    CAT = 18\n")

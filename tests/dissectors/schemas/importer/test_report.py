@@ -27,6 +27,7 @@ PRESENT: Json = {
         "3.9.1": {"min": 0, "max": 2, "stable": 2, "listeners": ["broker"]}}}},
     "errors": {5: {"code": 5, "name": "NO_CAT", "retriable": False, "invalid_metadata": False}},
     "enums": {"colour": {"0": "RED"}},
+    "kips": {"Cat": {"1": [7]}},
 }  # fmt: skip
 
 
@@ -112,6 +113,8 @@ SERVES = {"min": 0, "max": 2, "stable": 2, "listeners": ["broker"]}
             ["+ colour 1 RED", "- colour 0 RED", "+ size 0 BIG"],
         ),
         (lambda data: data["enums"]["colour"].update({"0": "BLUE"}), ["~ colour 0 RED: name RED -> BLUE"]),
+        (lambda data: data["kips"]["Cat"].update({"2": [8]}),
+         ["~ KIPs of versions: Cat {'1': [7]} -> {'1': [7], '2': [8]}"]),
     ],
 )  # fmt: skip
 def test_each_change_is_one_line(edit: Callable[[Json], object], lines: list[str]) -> None:
@@ -121,7 +124,7 @@ def test_each_change_is_one_line(edit: Callable[[Json], object], lines: list[str
 
 
 def test_against_nothing_everything_came() -> None:
-    nothing = SchemaData({}, {}, {}, {})
+    nothing = SchemaData({}, {}, {}, {}, {})
     assert changes(nothing, SchemaData(**PRESENT)) == [
         "~ releases: none -> 3.9.1",
         "+ API 3 Cat",
@@ -129,4 +132,5 @@ def test_against_nothing_everything_came() -> None:
         "+ message CatRequest (request of kafka-clients, 0-2)",
         "+ error 5 NO_CAT",
         "+ colour 0 RED",
+        "~ KIPs of versions: Cat nothing -> {'1': [7]}",
     ]

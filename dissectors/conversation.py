@@ -1,0 +1,125 @@
+"""Conversation: one connection with all trackers and rules: bytes in, events with their findings out."""
+
+# Rule 1: every event passes the trackers once, in the order of its time, before any rule checks it. What rules read is
+# therefore the state after the event.
+#
+# Rule 2: time comes from the caller alone. A deadline passes when a later `at` arrives, never by a clock, so a capture
+# has the findings of the live traffic that it recorded.
+#
+# Rule 3: the connections of one run share a `RunState`. A root cause is reported once per run, so the second
+# conversation of a run is silent about what the first has reported.
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dissectors import rules
+from dissectors.connections.connection import Connection
+from dissectors.connections.events import INCOMPLETE_AFTER, ConnectionOpened, Direction, Event
+from dissectors.findings import Finding
+from dissectors.messages.message import Message
+from dissectors.trackers.state import ConnectionState, RunState
+
+
+class Judged(NamedTuple):
+    """An event, and what the rules found in it: ordered by code, family E last; empty if nothing is wrong."""
+
+    event: Event
+    findings: list[Finding]
+
+    @property
+    def message(self) -> Message | None:
+        """The frame of a request or response; None for other events, and for responses to unknown requests."""
+        message: Message | None = getattr(self.event, "message", None)
+        return message
+
+
+def new_run() -> RunState:
+    """The state of a run with everything that the rules need, for the conversations of one cluster."""
+    return RunState(rules.trackers())
+
+
+class Conversation:
+    """Reads and judges one connection. No method raises on any bytes.
+
+    ::
+
+        conversation = Conversation()
+        conversation.receive_data(Direction.REQUEST, request, at=0)
+        [judged] = conversation.receive_data(Direction.RESPONSE, response, at=2_000_000)
+        assert judged.findings == []
+
+    Args:
+        run: Shared by conversations whose connections belong together: one cluster, one capture. A new one by default.
+        client: The client's address, ``host:port``; findings about clients are counted by host and client id.
+        server: The broker's address, ``host:port``.
+        at: When it was opened (ns since the epoch).
+        midstream: Whether its first bytes may be in the middle of a frame.
+
+    Attributes:
+        connection: Cuts and pairs the frames.
+        state: What the rules know of it.
+    """
+
+    def __init__(
+        self,
+        run: RunState | None = None,
+        *,
+        client: str = "client:0",
+        server: str = "server:9092",
+        at: int = 0,
+        midstream: bool = False,
+    ) -> None:
+        self.connection = Connection(midstream=midstream)
+        self.state = ConnectionState(new_run() if run is None else run)
+        self._judge(ConnectionOpened(at, client, server, midstream=midstream))
+
+    def receive_data(self, direction: Direction, data: bytes, *, at: int) -> list[Judged]:
+        """Take the next bytes of one direction, in chunks of any size; return what they complete, and what is late.
+
+        Args:
+            direction: `Direction.REQUEST` from the client, `Direction.RESPONSE` from the broker.
+            data: As they arrived; all connections of a run in the order of time.
+            at: When they arrived (ns since the epoch).
+        """
+        judged = self.tick(at=at)
+        return judged + [self._judge(event) for event in self.connection.receive_data(direction, data, at=at)]
+
+    def tick(self, *, at: int) -> list[Judged]:
+        """Advance the time of the run to `at`; return the deadlines of all its connections that have passed."""
+        return [Judged(passed, rules.check(passed, state)) for state, passed in self.state.run.deadlines.passed(at)]
+
+    def close(self, *, at: int) -> list[Judged]:
+        """End the connection, and judge its end: requests without a response, for instance."""
+        judged = self.tick(at=at)
+        return judged + [self._judge(event) for event in self.connection.close(at=at)]
+
+    def give_up_frames(self, *, at: int) -> list[Judged]:
+        """Judge the incomplete frame of each direction, of which no more is expected to arrive."""
+        return [
+            self._judge(self.connection.incomplete_frame(direction, at=at))
+            for direction in Direction
+            if self.connection.is_within_frame(direction)
+        ]
+
+    def _judge(self, event: Event) -> Judged:
+        self.state.observe(event)
+        return Judged(event, rules.check(event, self.state))
+
+
+def check_exchange(request: bytes, response: bytes | None = None) -> list[Finding]:
+    """Return what the rules find in a request frame and its response, ordered by frame and code; nothing if right.
+
+    What the client did before is taken as unknown: that no ApiVersions came first is no finding. A frame that is
+    shorter than its length prefix says has 30 s to be completed, and is then a finding.
+
+    Args:
+        request: A frame with its length prefix.
+        response: The frame that answers it. Without one, only the request is judged.
+    """
+    conversation = Conversation(client="")  # of no client, so that what it did before is unknown
+    judged = conversation.receive_data(Direction.REQUEST, request, at=0)
+    if response is not None:
+        judged += conversation.receive_data(Direction.RESPONSE, response, at=0)
+    judged += conversation.give_up_frames(at=INCOMPLETE_AFTER)
+    return [finding for each in judged for finding in each.findings]

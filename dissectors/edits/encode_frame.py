@@ -1,0 +1,88 @@
+"""Encodes whole frames by the name of their API, right or wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dissectors import schemas
+from dissectors.edits.notation import edit_of
+from dissectors.edits.targets import frame_layout
+from dissectors.edits.write import write
+from dissectors.messages.message import ApiLayouts, api_layouts
+from dissectors.wire.edit import Edit
+from dissectors.wire.layout import Layout
+
+
+def encode_request(
+    api: str,
+    version: int,
+    body: Mapping[str, Any] | None = None,
+    *,
+    correlation_id: int = 0,
+    client_id: str | None = None,
+    edit: str | Edit | None = None,
+) -> bytes:
+    """Encode a request frame, length prefix included.
+
+    Args:
+        api: Kafka's name, e.g. ``Metadata``.
+        version: The version of the API, which determines the layouts of header and body.
+        body: Values by Kafka's names in snake_case; missing ones have Kafka's defaults. Times are in ms.
+        correlation_id: For the header.
+        client_id: For the header.
+        edit: How to write it wrong, as `Edit` or in the notation of docs/edits.md, e.g. ``missing:topics[].name``.
+
+    Raises:
+        ValueError: Unknown API or version.
+        EncodeError: A value does not fit its type. It is a `ValueError`.
+        EditError: The edit is invalid or does not apply to this layout. It is a `ValueError`.
+    """
+    layouts = _layouts(api, version)
+    header = {
+        "request_api_key": _api(api).key,
+        "request_api_version": version,
+        "correlation_id": correlation_id,
+        "client_id": client_id,
+    }
+    return _frame(layouts.request_header, layouts.request, header, body, edit)
+
+
+def encode_response(
+    api: str,
+    version: int,
+    body: Mapping[str, Any] | None = None,
+    *,
+    correlation_id: int = 0,
+    edit: str | Edit | None = None,
+) -> bytes:
+    """Encode a response frame, length prefix included. Arguments and errors are those of `encode_request`."""
+    layouts = _layouts(api, version)
+    return _frame(layouts.response_header, layouts.response, {"correlation_id": correlation_id}, body, edit)
+
+
+def _frame(
+    header_layout: Layout,
+    body_layout: Layout,
+    header: Mapping[str, Any],
+    body: Mapping[str, Any] | None,
+    edit: str | Edit | None,
+) -> bytes:
+    if isinstance(edit, str):
+        edit = edit_of(edit)(body_layout)
+    return write(edit, frame_layout(header_layout, body_layout), {"header": header, "body": body or {}})
+
+
+def _layouts(api: str, version: int) -> ApiLayouts:
+    known = _api(api)
+    layouts = api_layouts(known.key, version)
+    if layouts is None:
+        raise ValueError(f"{known.name} has no version {version}: use {known.min_version} to {known.max_version}")
+    return layouts
+
+
+def _api(name: str) -> schemas.Api:
+    api = schemas.api_by_name(name)
+    if api is None:
+        raise ValueError(f"unknown API {name!r}: dissectors.schemas.apis() lists them")
+    return api

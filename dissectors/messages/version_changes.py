@@ -1,0 +1,64 @@
+"""What each version of an API changes, from the layouts: fields that it adds, removes or encodes in another way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors import schemas
+from dissectors.messages.message import api_layouts
+from dissectors.wire.layout import Field, Layout
+
+
+def version_changes(api_key: int, version: int) -> list[str]:
+    """The differences to the version before, as sentences; empty for the first version, and for an equal one.
+
+    ``request adds rebalance_timeout_ms``, ``response adds members[].group_instance_id``, ``flexible``.
+    """
+    new, old = api_layouts(api_key, version), api_layouts(api_key, version - 1)
+    if new is None or old is None:
+        return []
+    sentences = ["flexible"] if new.request.flexible and not old.request.flexible else []
+    for name, before, after in (("request", old.request, new.request), ("response", old.response, new.response)):
+        sentences += (f"{name} {change}" for change in _changes(dict(_fields(before)), dict(_fields(after))))
+    return sentences
+
+
+def version_notes(api_key: int) -> list[tuple[int, str]]:
+    """Each version of an API with what it changes and the KIPs that made it; without the first, oldest first."""
+    api = schemas.api(api_key)
+    if api is None:
+        return []
+    notes = []
+    for version in [*api.versions][1:]:
+        changes = "; ".join(version_changes(api_key, version)) or "same layout as before"
+        kips = ", ".join(f"KIP-{number}" for number in schemas.kips(api.name, version))
+        notes.append((version, f"{changes} ({kips})" if kips else changes))
+    return notes
+
+
+def _fields(layout: Layout, prefix: str = "") -> Iterator[tuple[str, Field]]:
+    for one in (*layout.fields, *layout.tagged):
+        path = f"{prefix}{one.name}{'[]' if one.array else ''}"
+        yield path, one
+        if one.struct is not None:
+            yield from _fields(one.struct, f"{path}.")
+
+
+def _changes(before: dict[str, Field], after: dict[str, Field]) -> Iterator[str]:
+    if added := _outermost(path for path in after if path not in before):
+        yield f"adds {', '.join(added)}"
+    if removed := _outermost(path for path in before if path not in after):
+        yield f"removes {', '.join(removed)}"
+    if nullable := [
+        path for path, one in after.items() if path in before and one.nullable and not before[path].nullable
+    ]:
+        yield f"allows null for {', '.join(nullable)}"
+
+
+def _outermost(paths: Iterator[str]) -> list[str]:
+    """Paths without those below others of them."""
+    kept: list[str] = []
+    for path in paths:
+        if not any(path.startswith(f"{above}.") for above in kept):
+            kept.append(path)
+    return kept

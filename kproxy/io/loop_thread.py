@@ -1,0 +1,86 @@
+"""An event loop in a thread of its own, for code that is not asynchronous."""
+
+# Rule 1: what was entered is exited in the same loop, before the loop ends, whatever raised in between.
+#
+# Rule 2: after `exit` no thread, task or loop is left, also if entering failed or was interrupted.
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class LoopThread:
+    """Runs an async context manager, and functions beside it, in a thread.
+
+    Args:
+        name: The name of the thread.
+        manager: What is entered and exited.
+    """
+
+    def __init__(self, name: str, manager: AbstractAsyncContextManager[Any]) -> None:
+        self._manager = manager
+        self._name = name
+        self._thread: threading.Thread | None = None
+
+    _loop: asyncio.AbstractEventLoop
+    _stop: asyncio.Event
+
+    def enter(self) -> None:
+        """Start the thread and enter the manager.
+
+        Raises:
+            RuntimeError: It runs already.
+        """
+        if self._thread is not None:
+            raise RuntimeError(f"{self._name} runs already: use another one at the same time")
+        ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(ready)), name=self._name, daemon=True)
+        self._thread.start()
+        ready.wait()
+        try:
+            self.run(self._manager.__aenter__())
+        except BaseException:
+            self._end()
+            raise
+
+    def exit(self) -> None:
+        """Exit the manager and end the thread."""
+        try:
+            self.run(self._manager.__aexit__(None, None, None))
+        finally:
+            self._end()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the loop; return its result. If the wait is interrupted, it is cancelled."""
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function in the loop, or here if the loop has ended; return its result."""
+
+        async def call() -> T:
+            return function(*args, **kwargs)
+
+        return function(*args, **kwargs) if self._thread is None else self.run(call())
+
+    async def _serve(self, ready: threading.Event) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        ready.set()
+        await self._stop.wait()
+
+    def _end(self) -> None:
+        thread, self._thread = self._thread, None
+        self._loop.call_soon_threadsafe(self._stop.set)
+        if thread is not None:
+            thread.join()

@@ -1,0 +1,44 @@
+"""Selects checks by their ids or the beginnings of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kproxy.errors import UserError
+from kproxy.filters.errors import nearest
+from kproxy.probe.check import Check, checks
+
+
+def select(only: Iterable[str] = (), skip: Iterable[str] = (), prefix: str = "--") -> list[Check]:
+    """The checks that `only` names (all, if it is empty) without those that `skip` names.
+
+    Args:
+        only: Ids or their beginnings, comma-separated: ``framing``, ``Metadata/v9``.
+        skip: The same.
+        prefix: How messages write the names of the two arguments.
+
+    Raises:
+        UserError: A name matches no check.
+    """
+    left_out = _matching(f"{prefix}skip", skip)
+    only = list(only)
+    wanted = _matching(f"{prefix}only", only) if only else {check.id for check in checks()}
+    return [check for check in checks() if check.id in wanted - left_out]
+
+
+def _matching(option: str, texts: Iterable[str]) -> set[str]:
+    """The ids of the checks that an option names."""
+    ids = [check.id for check in checks()]
+    selected: set[str] = set()
+    for name in (part.strip().lower() for text in texts for part in text.split(",") if part.strip()):
+        matching = {check_id for check_id in ids if _matches(check_id, name)}
+        if not matching:
+            near = nearest(name, {part for check_id in ids for part in (check_id, check_id.partition("/")[0])})
+            raise UserError(f"{option} {name}: no such check; " + (f"did you mean {near}?" if near else "see --list"))
+        selected |= matching
+    return selected
+
+
+def _matches(check_id: str, name: str) -> bool:
+    """Whether the id is the named one or below it: ``metadata/v1`` stands for ``Metadata/v1/2``, not for v10."""
+    return f"{check_id.lower()}/".startswith(name.rstrip("/") + "/")

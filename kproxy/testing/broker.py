@@ -1,0 +1,119 @@
+"""The built-in broker behind an inspecting relay, for tests."""
+
+# Rule 1: clients reach the broker through the relay alone, so no frame is missing from `frames`.
+#
+# Rule 2: a stopped broker refuses connections, as without the relay: its ports close, and open again when it starts.
+#
+# Rule 3: the relay ends before the broker, so its last frames are those of clients, not of an end that no client sees.
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from kproxy.broker.broker import Broker, Report, by_listener
+from kproxy.broker.options import BrokerOptions
+from kproxy.broker.security.listener import listeners_of, tls_context
+from kproxy.proxy.address import TcpAddress
+from kproxy.proxy.listener import BoundListener, Listener
+from kproxy.proxy.relay import Relay, serve
+from kproxy.proxy.sockets import listen
+from kproxy.proxy.tls.contexts import PLAINTEXT, TlsPolicy
+from kproxy.testing.traffic import InspectedTraffic
+from kproxy.trace.lines import RequestLine, ResponseLine
+from kproxy.verdict.cause import Cause
+
+_HOST = "127.0.0.1"
+
+
+class InspectedBroker(Broker):
+    """A `Broker` whose traffic is inspected: a linter for clients. It runs for the duration of an `async with` block.
+
+    ::
+
+        async with InspectedBroker(topics={"orders": 6}) as broker:
+            await run_my_consumer(broker.bootstrap)
+            assert broker.findings == []
+
+    Args:
+        options: See `Broker`.
+        ports: See `Broker`; free ones by default.
+        report: See `Broker`.
+        settings: See `Broker`.
+    """
+
+    _relay: Relay
+
+    def __init__(
+        self,
+        options: BrokerOptions | None = None,
+        *,
+        ports: Sequence[int] | Mapping[str, Sequence[int]] = (),
+        report: Report = lambda sentence: None,
+        **settings: object,
+    ) -> None:
+        super().__init__(options, ports=None, report=report, **settings)
+        self._relay_ports = ports
+        self._bounds: dict[tuple[str, int], BoundListener] = {}  # by listener and node
+        self._traffic = InspectedTraffic("kproxy")
+
+    @property
+    def frames(self) -> list[RequestLine | ResponseLine]:
+        """The requests and responses so far, in order, with their decoded `body`; the last 100,000."""
+        return self._traffic.frames()
+
+    def requests(self, api: str | None = None) -> list[RequestLine]:
+        """The requests among `frames`, of one API (``Produce``) or of all."""
+        return self._traffic.requests(api)
+
+    def responses(self, api: str | None = None) -> list[ResponseLine]:
+        """The responses among `frames`, of one API (``Produce``) or of all."""
+        return self._traffic.responses(api)
+
+    @property
+    def findings(self) -> list[Cause]:
+        """What was found so far, one for each root cause, the most urgent first."""
+        return self._traffic.findings()
+
+    def ports_of(self, listener: str) -> tuple[int, ...]:
+        """Return the brokers' ports for a listener."""
+        return tuple(bound.port for (name, _), bound in self._bounds.items() if name == listener)
+
+    async def stop_node(self, number: int) -> None:
+        """Stop a broker: its ports and connections close, and its partitions with other replicas get new leaders."""
+        for (_, node), bound in self._bounds.items():
+            if node == number:
+                self._relay.listeners.close(bound)
+        await super().stop_node(number)
+
+    async def start_node(self, number: int) -> None:
+        """Start a stopped broker again, at the same address."""
+        if self.cluster.nodes[number].up:
+            return
+        await super().start_node(number)
+        for (name, node), bound in list(self._bounds.items()):
+            if node == number:
+                again = BoundListener(replace(bound.listener, listen=TcpAddress(_HOST, bound.port)))
+                self._relay.listeners.add(again, listen(TcpAddress(_HOST, bound.port)))
+                self._bounds[name, node] = again
+
+    async def _start(self) -> None:
+        await super()._start()
+        listeners = [self._listener(name, index, node) for name in self.listeners for index, node in self._nodes()]
+        self._stack.callback(self._traffic.end)
+        self._relay = await self._stack.enter_async_context(serve(listeners, tap=self._traffic.tap()))
+        places = [(name, node) for name in self.listeners for _, node in self._nodes()]
+        for (name, node), bound in zip(places, self._relay.listeners.open, strict=True):
+            self._bounds[name, node] = bound
+            self.advertise(name, node, _HOST, bound.port)
+
+    def _nodes(self) -> list[tuple[int, int]]:
+        return list(enumerate(self.cluster.nodes))
+
+    def _listener(self, name: str, index: int, node: int) -> Listener:
+        ports = by_listener(self.listeners, "ports", self._relay_ports, len(self.cluster.nodes)).get(name)
+        listen_at = TcpAddress(_HOST, ports[index] if ports else 0)
+        has_tls = next(each.tls for each in listeners_of(self.options) if each.name == name)
+        tls = TlsPolicy(client=tls_context(self.options)) if has_tls else PLAINTEXT
+        return Listener(listen_at, TcpAddress(f"broker-{node}", 9092), tls, partial(self.connect, name, node))

@@ -1,0 +1,106 @@
+"""A proxy in front of a cluster, for tests: it inspects the traffic in this process."""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Self
+
+from kproxy.errors import UNREACHABLE, UserError
+from kproxy.proxy.address import TcpAddress, parse_upstream
+from kproxy.proxy.advertised_listeners import ANY_PORTS, Advertise
+from kproxy.proxy.interception import Rewriting
+from kproxy.proxy.listener import Listener
+from kproxy.proxy.opening import check_upstream
+from kproxy.proxy.relay import serve
+from kproxy.proxy.sockets import reason
+from kproxy.proxy.tls.contexts import PLAINTEXT
+from kproxy.testing.traffic import InspectedTraffic
+from kproxy.trace.lines import RequestLine, ResponseLine
+from kproxy.verdict.cause import Cause
+
+#: Where clients connect; the system chooses the port.
+LOOPBACK = TcpAddress("127.0.0.1", 0)
+
+
+class Proxy:
+    """A proxy on loopback that runs for the duration of an `async with` block; several may run at the same time.
+
+    ::
+
+        async with Proxy("kafka.example:9092") as proxy:
+            await run_my_consumer(proxy.bootstrap)
+            assert proxy.findings == []
+
+    Clients stay behind it: the addresses of brokers in responses become addresses of the proxy.
+
+    Args:
+        upstream: Brokers, as in ``bootstrap.servers``: ``host:port``, comma-separated.
+        upstream_tls: For brokers with TLS. Clients connect to the proxy in plaintext, and log in themselves with SASL.
+        check: Whether each broker must accept a connection before the block begins.
+        name: Prefix of connection ids in `frames` and `findings`.
+
+    Raises:
+        ValueError: An address is invalid.
+    """
+
+    def __init__(
+        self, upstream: str, *, upstream_tls: ssl.SSLContext | None = None, check: bool = True, name: str = "kproxy"
+    ) -> None:
+        tls = replace(PLAINTEXT, upstream=upstream_tls)
+        addresses = dict.fromkeys(address.strip() for address in upstream.split(",") if address.strip())
+        if not addresses:
+            raise ValueError("no broker: pass HOST:PORT")
+        self._listeners = [Listener(LOOPBACK, parse_upstream(address, "the upstream"), tls) for address in addresses]
+        self._check = check
+        self._traffic = InspectedTraffic(name)
+        self._stack = AsyncExitStack()
+        self._bootstrap = ""
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port`` of the proxy for each broker of `upstream`, comma-separated."""
+        return self._bootstrap
+
+    @property
+    def frames(self) -> list[RequestLine | ResponseLine]:
+        """The requests and responses so far, in order, with their decoded `body`; the last 100,000."""
+        return self._traffic.frames()
+
+    def requests(self, api: str | None = None) -> list[RequestLine]:
+        """The requests among `frames`, of one API (``Produce``) or of all."""
+        return self._traffic.requests(api)
+
+    def responses(self, api: str | None = None) -> list[ResponseLine]:
+        """The responses among `frames`, of one API (``Produce``) or of all."""
+        return self._traffic.responses(api)
+
+    @property
+    def findings(self) -> list[Cause]:
+        """What was found so far, one for each root cause, the most urgent first."""
+        return self._traffic.findings()
+
+    async def __aenter__(self) -> Self:
+        """Start.
+
+        Raises:
+            UserError: A broker does not accept connections.
+        """
+        for listener in self._listeners if self._check else ():
+            if (error := await check_upstream(listener)) is not None:
+                raise UserError(f"upstream {listener.upstream} is unreachable: {reason(error)}", UNREACHABLE)
+        rewriting = Rewriting(Advertise(base=ANY_PORTS))
+        self._stack.callback(self._traffic.end)
+        try:
+            relay = await self._stack.enter_async_context(
+                serve(self._listeners, tap=self._traffic.tap(), rewriting=rewriting)
+            )
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        self._bootstrap = ",".join(relay.addresses)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._stack.aclose()

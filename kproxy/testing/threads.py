@@ -1,0 +1,91 @@
+"""The proxy and the inspected broker for code that is not asynchronous: each runs in a thread of its own."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from kproxy.broker.threaded import BrokerThread
+from kproxy.io.loop_thread import LoopThread
+from kproxy.testing.broker import InspectedBroker
+from kproxy.testing.proxy import Proxy
+from kproxy.trace.lines import RequestLine, ResponseLine
+from kproxy.verdict.cause import Cause
+
+
+class ProxyThread:
+    """A `Proxy` that runs for the duration of a `with` block.
+
+    ::
+
+        with ProxyThread("kafka.example:9092") as proxy:
+            run_my_consumer(proxy.bootstrap)
+            assert proxy.findings == []
+
+    Args:
+        upstream: See `Proxy`.
+        settings: See `Proxy`.
+    """
+
+    def __init__(self, upstream: str, **settings: Any) -> None:
+        self._proxy = Proxy(upstream, **settings)
+        self._thread = LoopThread("kproxy proxy", self._proxy)
+
+    @property
+    def bootstrap(self) -> str:
+        """See `Proxy.bootstrap`."""
+        return self._proxy.bootstrap
+
+    @property
+    def frames(self) -> list[RequestLine | ResponseLine]:
+        """See `Proxy.frames`. They stay after the block."""
+        return self._thread.call(lambda: self._proxy.frames)
+
+    def requests(self, api: str | None = None) -> list[RequestLine]:
+        """See `Proxy.requests`."""
+        return self._thread.call(self._proxy.requests, api)
+
+    def responses(self, api: str | None = None) -> list[ResponseLine]:
+        """See `Proxy.responses`."""
+        return self._thread.call(self._proxy.responses, api)
+
+    @property
+    def findings(self) -> list[Cause]:
+        """See `Proxy.findings`. They stay after the block."""
+        return self._thread.call(lambda: self._proxy.findings)
+
+    def __enter__(self) -> Self:
+        self._thread.enter()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._thread.exit()
+
+
+class InspectedBrokerThread(BrokerThread):
+    """An `InspectedBroker` that runs for the duration of a `with` block; otherwise like `BrokerThread`.
+
+    Args:
+        settings: See `InspectedBroker`.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self._inspected = InspectedBroker(**settings)
+        super().__init__(self._inspected)
+
+    @property
+    def frames(self) -> list[RequestLine | ResponseLine]:
+        """See `InspectedBroker.frames`. They stay after the block."""
+        return self._thread.call(lambda: self._inspected.frames)
+
+    def requests(self, api: str | None = None) -> list[RequestLine]:
+        """See `InspectedBroker.requests`."""
+        return self._thread.call(self._inspected.requests, api)
+
+    def responses(self, api: str | None = None) -> list[ResponseLine]:
+        """See `InspectedBroker.responses`."""
+        return self._thread.call(self._inspected.responses, api)
+
+    @property
+    def findings(self) -> list[Cause]:
+        """See `InspectedBroker.findings`. They stay after the block."""
+        return self._thread.call(lambda: self._inspected.findings)

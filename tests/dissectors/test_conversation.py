@@ -1,0 +1,119 @@
+"""Conversations: bytes of connections in, judged events out."""
+
+from __future__ import annotations
+
+import pytest
+
+from dissectors import (
+    ConnectionEnded,
+    Conversation,
+    Direction,
+    EncodeError,
+    Finding,
+    check_exchange,
+    encode_request,
+    encode_response,
+    new_run,
+    read_request,
+    read_response,
+)
+from dissectors.connections.events import DeadlinePassed
+from dissectors.conversation import Judged
+from dissectors.edits import Edit, EditError
+
+SECOND = 1_000_000_000
+
+REQUEST = encode_request("Metadata", 9, {"topics": [{"name": "orders"}]}, correlation_id=7, client_id="app")
+BODY = {
+    "brokers": [{"node_id": 1, "host": "localhost", "port": 9092}],
+    "cluster_id": "c",
+    "controller_id": 1,
+    "topics": [{"name": "orders", "partitions": [{"leader_id": 1, "replica_nodes": [1], "isr_nodes": [1]}]}],
+}
+
+
+def codes(judged: list[Judged]) -> list[str]:
+    return [finding.code for each in judged for finding in each.findings]
+
+
+def test_a_right_exchange_has_no_findings() -> None:
+    assert check_exchange(REQUEST) == []
+    assert check_exchange(REQUEST, encode_response("Metadata", 9, BODY, correlation_id=7)) == []
+
+
+@pytest.mark.parametrize("edit", ["missing:throttle_time_ms", Edit.of("field_missing", "throttle_time_ms", where=0)])
+def test_a_missing_field_is_named(edit: str | Edit) -> None:
+    [finding] = check_exchange(REQUEST, encode_response("Metadata", 9, BODY, correlation_id=7, edit=edit))
+    assert str(finding).startswith("error L004 field-missing-for-version at throttle_time_ms: Metadata v9 response: ")
+
+
+def test_a_finding_without_a_field_is_a_line_too() -> None:
+    [finding] = check_exchange(REQUEST, b"HTTP/1.1 400 Bad Request")
+    assert isinstance(finding, Finding)
+    assert str(finding).startswith("error X003 http-to-kafka: the server answers in HTTP")
+
+
+def test_a_response_that_stops_inside_its_frame_is_a_finding() -> None:
+    [finding] = check_exchange(REQUEST, encode_response("Metadata", 9, BODY, correlation_id=7)[:-1])
+    assert finding.name == "stalled-frame"
+
+
+def test_encoded_frames_are_read_again() -> None:
+    message = read_request(REQUEST)
+    assert (message.api, message.version, message.correlation_id, message.client_id) == ("Metadata", 9, 7, "app")
+    assert message.body["topics"] == [{"name": "orders"}]
+    assert read_response(encode_response("Heartbeat", 0, {"error_code": 27}), 12, 0).body == {"error_code": 27}
+
+
+def test_wrong_arguments_are_value_errors_with_a_sentence() -> None:
+    with pytest.raises(ValueError, match=r"unknown API 'Metdata': dissectors\.schemas\.apis"):
+        encode_request("Metdata", 1)
+    with pytest.raises(ValueError, match="Heartbeat has no version 9: use 0 to 4"):
+        encode_response("Heartbeat", 9)
+    with pytest.raises(EncodeError, match="generation_id"):
+        encode_request("Heartbeat", 0, {"generation_id": "one"})
+    with pytest.raises(EditError, match="unknown kind 'lost'"):
+        encode_request("Heartbeat", 0, edit="lost:group_id")
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1000])
+def test_events_do_not_depend_on_the_chunks(chunk: int) -> None:
+    conversation = Conversation(at=0)
+    response = encode_response("Metadata", 9, BODY, correlation_id=8)
+    judged = [
+        each
+        for direction, data in ((Direction.REQUEST, REQUEST), (Direction.RESPONSE, response))
+        for start in range(0, len(data), chunk)
+        for each in conversation.receive_data(direction, data[start : start + chunk], at=SECOND)
+    ]
+    assert [each.message and each.message.api for each in judged] == ["Metadata", None]
+    assert codes(judged) == ["C001"]
+
+
+def test_the_connections_of_a_run_report_a_cause_once() -> None:
+    run = new_run()
+    conversations = [Conversation(run, client=f"10.0.0.1:{port}") for port in (50000, 50001)]
+    wrong = encode_response("Metadata", 9, BODY, correlation_id=8)
+    judged = [
+        conversation.receive_data(Direction.REQUEST, REQUEST, at=SECOND)
+        + conversation.receive_data(Direction.RESPONSE, wrong, at=SECOND)
+        for conversation in conversations
+    ]
+    assert [codes(each) for each in judged] == [["C001"], []]
+
+
+def test_time_is_that_of_the_caller() -> None:
+    run = new_run()
+    conversation = Conversation(run, at=0)
+    conversation.receive_data(Direction.REQUEST, REQUEST, at=0)
+    assert conversation.tick(at=SECOND) == []
+    late = conversation.tick(at=3600 * SECOND)
+    assert "C020" in codes(late)
+    assert {type(each.event) for each in late} == {DeadlinePassed}
+    conversation.receive_data(Direction.REQUEST, REQUEST, at=3600 * SECOND)
+    other = Conversation(run, at=3600 * SECOND)
+    late = other.receive_data(Direction.REQUEST, REQUEST, at=7100 * SECOND)
+    assert DeadlinePassed in {type(each.event) for each in late[:-1]}
+    *_, ended = conversation.close(at=7200 * SECOND)
+    assert isinstance(ended.event, ConnectionEnded)
+    assert ended.message is None

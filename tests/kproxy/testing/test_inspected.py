@@ -1,0 +1,174 @@
+"""The proxy and the inspected broker: what passes is in frames and findings, and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+
+import pytest
+
+import kproxy
+from dissectors import Direction, encode_request, read_response
+from kproxy.errors import UserError
+from kproxy.testing.traffic import InspectedTraffic
+
+HELLO = encode_request("ApiVersions", 0, correlation_id=1, client_id="test")
+METADATA = encode_request("Metadata", 9, {"topics": None}, correlation_id=2, client_id="test")
+
+
+def exchange(address: str, *requests: bytes) -> list[bytes]:
+    """Send requests, each after the response to the one before; return the responses."""
+    host, port = address.split(":")
+    responses = []
+    with socket.create_connection((host, int(port)), timeout=30) as client, client.makefile("rb") as stream:
+        for request in requests:
+            client.sendall(request)
+            prefix = stream.read(4)
+            responses.append(prefix + stream.read(int.from_bytes(prefix, "big")))
+    return responses
+
+
+def addresses(metadata: bytes) -> list[str]:
+    """The brokers in a Metadata response."""
+    return [f"{broker['host']}:{broker['port']}" for broker in read_response(metadata, 3, 9).body["brokers"]]
+
+
+def kproxy_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("kproxy")]
+
+
+def is_closed(address: str) -> bool:
+    host, port = address.split(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=30).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_clients_stay_behind_the_proxy_and_all_frames_are_there_at_once() -> None:
+    with kproxy.BrokerThread(brokers=2) as broker, kproxy.ProxyThread(broker.bootstrap) as proxy:
+        first, second = proxy.bootstrap.split(",")
+        _, metadata = exchange(first, HELLO, METADATA)
+        assert addresses(metadata) == [first, second]
+        assert [(frame.kind, frame.api) for frame in proxy.frames] == [
+            ("request", "ApiVersions"),
+            ("response", "ApiVersions"),
+            ("request", "Metadata"),
+            ("response", "Metadata"),
+        ]
+        assert [frame.api for frame in proxy.requests()] == ["ApiVersions", "Metadata"]
+        [response] = proxy.responses("Metadata")
+        assert response.body is not None
+        assert response.body["controller_id"] == 1
+        assert proxy.findings == []
+
+
+def test_findings_and_frames_stay_after_the_block() -> None:
+    with kproxy.InspectedBrokerThread() as broker:
+        exchange(broker.bootstrap, METADATA)
+    [finding] = broker.findings
+    assert (finding.code, finding.name, finding.severity) == ("V003", "no-apiversions", "info")
+    assert repr(finding).startswith("<info V003 no-apiversions: client 'test' at 127.0.0.1 sends Metadata v9")
+    assert kproxy.report(broker.findings).startswith("info: V003 no-apiversions: client 'test'")
+    assert len(broker.frames) == 2
+    assert [frame.api for frame in broker.requests("Metadata")] == ["Metadata"]
+    assert broker.responses("Produce") == []
+
+
+def test_a_stopped_broker_refuses_connections_until_it_starts() -> None:
+    with kproxy.InspectedBrokerThread(brokers=2) as broker:
+        first, second = broker.bootstrap.split(",")
+        broker.stop_node(1)
+        assert is_closed(first)
+        assert addresses(exchange(second, METADATA)[0]) == [second]
+        broker.start_node(1)
+        broker.start_node(1)
+        assert addresses(exchange(first, METADATA)[0]) == [first, second]
+        assert len(broker.requests("Metadata")) == 2
+
+
+@pytest.mark.parametrize("error", [RuntimeError("of the test"), KeyboardInterrupt()], ids=repr)
+def test_nothing_is_left_after_an_exception(error: BaseException) -> None:
+    ports = []
+
+    def fail() -> None:
+        with kproxy.InspectedBrokerThread() as broker, kproxy.ProxyThread(broker.bootstrap) as proxy:
+            ports.extend([broker.bootstrap, proxy.bootstrap])
+            with socket.create_connection(("127.0.0.1", int(proxy.bootstrap.split(":")[1]))) as client:
+                client.sendall(HELLO)
+                raise error
+
+    with pytest.raises(type(error)):
+        fail()
+    assert len(ports) == 2
+    assert all(map(is_closed, ports))
+    assert kproxy_threads() == []
+
+
+def test_what_cannot_start_leaves_nothing_behind() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    with pytest.raises(UserError, match=f"upstream {address} is unreachable: connection refused"):
+        kproxy.ProxyThread(address).__enter__()
+    with pytest.raises(ValueError, match="use 1 to 65535"):
+        kproxy.ProxyThread("localhost:0")
+    with pytest.raises(ValueError, match="no broker: pass HOST:PORT"):
+        kproxy.ProxyThread(" , ")
+    with pytest.raises(ValueError, match="nonsense"):
+        kproxy.InspectedBrokerThread(quirks=["nonsense"]).__enter__()
+    assert kproxy_threads() == []
+
+
+def test_one_object_runs_once_at_a_time() -> None:
+    with kproxy.BrokerThread() as broker, pytest.raises(RuntimeError, match="runs already"):
+        broker.__enter__()
+
+
+async def test_several_run_in_one_loop() -> None:
+    async with (
+        kproxy.InspectedBroker() as first,
+        kproxy.InspectedBroker(ports=[0]) as second,
+        kproxy.Proxy(first.bootstrap, name="a") as proxy,
+    ):
+        await asyncio.to_thread(exchange, proxy.bootstrap, HELLO)
+        await asyncio.to_thread(exchange, second.bootstrap, HELLO, METADATA)
+        assert [len(each.frames) for each in (first, second, proxy)] == [2, 4, 2]
+        assert {frame.connection_id for frame in proxy.frames} == {"a-1"}
+        assert len(proxy.requests()) == len(proxy.responses()) == 1
+        assert [each.findings for each in (first, second, proxy)] == [[], [], []]
+
+
+async def test_a_failed_block_of_a_proxy_closes_it() -> None:
+    async with kproxy.Broker() as broker:
+        with pytest.raises(RuntimeError, match="of the test"):
+            async with kproxy.Proxy(broker.bootstrap) as proxy:
+                raise RuntimeError("of the test")
+        assert is_closed(proxy.bootstrap)
+        assert not is_closed(broker.bootstrap)
+
+
+async def test_much_traffic_is_inspected_before_anybody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kproxy.testing.traffic._MAX_WAITING", 1000)
+    traffic = InspectedTraffic("test")
+    tap = traffic.tap()
+    tap.begin([], lambda pressed: None, lambda error: None)
+    streams = tap.open(1, at=0, client="10.0.0.1:50000", server="10.0.0.2:9092", listener="127.0.0.1:9092").streams
+    while traffic.waiting_bytes <= 1000:
+        streams[Direction.REQUEST].data(HELLO, at=0)
+    await asyncio.sleep(0)
+    assert traffic.waiting_bytes == 0
+    streams[Direction.REQUEST].data(HELLO, at=0)
+    assert traffic.waiting_bytes > len(HELLO)
+    assert len(traffic.requests("ApiVersions")) > 10
+
+
+async def test_the_probe_is_a_coroutine() -> None:
+    async with kproxy.Broker() as broker:
+        results = await kproxy.run_probe(broker.bootstrap, only=["framing"], skip=["framing/pipelined"])
+        assert results
+        assert {result.outcome for result in results} == {"pass"}
+        assert "framing/pipelined" not in {result.check.id for result in results}
+        with pytest.raises(UserError, match="only nonsense: no such check"):
+            await kproxy.run_probe(broker.bootstrap, only=["nonsense"])
