@@ -18,9 +18,9 @@ from kproxy.browse.rows.visible_rows import VisibleRows
 from kproxy.browse.session_view import SessionView
 from kproxy.browse.sources.source import Source
 from kproxy.control.protocol import LateResponse
-from kproxy.trace.clock import Clock
 from kproxy.trace.encoding import parse_line
 from kproxy.trace.lines import Line, RequestLine, ResponseLine
+from kproxy.trace.time_display import TimeDisplay
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class BrowseSession:
     view: SessionView = field(init=False)
     views: list[SessionView] = field(init=False, default_factory=list)  # further ones, which `work` also updates
     notes: dict[int, Note] = field(init=False, default_factory=dict)
-    clock: Clock = field(init=False, default_factory=Clock)
+    clock: TimeDisplay = field(init=False, default_factory=TimeDisplay)
     bad: int = field(init=False, default=0)  # lines that are not trace lines, without an incomplete last one
     version: int = field(init=False, default=0)  # changes when lines are read
     _lines: Iterator[tuple[int, bytes]] | None = field(init=False, default=None)

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from kproxy.outputs.coverage import Counts
 from kproxy.outputs.text import Piece
-from kproxy.trace.clock import UTC_CLOCK, Clock
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import Line
+from kproxy.trace.time_display import UTC_DISPLAY, TimeDisplay
 
 
 class Headings:
     """Tracks the input and day of the last row. An input without shown lines gets no headings."""
 
-    def __init__(self, clock: Clock = UTC_CLOCK) -> None:
+    def __init__(self, clock: TimeDisplay = UTC_DISPLAY) -> None:
         self._clock = clock
         self.begin("")
         self._inputs_shown = 0

@@ -14,7 +14,6 @@ from kproxy.inspection.late_responses import WaitingResponse
 from kproxy.outputs.console import Console
 from kproxy.outputs.decoded_text import TOMBSTONE, data_text, facts, is_tombstone, problem
 from kproxy.outputs.record_rows import record_rows
-from kproxy.trace.clock import UTC_CLOCK, Clock
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import (
     FRAME_LINES,
@@ -31,6 +30,7 @@ from kproxy.trace.lines import (
     TopicEntry,
 )
 from kproxy.trace.record_values import is_decoded
+from kproxy.trace.time_display import UTC_DISPLAY, TimeDisplay
 
 #: A piece of text and its style, a key of `STYLES`.
 Piece = tuple[str, str]
@@ -87,7 +87,7 @@ class TextOutput:
         verbose: bool = False,
         payloads: bool = False,
         above: Callable[[Line], Iterable[list[Piece]]] = lambda _: (),
-        clock: Clock = UTC_CLOCK,
+        clock: TimeDisplay = UTC_DISPLAY,
     ) -> None:
         self._file = file
         self._above = above

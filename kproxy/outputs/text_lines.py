@@ -8,9 +8,9 @@ from kproxy.inspection.late_responses import WaitingResponse
 from kproxy.outputs.headings import Headings
 from kproxy.outputs.output import Output
 from kproxy.outputs.text import TextOutput
-from kproxy.trace.clock import Clock
 from kproxy.trace.encoding import as_mapping
 from kproxy.trace.lines import Detail, Line
+from kproxy.trace.time_display import TimeDisplay
 
 if TYPE_CHECKING:
     from kproxy.outputs.line_outputs import OutputOptions
@@ -22,7 +22,7 @@ class TextLines(Output):
     def __init__(self, file: TextIO, options: OutputOptions) -> None:
         super().__init__(file, options.filter)
         self._shows_bodies = options.verbose or options.payloads
-        clock = Clock(is_local=options.local_time)
+        clock = TimeDisplay(is_local=options.local_time)
         self._headings = Headings(clock) if options.headings else None
         above = self._headings.above if self._headings is not None else lambda _: ()
         self._text = TextOutput(

@@ -17,9 +17,9 @@ from kproxy.browse.rows.exchange import Exchange
 from kproxy.control.protocol import LateResponse
 from kproxy.inspection.event_lines import excerpt
 from kproxy.outputs.findings import confidence_text, excerpt_bytes, sentence
-from kproxy.trace.clock import Clock
 from kproxy.trace.formatting import RANK, duration, safe, size
 from kproxy.trace.lines import FindingEntry, FindingLine, RepeatedFinding, ResponseLine
+from kproxy.trace.time_display import TimeDisplay
 from kproxy.tui.hex_view import HexView
 from kproxy.tui.styled_text import in_full, painted, shortened
 from kproxy.tui.tree import FieldTree
@@ -99,7 +99,7 @@ class DetailPane(Vertical):
 
     active: reactive[str] = reactive("request")
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: TimeDisplay) -> None:
         super().__init__()
         self._clock = clock
         self._exchange: Exchange | None = None
@@ -267,7 +267,7 @@ def _severity(detail: FrameDetail) -> int:
 
 
 def _text_of(
-    exchange: Exchange | None, request: FrameDetail | None, response: FrameDetail | None, clock: Clock, width: int
+    exchange: Exchange | None, request: FrameDetail | None, response: FrameDetail | None, clock: TimeDisplay, width: int
 ) -> Text:
     """Return the head line and the findings: in full within `width`, or with width 0 only messages and hints."""
     if exchange is None:
@@ -298,14 +298,14 @@ def _text_of(
     return text
 
 
-def _late(late: LateResponse, clock: Clock) -> Text:
+def _late(late: LateResponse, clock: TimeDisplay) -> Text:
     """Return why a response is late, as reported at some time."""
     text = Text().append(f"late: {safe(late.wait)}", "yellow").append(f"  {safe(late.why)}\n")
     more = f", {late.others:,} more wait{'s' * (late.others == 1)} behind it" if late.others else ""
     return text.append(f"  as of {safe(clock.time(late.at)[:8])} {clock.label(late.at)}{more}\n", "dim")
 
 
-def _head(exchange: Exchange, clock: Clock) -> Text:
+def _head(exchange: Exchange, clock: TimeDisplay) -> Text:
     """Return the head line: errors, time, connection, client, latency."""
     line, frame = exchange.line, exchange.frame
     text = Text()

@@ -16,8 +16,8 @@ from kproxy.browse.session import BrowseSession
 from kproxy.groups import GroupRow, GroupView
 from kproxy.groups.timeline import group_drawing
 from kproxy.shares import HeldRecords
-from kproxy.trace.clock import Clock
 from kproxy.trace.formatting import duration, safe
+from kproxy.trace.time_display import TimeDisplay
 from kproxy.tui.overview import OverviewView, count, lines, names_and_counts, quoted
 from kproxy.tui.styled_text import painted
 from kproxy.tui.table import Cell, TableColumn
@@ -155,7 +155,7 @@ class GroupsView(OverviewView[GroupRow]):
         self.jump(event.row)
 
 
-def _group_text(view: GroupView, clock: Clock) -> Text:
+def _group_text(view: GroupView, clock: TimeDisplay) -> Text:
     text = Text()
     for stall in view.stalls[:_MOST_STALLS]:
         text.append_text(painted(_stall(stall, clock))).append("\n")
@@ -194,7 +194,7 @@ def _why(stall: Stall) -> Cell:
     return [(stall.text, stall.severity)] if stall.until is None else [("was: " + stall.text, "")]
 
 
-def _stall(stall: Stall, clock: Clock) -> Cell:
+def _stall(stall: Stall, clock: TimeDisplay) -> Cell:
     lasted = "since " + clock.time(stall.since)
     if stall.until is not None:
         lasted = f"{clock.time(stall.since)} for {duration((stall.until - stall.since) // 1000)}"

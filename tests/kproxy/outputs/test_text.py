@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from kproxy.outputs.text import TextOutput, topics
-from kproxy.trace.clock import Clock
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import (
     CloseLine,
@@ -22,6 +21,7 @@ from kproxy.trace.lines import (
     StallLine,
     TopicEntry,
 )
+from kproxy.trace.time_display import TimeDisplay
 
 COMMON = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z", "connection_id": "web-1-77-12"}
 ENDS = {"client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
@@ -184,9 +184,9 @@ class Terminal(io.StringIO):
 def test_the_time_zone_is_named_once_on_a_terminal_and_with_local_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     for file, clock, first in (
-        (Terminal(), Clock(), ["times are UTC; --local-time shows local times"]),
-        (io.StringIO(), Clock(), []),
-        (io.StringIO(), Clock(is_local=True), [f"times are {Clock(is_local=True).label(REQUEST.ts)}"]),
+        (Terminal(), TimeDisplay(), ["times are UTC; --local-time shows local times"]),
+        (io.StringIO(), TimeDisplay(), []),
+        (io.StringIO(), TimeDisplay(is_local=True), [f"times are {TimeDisplay(is_local=True).label(REQUEST.ts)}"]),
     ):
         output = TextOutput(file, clock=clock)
         output.write(REQUEST)

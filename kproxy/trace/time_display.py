@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from kproxy.trace.timestamps import timestamp
 
 
-class Clock:
+class TimeDisplay:
     """Shows the `ts` of lines, and times in ns since the epoch.
 
     Attributes:
@@ -17,11 +17,13 @@ class Clock:
 
     def __init__(self, *, is_local: bool = False) -> None:
         self.is_local = is_local
+        self._local = functools.lru_cache(maxsize=256)(_local)
+        self._zone = functools.lru_cache(maxsize=64)(_zone)
 
     def text(self, ts: str | int) -> str:
         """``2026-11-21 03:41:00.123``; a `ts` that is none (of a forged trace) stays what it is."""
         text = timestamp(ts) if isinstance(ts, int) else ts
-        if self.is_local and (local := _local(text[:19])) is not None:
+        if self.is_local and (local := self._local(text[:19])) is not None:
             return local + text[19:23]
         return f"{text[:10]} {text[11:23]}"
 
@@ -42,19 +44,14 @@ class Clock:
         if not self.is_local:
             return "UTC"
         text = timestamp(ts) if isinstance(ts, int) else ts
-        return _zone(text[:13]) or "UTC"
+        return self._zone(text[:13]) or "UTC"
 
 
-UTC_CLOCK = Clock()
-
-
-@functools.lru_cache(maxsize=256)
 def _local(second: str) -> str | None:
     moment = _moment(second)
     return None if moment is None else moment.strftime("%Y-%m-%d %H:%M:%S")
 
 
-@functools.lru_cache(maxsize=64)
 def _zone(hour: str) -> str | None:
     moment = _moment(f"{hour}:00:00")
     return None if moment is None else moment.strftime("%Z")
@@ -65,3 +62,6 @@ def _moment(second: str) -> datetime | None:
         return datetime.fromisoformat(second).replace(tzinfo=UTC).astimezone()
     except (ValueError, OverflowError, OSError):
         return None
+
+
+UTC_DISPLAY = TimeDisplay()

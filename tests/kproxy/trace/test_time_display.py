@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kproxy.trace.clock import Clock
+from kproxy.trace.time_display import TimeDisplay
 from kproxy.trace.timestamps import nanoseconds
 
 
@@ -30,14 +30,14 @@ def new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 )
 def test_times(ts: str, utc: str, local: str) -> None:
     for value in (ts, nanoseconds(ts)):
-        assert Clock().labelled(value) == utc
-        assert Clock(is_local=True).labelled(value) == local
-        assert Clock(is_local=True).day(value) == local[:10]
-        assert Clock(is_local=True).time(value) == local[11:23]
+        assert TimeDisplay().labelled(value) == utc
+        assert TimeDisplay(is_local=True).labelled(value) == local
+        assert TimeDisplay(is_local=True).day(value) == local[:10]
+        assert TimeDisplay(is_local=True).time(value) == local[11:23]
 
 
 @pytest.mark.usefixtures("new_york")
 @pytest.mark.parametrize("ts", ["9999-99-99T00:00:00.000000Z", "0001-01-01T00:00:00.000000Z", "x"])
 def test_no_time_is_shown_as_it_is(ts: str) -> None:
-    assert Clock(is_local=True).text(ts) == f"{ts[:10]} {ts[11:23]}"
-    assert Clock(is_local=True).label(ts) == "UTC"
+    assert TimeDisplay(is_local=True).text(ts) == f"{ts[:10]} {ts[11:23]}"
+    assert TimeDisplay(is_local=True).label(ts) == "UTC"
