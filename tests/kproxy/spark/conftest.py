@@ -5,7 +5,9 @@ A process has one engine: Spark, or with KPROXY_TEST_ENGINE=embedded Sail, for a
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,6 +33,10 @@ if find_spec("pyspark") is None:
     collect_ignore_glob = ["test_*.py", "*/test_*.py"]
 elif ENGINE == "embedded":
     collect_ignore_glob = _OF_SPARK
+    # A main module without a file, as that of a worker of pytest-xdist, pyspark takes for doctests, which need Spark.
+    with pytest.MonkeyPatch.context() as _patch:
+        _patch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
+        importlib.import_module("pyspark.sql.connect")
 
 #: Files that come first, so that of several processes none waits long for the last one.
 _LONGEST = {"test_elsewhere", "test_planted"}

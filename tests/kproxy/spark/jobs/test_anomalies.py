@@ -142,7 +142,7 @@ def test_hours_of_people_move_against_utc(spark: SparkSession) -> None:
 
 def test_no_number_is_missing_in_a_sentence(spark: SparkSession) -> None:
     values = [0.0, 0.0000004, 0.0000123, 0.00034, 0.0346, 0.1, 0.5, 3.0, 9.96, 14.4, 1400.4]
-    expected = ["0.0", "0.000000", "0.000012", "0.00034", "0.035", "0.10", "0.50", "3.0", "10.0", "14", "1,400"]
+    expected = ["0.0", "4.0e-07", "1.2e-05", "0.00034", "0.035", "0.10", "0.50", "3.0", "10", "14", "1,400"]
     rows = spark.createDataFrame([(value,) for value in values], "value double").select(amount(F.col("value")))
     assert [row[0] for row in rows.collect()] == expected
 
