@@ -224,11 +224,8 @@ def test_real_clients_with_a_bad_day(real: DataFrame) -> None:
     at = F.timestamp_micros(
         BEGIN_NS // 1000 + F.pmod(F.unix_micros("ts") * 40, F.lit(HOUR * 1_000_000)) + F.col("day") * DAY * 1_000_000
     )
-    failed = F.array(
-        F.named_struct(
-            F.lit("path"), F.lit("error_code"), F.lit("code"), F.lit(6).cast("long"), F.lit("name"), F.lit("X")
-        )
-    )
+    error = F.struct(F.lit("error_code").alias("path"), F.lit(6).cast("long").alias("code"), F.lit("X").alias("name"))
+    failed = F.array(F.when(is_last, error))  # Sail tells it from an array whose entries are never null
     lines = (
         real.crossJoin(real.sparkSession.range(7).withColumnRenamed("id", "day"))
         .withColumns(
