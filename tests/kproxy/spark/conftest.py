@@ -69,6 +69,8 @@ def spark() -> Iterator[SparkSession]:
         # test_elsewhere for all jobs, have plans that are compiled.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        # It evaluates made lines while it optimizes, again and again, and not in parallel.
+        "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
     }
     made = session("local[2]", short=True, settings=settings)
     yield made
