@@ -63,7 +63,7 @@ class App {
     const clear = button("clear", filter ? "clear it" : "show all rows", () => this.go({ filter: undefined, only: false }));
     return [filter ? `${none} matches ${filter}; ` : "no row has a finding; ", clear];
   }
-  /** The first view: what is wrong if something is, or may be in what is still read, else the frames. */
+  /** The first view: what is wrong if something is, else the frames. */
   async start() {
     await this.source.open();
     const { info, state } = this.source;
@@ -80,8 +80,12 @@ class App {
     document.addEventListener("keydown", (event) => this.key(event));
     this.summarize();
     this.source.onChange(() => this.changed(), (lost) => { $("lost").hidden = !lost; });
-    const causes = await this.source.causes();
-    this.firstView = causes.length || state.reading ? "wrong" : "frames";
+    let causes = await this.source.causes();
+    for (let tries = 0; tries < 5 && !causes.length && this.source.state.reading; tries++) {
+      await new Promise((waited) => setTimeout(waited, 150));
+      causes = await this.source.causes();
+    }
+    this.firstView = causes.length ? "wrong" : "frames";
     const wanted = parse(location.hash);
     if (!wanted.view) { this.go({ view: this.firstView, filter: info.filter || undefined, only: false }, { replace: true }); } else this.router.enter(wanted);
     document.documentElement.dataset.ready = "true";
