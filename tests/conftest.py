@@ -24,8 +24,10 @@ settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 def pytest_configure(config: pytest.Config) -> None:
     """Where bytecode is not wanted beside the sources, it goes into pytest's cache.
 
-    Compiling these tests takes most of the time to collect them, and they often start Python.
+    Compiling these tests takes most of the time to collect them, and they often start Python. Some start pytest, which
+    does not get the options of this run.
     """
+    os.environ.pop("PYTEST_ADDOPTS", None)
     if sys.dont_write_bytecode and (cache := getattr(config, "cache", None)) is not None:
         sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(cache.mkdir("bytecode"))
         sys.dont_write_bytecode = False
