@@ -24,10 +24,8 @@ settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 def pytest_configure(config: pytest.Config) -> None:
     """Where bytecode is not wanted beside the sources, it goes into pytest's cache.
 
-    Compiling these tests takes most of the time to collect them, and they often start Python. Some start pytest, which
-    does not get the options of this run.
+    Compiling these tests takes most of the time to collect them, and they often start Python.
     """
-    os.environ.pop("PYTEST_ADDOPTS", None)
     if sys.dont_write_bytecode and (cache := getattr(config, "cache", None)) is not None:
         sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(cache.mkdir("bytecode"))
         sys.dont_write_bytecode = False
@@ -40,6 +38,12 @@ def pytest_collection_finish() -> None:
     `gc.freeze` would hide them, but then Hypothesis 6.120 does not find who refers to a registered generator.
     """
     gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def options_of_this_run() -> None:
+    """Tests that start pytest do not hand them on. Workers of pytest-xdist read them, so they go after these start."""
+    os.environ.pop("PYTEST_ADDOPTS", None)
 
 
 @pytest.fixture(autouse=True)
