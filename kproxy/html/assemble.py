@@ -38,6 +38,8 @@ MODULES = (
     "table_view.js",
     "causes_view.js",
     "records_view.js",
+    "ladder_events.js",
+    "ladder_view.js",
     "main.js",
     "embedded.js",
 )

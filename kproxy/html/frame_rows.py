@@ -22,7 +22,7 @@ def row_json(session: BrowseSession, exchange: Exchange, number: int) -> list[An
 
     Returns:
         ``[number, time in us since the epoch, connection, client, API, version, subject, bytes of both frames, latency
-        in us, state, [[text, style]...], severity, kind of event]``. Bytes are null for an event, the latency if it is
+        in us, state, [[text, style]...], severity, kind of event, server]``. Bytes are null for an event, the latency if it is
         unknown; a request that waits has its wait so far. The state is a `RowState`; the kind is empty for frames.
     """
     index = session.index
@@ -44,6 +44,7 @@ def row_json(session: BrowseSession, exchange: Exchange, number: int) -> list[An
         [[text.strip(), style] for text, style in wrong(exchange, level)],
         level,
         name if frame is None else "",
+        safe(getattr(line, "server", "")),  # some events only name their connection
     ]
 
 

@@ -222,6 +222,7 @@ export class FramesView {
     const quoted = (text) => `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
     const facts = el("span", "grow", fullTime(row[TIME]), "  ·  ",
       line.connection_id ? anchor("", narrow(`connection=${quoted(line.connection_id)}`), line.connection_id) : null,
+      line.connection_id ? [" (", anchor("", hashOf({ view: "ladder", filter: `connection=${quoted(line.connection_id)}`, row: row[NUMBER] }), "ladder"), ")"] : null,
       line.client ? `  ·  ${line.client} → ${line.server}` : null, line.client_id ? "  ·  client " : null,
       line.client_id ? anchor("", narrow(`client_id=${quoted(line.client_id)}`), line.client_id) : null,
       latencyOf(row) ? `  ·  ${latencyOf(row)}` : null);

@@ -5,6 +5,7 @@ import { FilterBox } from "./filter_box.js";
 import { setFields } from "./filter_text.js";
 import { TIMES, setTimeMode, setTimeRange, timeMode, zone } from "./formats.js";
 import { FramesView } from "./frames_view.js";
+import { LadderView } from "./ladder_view.js";
 import { menu } from "./menu.js";
 import { RecordsView } from "./records_view.js";
 import { Router, hashOf, parse } from "./router.js";
@@ -12,7 +13,7 @@ import { TableView } from "./table_view.js";
 
 const VIEWS = [
   ["wrong", "What is wrong"], ["frames", "Frames"], ["connections", "Connections"], ["apis", "APIs"], ["topics", "Topics"], ["groups", "Groups"],
-  ["transactions", "Transactions"], ["share-groups", "Share groups"], ["clients", "Clients"], ["brokers", "Brokers"], ["records", "Records"],
+  ["transactions", "Transactions"], ["share-groups", "Share groups"], ["clients", "Clients"], ["brokers", "Brokers"], ["records", "Records"], ["ladder", "Ladder"],
 ];
 const THEMES = { auto: "as the system", light: "light", dark: "dark" };
 
@@ -31,8 +32,8 @@ class App {
   }
   view(name) {
     if (!this.views.has(name)) {
-      const made = name === "wrong" ? new CausesView(this) : name === "frames" ? new FramesView(this) : name === "records" ? new RecordsView(this) : new TableView(this, name);
-      this.views.set(name, made);
+      const View = { wrong: CausesView, frames: FramesView, records: RecordsView, ladder: LadderView }[name];
+      this.views.set(name, View ? new View(this) : new TableView(this, name));
     }
     return this.views.get(name);
   }
@@ -46,7 +47,7 @@ class App {
     }
     this.filter.set(document.activeElement === $("filter") ? $("filter").value : state.filter || "");
     $("only").checked = state.only;
-    $("only-label").hidden = !["frames", "records"].includes(state.view);
+    $("only-label").hidden = !["frames", "records", "ladder"].includes(state.view);
     if (other) {
       $("view").replaceChildren(view.box);
       document.body.dataset.view = state.view;
