@@ -28,6 +28,7 @@ MODULES = (
     "filter_match.js",
     "query.js",
     "rows.js",
+    "over_time.js",
     "embedded_source.js",
     "menu.js",
     "pane.js",
@@ -40,6 +41,8 @@ MODULES = (
     "records_view.js",
     "ladder_events.js",
     "ladder_view.js",
+    "charts.js",
+    "over_time_view.js",
     "main.js",
     "embedded.js",
 )

@@ -1,5 +1,6 @@
 /* The source of a page in one file: packed data in the page, filtered and sorted here. */
 import { asOne } from "./filter_match.js";
+import { overTime } from "./over_time.js";
 import { queryOf } from "./query.js";
 import { API, CLIENT, CONNECTION, LATENCY, LEVEL, NUMBER, SIZE, TIME } from "./rows.js";
 
@@ -77,6 +78,8 @@ export class EmbeddedSource {
     const [told, sides] = await Promise.all([this.value("lines", number), place >= 0 ? this.value("sides", place) : null]);
     return { row, ...told, sides, missing: place < 0 ? "its fields and bytes are left out to limit the page's size" : "" };
   }
+  /** Numbers over time of the rows of a filter: `kproxy.browse.pictures.over_time`. */
+  async overTime({ text, only, api, parts }) { return { ...overTime(await (await this.query({ text, only })).all(Infinity), api, parts), busy: false }; }
   async causes() { return this.data.causes; }
   async table(name) { return this.data.tables[name]; }
   /** Records of the rows of a query from a position on: `{exchanges: [[row, sides]...], next}`; null at the end. */

@@ -245,14 +245,14 @@ export class FramesView {
     this.panes.find((pane) => pane.kind === kind)?.chooseByPath(path || "");
   }
   /** Actions of the menu of downloads. */
-  downloads() {
+  downloads(query = this.query) {
     const { source } = this.app, name = "kproxy-rows";
-    const here = (format) => source.download(format, this.query);
+    const here = (format) => source.download(format, query);
     const link = (format, title) => here(format) ? attributes(anchor("", here(format), title), { download: "", role: "menuitem" }) : null;
     const csv = async () => save(`${name}.csv`, csvOf(["time", "connection", "client", "API", "version", "what", "bytes", "latency_us", "error / finding"],
-      (await this.query.all(Infinity)).map((row) => [new Date(row[TIME] / 1000).toISOString(), row[CONNECTION], row[CLIENT], row[API] || row[KIND], row[VERSION], row[WHAT], row[SIZE], row[LATENCY], row[WRONG].map(([text]) => text).join(" ")])), "text/csv");
+      (await query.all(Infinity)).map((row) => [new Date(row[TIME] / 1000).toISOString(), row[CONNECTION], row[CLIENT], row[API] || row[KIND], row[VERSION], row[WHAT], row[SIZE], row[LATENCY], row[WRONG].map(([text]) => text).join(" ")])), "text/csv");
     const lines = async () => {
-      const all = await this.query.all(Infinity), parts = [];
+      const all = await query.all(Infinity), parts = [];
       for (const row of all) parts.push(...(await source.exchange(row[NUMBER])).lines.map((line) => JSON.stringify(line)));
       save(`${name}.jsonl`, `${parts.join("\n")}\n`, "application/x-ndjson");
     };

@@ -1,11 +1,11 @@
 /* The ladder: who sent what to whom, in the order in which it passed; waits are bars, faults have words. */
-import { anchor, announce, attributes, button, counted, el, shape } from "./elements.js";
+import { anchor, attributes, button, counted, el, shape } from "./elements.js";
 import { duration, fullTime, time } from "./formats.js";
 import { isLongPoll, ladderOf } from "./ladder_events.js";
 import { hashOf } from "./router.js";
 import { API, KIND, LATENCY, NUMBER, SERVER, STATE, TIME, VERSION, WHAT, WRONG, UNANSWERED, WAITING } from "./rows.js";
 
-const MOST = 120, SLOT = 26, PAUSE = 18, CHARACTER = 6.4, LEAST_GAP = 190, BAR = 7;
+const MOST = 120, SLOT = 26, PAUSE = 18, CHARACTER = 7.3, LEAST_GAP = 160, BAR = 7;
 const faultOf = (row) => row[WRONG].map(([text]) => text).join(", ");
 const isFault = (row) => row[STATE] === UNANSWERED || row[WRONG].some(([, style]) => style === "error");
 const cut = (text, width) => { const most = Math.max(3, Math.floor(width / CHARACTER)); return text.length > most ? `${text.slice(0, most - 1)}…` : text; };
@@ -16,7 +16,7 @@ export class LadderView {
     this.about = el("p", "about dim");
     this.heads = el("div", "heads");
     this.drawing = el("div", "drawing");
-    this.scrolling = attributes(el("div", "scroll ladder", this.heads, this.drawing), { tabindex: 0, role: "region", "aria-label": "Ladder" });
+    this.scrolling = attributes(el("div", "scroll picture ladder", this.heads, this.drawing), { tabindex: 0, role: "region", "aria-label": "Ladder" });
     this.box = el("div", "overview", el("div", "tables", this.about, this.scrolling));
     addEventListener("resize", () => this.redraw());
     addEventListener("beforeprint", () => this.draw(700));
@@ -91,10 +91,9 @@ export class LadderView {
       events.map((event) => this.mark(event, ends(event.row), clock(event.at), width))));
   }
   laneHeads(width, lanes, gap, side) {
-    const room = Math.min(gap - 8, 2 * side + (gap > 4 * side ? 60 : 0));
     return shape("svg", { width, height: 36, "aria-hidden": "true" }, lanes.flatMap(([name, x, role], at) => {
       const anchored = at === 0 && side < 60 ? "start" : at === lanes.length - 1 && side < 60 ? "end" : "middle", shift = { start: -side, end: side, middle: 0 }[anchored];
-      return [shape("text", { x: x + shift, y: 14, "text-anchor": anchored, class: "lane-name" }, cut(name || "?", Math.max(room, gap - 10)), shape("title", {}, name)),
+      return [shape("text", { x: x + shift, y: 14, "text-anchor": anchored, class: "lane-name" }, cut(name || "?", (lanes.length > 2 ? 1 : 0.6) * gap - 14), shape("title", {}, name)),
         shape("text", { x: x + shift, y: 29, "text-anchor": anchored, class: "lane-role" }, role)];
     }));
   }
@@ -148,7 +147,7 @@ export class LadderView {
       shape("line", { x1: from, x2: to, y1: y + 5, y2: y + 5 }), shape("path", { class: "head", d: `M${to} ${y + 5}l${head} -4v8z` }), label);
     return forth ? attributes(made, { tabindex: 0, "aria-label": this.sentence(row) }) : attributes(made, { "aria-hidden": "true" });
   }
-  downloads() { return [["picture as SVG", () => announce("print the page, or copy the link: the picture is made of its frames")]]; }
+  downloads() { return this.app.view("frames").downloads(this.query); }
   key(event) {
     const step = { j: 1, k: -1, ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step || event.target.closest("button")) return false;

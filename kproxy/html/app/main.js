@@ -7,13 +7,14 @@ import { TIMES, setTimeMode, setTimeRange, timeMode, zone } from "./formats.js";
 import { FramesView } from "./frames_view.js";
 import { LadderView } from "./ladder_view.js";
 import { menu } from "./menu.js";
+import { OverTimeView } from "./over_time_view.js";
 import { RecordsView } from "./records_view.js";
 import { Router, hashOf, parse } from "./router.js";
 import { TableView } from "./table_view.js";
 
 const VIEWS = [
   ["wrong", "What is wrong"], ["frames", "Frames"], ["connections", "Connections"], ["apis", "APIs"], ["topics", "Topics"], ["groups", "Groups"],
-  ["transactions", "Transactions"], ["share-groups", "Share groups"], ["clients", "Clients"], ["brokers", "Brokers"], ["records", "Records"], ["ladder", "Ladder"],
+  ["transactions", "Transactions"], ["share-groups", "Share groups"], ["clients", "Clients"], ["brokers", "Brokers"], ["records", "Records"], ["ladder", "Ladder"], ["over-time", "Over time"],
 ];
 const THEMES = { auto: "as the system", light: "light", dark: "dark" };
 
@@ -32,7 +33,7 @@ class App {
   }
   view(name) {
     if (!this.views.has(name)) {
-      const View = { wrong: CausesView, frames: FramesView, records: RecordsView, ladder: LadderView }[name];
+      const View = { wrong: CausesView, frames: FramesView, records: RecordsView, ladder: LadderView, "over-time": OverTimeView }[name];
       this.views.set(name, View ? new View(this) : new TableView(this, name));
     }
     return this.views.get(name);
@@ -47,7 +48,7 @@ class App {
     }
     this.filter.set(document.activeElement === $("filter") ? $("filter").value : state.filter || "");
     $("only").checked = state.only;
-    $("only-label").hidden = !["frames", "records", "ladder"].includes(state.view);
+    $("only-label").hidden = !["frames", "records", "ladder", "over-time"].includes(state.view);
     if (other) {
       $("view").replaceChildren(view.box);
       document.body.dataset.view = state.view;
