@@ -43,6 +43,7 @@ MODULES = (
     "ladder_view.js",
     "charts.js",
     "over_time_view.js",
+    "timelines_view.js",
     "main.js",
     "embedded.js",
 )

@@ -14,6 +14,7 @@ from typing import Any, Final
 from aiohttp import WSCloseCode, web
 
 from kproxy.browse.pictures.over_time import over_time
+from kproxy.browse.pictures.timelines import TIMELINES, timeline_json
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
 from kproxy.filters import FilterError
@@ -113,6 +114,7 @@ class WebServer:
             web.get("/api/tables/{name:[a-z-]+}", self._table),
             web.get("/api/records", self._records),
             web.get("/api/over-time", self._over_time),
+            web.get("/api/timelines/{name:[a-z-]+}", self._timeline),
         ])  # fmt: skip
         app.on_response_prepare.append(_add_headers)
         return app
@@ -236,6 +238,12 @@ class WebServer:
         view = await self._view(request)
         most = _number(request, "most", answers.MOST_ROWS)
         return _json(answers.records(self._session, view, _number(request, "from"), most))
+
+    async def _timeline(self, request: web.Request) -> web.Response:
+        view = await self._view(request, counts=True)
+        if (make := TIMELINES.get(request.match_info["name"])) is None:
+            raise web.HTTPNotFound(text="Unknown timeline.\n")
+        return _json(timeline_json(make(self._session, view), self._session))
 
     async def _over_time(self, request: web.Request) -> web.Response:
         view = await self._view(request)

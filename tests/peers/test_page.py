@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.trace.encoding import append_line
+from kproxy.html.assemble import MODULES, joined
+from kproxy.trace.encoding import append_line, encode_json
 from kproxy.trace.lines import FindingEntry
+from tests.kproxy.browse.pictures.test_over_time import picture
+from tests.kproxy.browse.sessions import session_of_capture
 from tests.kproxy.browse.sides import request_line
 from tests.kproxy.captured import lines_of
 from tests.kproxy.cli.test_payloads import produce, written
@@ -382,4 +385,46 @@ def test_nothing_is_asked_for_and_nothing_goes_wrong(tab: Tab, tmp_path: Path, w
     assert hostile in tab.run("document.querySelector('.finding .message').textContent")
     assert tab.run("document.documentElement.scrollWidth <= innerWidth")
     assert {*tab.asked()} <= {(tmp_path / "page.html").as_uri()}  # Firefox does not tell of files
+    assert tab.errors() == []
+
+
+def test_the_page_counts_over_time_as_the_server_does(tab: Tab, tmp_path: Path) -> None:
+    show(tab, tmp_path, _JAVA)
+    session = session_of_capture(_JAVA)
+    modules = joined(MODULES[: MODULES.index("embedded_source.js") + 1])
+    for api in ("", "Fetch"):
+        wanted = json.loads(encode_json(picture(session, api)))
+        del wanted["busy"]
+        found = tab.run(f"""(async () => {{ {modules}
+          const source = new embedded_source_js.EmbeddedSource(JSON.parse(document.getElementById("data").textContent));
+          await source.open();
+          filter_text_js.setFields(source.info);
+          const {{ busy, ...made }} = await source.overTime({{ text: "", api: "{api}", parts: 48 }});
+          return made; }})()""")
+        assert found == wanted
+
+
+def test_pictures_lead_to_their_frames_and_back(tab: Tab, tmp_path: Path) -> None:
+    show(tab, tmp_path, _JAVA)
+    tab.run("location.hash = '#/over-time?key=Fetch'")
+    tab.until("document.querySelector('.heat .cell')")
+    marked = tab.run("document.querySelector('.heat .cell').getAttribute('aria-label').split(' ')[0]")
+    tab.run("location.hash = document.querySelector('.heat .cell').getAttribute('href')")
+    tab.until(f"document.getElementById('count').textContent.startsWith('{marked} of ')")
+    tab.run("history.back()")
+    tab.until(
+        "document.body.dataset.view === 'over-time' && document.querySelector('.charts select').value === 'Fetch'"
+    )
+    tab.run("location.hash = '#/ladder?filter=api%3DJoinGroup+and+error'")
+    tab.until("document.querySelectorAll('.ladder .message.request').length === 4")
+    assert tab.run("document.querySelectorAll('.ladder .message.response.is-error').length") == 4
+    assert "✕ JoinGroup" in tab.run("document.querySelector('.ladder').textContent")
+    tab.run("location.hash = document.querySelector('.ladder .message').getAttribute('href')")
+    tab.until("document.querySelector('.head h2')?.textContent.includes('JoinGroup')")
+    for width in (375, 1440):
+        tab.resize(width, 800)
+        for view in ("ladder", "over-time"):
+            tab.run(f"location.hash = '#/{view}'")
+            tab.until(f"document.body.dataset.view === '{view}' && document.querySelector('.picture svg a')")
+            assert tab.run("document.documentElement.scrollWidth") <= width
     assert tab.errors() == []

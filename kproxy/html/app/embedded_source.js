@@ -78,6 +78,7 @@ export class EmbeddedSource {
     const [told, sides] = await Promise.all([this.value("lines", number), place >= 0 ? this.value("sides", place) : null]);
     return { row, ...told, sides, missing: place < 0 ? "its fields and bytes are left out to limit the page's size" : "" };
   }
+  async timeline(name) { return this.data.timelines[name]; }
   /** Numbers over time of the rows of a filter: `kproxy.browse.pictures.over_time`. */
   async overTime({ text, only, api, parts }) { return { ...overTime(await (await this.query({ text, only })).all(Infinity), api, parts), busy: false }; }
   async causes() { return this.data.causes; }

@@ -11,10 +11,11 @@ import { OverTimeView } from "./over_time_view.js";
 import { RecordsView } from "./records_view.js";
 import { Router, hashOf, parse } from "./router.js";
 import { TableView } from "./table_view.js";
+import { TimelinesView } from "./timelines_view.js";
 
 const VIEWS = [
   ["wrong", "What is wrong"], ["frames", "Frames"], ["connections", "Connections"], ["apis", "APIs"], ["topics", "Topics"], ["groups", "Groups"],
-  ["transactions", "Transactions"], ["share-groups", "Share groups"], ["clients", "Clients"], ["brokers", "Brokers"], ["records", "Records"], ["ladder", "Ladder"], ["over-time", "Over time"],
+  ["transactions", "Transactions"], ["share-groups", "Share groups"], ["clients", "Clients"], ["brokers", "Brokers"], ["records", "Records"], ["ladder", "Ladder"], ["over-time", "Over time"], ["timelines", "Timelines"],
 ];
 const THEMES = { auto: "as the system", light: "light", dark: "dark" };
 
@@ -33,7 +34,7 @@ class App {
   }
   view(name) {
     if (!this.views.has(name)) {
-      const View = { wrong: CausesView, frames: FramesView, records: RecordsView, ladder: LadderView, "over-time": OverTimeView }[name];
+      const View = { wrong: CausesView, frames: FramesView, records: RecordsView, ladder: LadderView, "over-time": OverTimeView, timelines: TimelinesView }[name];
       this.views.set(name, View ? new View(this) : new TableView(this, name));
     }
     return this.views.get(name);
