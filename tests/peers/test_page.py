@@ -423,7 +423,7 @@ def test_pictures_lead_to_their_frames_and_back(tab: Tab, tmp_path: Path) -> Non
     tab.until("document.querySelector('.head h2')?.textContent.includes('JoinGroup')")
     for width in (375, 1440):
         tab.resize(width, 800)
-        for view in ("ladder", "over-time"):
+        for view in ("ladder", "over-time", "timelines"):
             tab.run(f"location.hash = '#/{view}'")
             tab.until(f"document.body.dataset.view === '{view}' && document.querySelector('.picture svg a')")
             assert tab.run("document.documentElement.scrollWidth") <= width

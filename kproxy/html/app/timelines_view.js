@@ -1,10 +1,10 @@
 /* Timelines of groups and of transactions: what lasted, on one line of time. */
-import { anchor, attributes, el, shape } from "./elements.js";
+import { anchor, attributes, counted, el, shape } from "./elements.js";
 import { csvOf, save } from "./copies.js";
 import { duration, fullTime, time } from "./formats.js";
 import { hashOf } from "./router.js";
 
-const KINDS = { groups: "Groups", transactions: "Transactions" }, HIGH = 18, LEGEND = {
+const KINDS = { groups: "Groups", transactions: "Transactions" }, NOUNS = { groups: "group", transactions: "transactional id" }, HIGH = 18, LEGEND = {
   groups: [["member", "member"], ["rebalance", "joins, syncs"], ["stall", "stalled"], ["refused", "error"], ["commit", "commit"], ["generation", "new generation"]],
   transactions: [["committed", "committed"], ["aborted", "aborted"], ["fenced", "fenced"], ["open", "open"]],
 };
@@ -40,7 +40,7 @@ export class TimelinesView {
   redraw() { if (this.data && this.box.isConnected) this.draw(this.scrolling.clientWidth - 24); }
   draw(pixels) {
     const { from, to, timelines } = this.data, scale = (pixels - 12) / Math.max(1, to - from), x = (us) => 6 + (us - from) * scale;
-    this.app.say(`${timelines.length.toLocaleString("en")} ${KINDS[this.name].toLowerCase()}`);
+    this.app.say(counted(timelines.length, NOUNS[this.name]));
     this.legend.replaceChildren(...LEGEND[this.name].flatMap(([kind, title]) => [shape("svg", { width: 26, height: HIGH, "aria-hidden": "true" }, this.mark([6e6, 18e6, kind, title, null], (us) => us / 1e6, 0)), `${title}  `]));
     if (!timelines.length) { this.charts.replaceChildren(el("p", "none", `No ${KINDS[this.name].toLowerCase()} here.`)); return; }
     const ticks = Math.max(1, Math.floor(pixels / 160)), height = 16;
