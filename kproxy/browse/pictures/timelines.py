@@ -22,7 +22,7 @@ _MOST_SPANS: Final = 200
 _REBALANCES: Final = frozenset({EventKind.JOIN, EventKind.SYNC, EventKind.LEAVE})
 
 
-class Span(NamedTuple):
+class TimelineSpan(NamedTuple):
     """Something that lasted, or a moment if it ends when it begins. Times are ns, `end` is None while it lasts.
 
     `kind` is what a page draws, `text` what it was, `row` its row.
@@ -36,23 +36,23 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class TimelineLane:
     """A line of a timeline; spans in the order in which they are drawn."""
 
     label: str
-    spans: Sequence[Span]
+    spans: Sequence[TimelineSpan]
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class TimelinePicture:
     """The lanes of a group or a transactional id; `filter` selects its frames."""
 
     name: str
     filter: str | None
-    lanes: list[Lane] = field(default_factory=list)
+    lanes: list[TimelineLane] = field(default_factory=list)
 
 
-def groups(session: BrowseSession, view: SessionView) -> list[Timeline]:
+def groups(session: BrowseSession, view: SessionView) -> list[TimelinePicture]:
     """The groups in the rows of a view, the worst first: generations and stalls, then each member."""
     matching, overview = view.matching, session.overviews.groups
     rows = [each for each in overview.rows(session.now) if matching is None or each.group in matching.groups]
@@ -60,12 +60,12 @@ def groups(session: BrowseSession, view: SessionView) -> list[Timeline]:
     made = []
     for row in rows[:_MOST]:
         if (group := overview.view(row.group, session.now)) is not None:
-            lanes = [Lane("generations", [*_generations(group)]), *map(_member, group.lanes[:_MOST_LANES])]
-            made.append(Timeline(row.group or "(empty)", f"group={quoted(row.group)}", lanes))
+            lanes = [TimelineLane("generations", [*_generations(group)]), *map(_member, group.lanes[:_MOST_LANES])]
+            made.append(TimelinePicture(row.group or "(empty)", f"group={quoted(row.group)}", lanes))
     return made
 
 
-def transactions(session: BrowseSession, view: SessionView) -> list[Timeline]:
+def transactions(session: BrowseSession, view: SessionView) -> list[TimelinePicture]:
     """The transactional ids in the rows of a view: each transaction, and how it ended."""
     matching, overview = view.matching, session.overviews.transactions
     made = []
@@ -73,28 +73,28 @@ def transactions(session: BrowseSession, view: SessionView) -> list[Timeline]:
         if matching is not None and row.transactional_id not in matching.transactions:
             continue
         spans = [
-            Span(span.begun_at, span.ended_at, span.outcome.value, span.outcome.value, span.row)
+            TimelineSpan(span.begun_at, span.ended_at, span.outcome.value, span.outcome.value, span.row)
             for span in overview.spans(row.key)[-_MOST_SPANS:]
         ]
         narrow = None if row.transactional_id is None else f"transaction={quoted(row.transactional_id)}"
-        made.append(Timeline(row.key or "(empty)", narrow, [Lane(row.client_id or "", spans)]))
+        made.append(TimelinePicture(row.key or "(empty)", narrow, [TimelineLane(row.client_id or "", spans)]))
     return made[:_MOST]
 
 
-TIMELINES: Final[Mapping[str, Callable[[BrowseSession, SessionView], list[Timeline]]]] = {
+TIMELINES: Final[Mapping[str, Callable[[BrowseSession, SessionView], list[TimelinePicture]]]] = {
     "groups": groups,
     "transactions": transactions,
 }
 
 
 def timeline_json(
-    timelines: Sequence[Timeline], session: BrowseSession, numbers: Mapping[int, int] | None = None
+    timelines: Sequence[TimelinePicture], session: BrowseSession, numbers: Mapping[int, int] | None = None
 ) -> dict[str, Any]:
     """Return timelines as JSON values, times in us. `numbers` replaces rows of the index, by default none."""
     spans = [span for timeline in timelines for lane in timeline.lanes for span in lane.spans]
     end = max((span.end or session.now for span in spans), default=0)
 
-    def span_json(span: Span) -> list[Any]:
+    def span_json(span: TimelineSpan) -> list[Any]:
         row = span.row if numbers is None else numbers.get(span.row)
         last = None if span.end is None else span.end // 1000
         return [span.begin // 1000, last, span.kind, safe(span.text), row]
@@ -115,28 +115,32 @@ def timeline_json(
     }
 
 
-def _generations(group: GroupView) -> Iterator[Span]:
+def _generations(group: GroupView) -> Iterator[TimelineSpan]:
     for boundary in group.boundaries[-_MOST_SPANS:]:
         why = f": {boundary.cause.text}" if boundary.cause is not None else ""
-        yield Span(boundary.at, boundary.at, "generation", f"generation {boundary.generation}{why}", boundary.row)
+        yield TimelineSpan(
+            boundary.at, boundary.at, "generation", f"generation {boundary.generation}{why}", boundary.row
+        )
     for stall in group.stalls[:_MOST_SPANS]:
         yield _stall(stall)
 
 
-def _stall(stall: Stall) -> Span:
-    return Span(stall.since, stall.until, "stall", stall.text, stall.row)
+def _stall(stall: Stall) -> TimelineSpan:
+    return TimelineSpan(stall.since, stall.until, "stall", stall.text, stall.row)
 
 
-def _member(lane: LaneView) -> Lane:
+def _member(lane: LaneView) -> TimelineLane:
     member = lane.member
-    spans = [Span(begin, end, "member", "member", member.row) for begin, end in lane.memberships[-_MOST_SPANS:]]
+    spans = [TimelineSpan(begin, end, "member", "member", member.row) for begin, end in lane.memberships[-_MOST_SPANS:]]
     events = [*lane.transitions[-_MOST_SPANS:], *lane.recurring[-_MOST_SPANS:]]
     for event in sorted(events, key=lambda each: each.at):
         name = event.api or event.kind.value
         if event.error:
-            spans.append(Span(event.at, event.until or event.at, "refused", f"{name}: {event.error}", event.row))
+            spans.append(
+                TimelineSpan(event.at, event.until or event.at, "refused", f"{name}: {event.error}", event.row)
+            )
         elif event.kind in _REBALANCES:
-            spans.append(Span(event.at, event.until, "rebalance", name, event.row))
+            spans.append(TimelineSpan(event.at, event.until, "rebalance", name, event.row))
         elif event.kind is EventKind.COMMIT:
-            spans.append(Span(event.at, event.at, "commit", name, event.row))
-    return Lane(member.label, spans)
+            spans.append(TimelineSpan(event.at, event.at, "commit", name, event.row))
+    return TimelineLane(member.label, spans)

@@ -287,7 +287,7 @@ async def test_a_picture_is_made_again_after_changes_only() -> None:
 
     assert [await pictures.picture("a", session.view, steps) for _ in range(3)] == [1, 1, 1]
     both = asyncio.gather(pictures.picture("b", session.view, steps), pictures.picture("b", session.view, steps))
-    assert await both == [2, 2]
+    assert list(await both) == [2, 2]
     session.source.add(request(2))  # type: ignore[attr-defined]
     while session.work(1):
         pass
