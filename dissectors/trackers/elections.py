@@ -39,8 +39,8 @@ class Elections:
                 if error.code in SIGNS:
                     self._last[error.code] = event.at
 
-    def explain(self, code: int, at: int) -> bool:
-        """Whether an error that began at `at` (ns) may come from an election: signs other than this error say so."""
+    def may_cause(self, code: int, at: int) -> bool:
+        """Whether an election may cause an error that began at `at` (ns): signs other than this error say so."""
         if code not in SIGNS and code not in EFFECTS:
             return False
         return any(seen > at - SETTLED_AFTER for sign, seen in self._last.items() if sign != code)

@@ -58,9 +58,10 @@ def page() -> str:
 _HEAD = """\
 # Filters
 
-The same filter language works in `kproxy -f`, `kproxy dissect -f`, the TUI (`/`), the HTML page (`dissect --html`) and
-`analyze --where`. A filter is evaluated on each trace line. The TUI and the HTML page evaluate it on each exchange: a
-field comes from the response, or from the request if the response lacks it; findings of both count.
+The same filter language works in `kproxy -f`, `kproxy dissect -f`, the TUI (`/`), `kproxy web`, the HTML page
+(`dissect --html`) and `analyze --where`. A filter is evaluated on each trace line. The TUI, `kproxy web` and the HTML
+page evaluate it on each exchange: a field comes from the response, or from the request if the response lacks it;
+findings of both count.
 
 """
 
@@ -92,8 +93,9 @@ Patterns are regular expressions without backtracking features, so matching alwa
 
 A word that is not the name of a field, or a quoted text, finds the lines that contain it, in any case: in names,
 addresses, ids, errors, findings and notes, in texts of the body (of traces with `--detail full`), and in texts and
-numbers of records that are decoded. The TUI also searches the bytes of frames, as its details show them. Times, other
-numbers and names of fields are not searched. In a word, `*` is any text and `?` any character, unless it is quoted.
+numbers of records that are decoded. The TUI and `kproxy web` also search the bytes of frames, as their details show
+them. Times, other numbers and names of fields are not searched. In a word, `*` is any text and `?` any character,
+unless it is quoted.
 
 Quote a word to search for the name of a field: `"error"`. A word that differs from a field's name by one letter is an
 error, as it is probably misspelt (`latncy`): quote it to search for it.

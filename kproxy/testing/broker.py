@@ -20,14 +20,12 @@ from kproxy.proxy.listener import BoundListener, Listener
 from kproxy.proxy.relay import Relay, serve
 from kproxy.proxy.sockets import listen
 from kproxy.proxy.tls.contexts import PLAINTEXT, TlsPolicy
-from kproxy.testing.traffic import InspectedTraffic
-from kproxy.trace.lines import RequestLine, ResponseLine
-from kproxy.verdict.cause import Cause
+from kproxy.testing.traffic import Inspected, InspectedTraffic
 
 _HOST = "127.0.0.1"
 
 
-class InspectedBroker(Broker):
+class InspectedBroker(Inspected, Broker):
     """A `Broker` whose traffic is inspected: a linter for clients. It runs for the duration of an `async with` block.
 
     ::
@@ -57,24 +55,6 @@ class InspectedBroker(Broker):
         self._relay_ports = ports
         self._bounds: dict[tuple[str, int], BoundListener] = {}  # by listener and node
         self._traffic = InspectedTraffic("kproxy")
-
-    @property
-    def frames(self) -> list[RequestLine | ResponseLine]:
-        """The requests and responses so far, in order, with their decoded `body`; the last 100,000."""
-        return self._traffic.frames()
-
-    def requests(self, api: str | None = None) -> list[RequestLine]:
-        """The requests among `frames`, of one API (``Produce``) or of all."""
-        return self._traffic.requests(api)
-
-    def responses(self, api: str | None = None) -> list[ResponseLine]:
-        """The responses among `frames`, of one API (``Produce``) or of all."""
-        return self._traffic.responses(api)
-
-    @property
-    def findings(self) -> list[Cause]:
-        """What was found so far, one for each root cause, the most urgent first."""
-        return self._traffic.findings()
 
     def ports_of(self, listener: str) -> tuple[int, ...]:
         """Return the brokers' ports for a listener."""

@@ -16,15 +16,13 @@ from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.relay import serve
 from kproxy.proxy.sockets import reason
 from kproxy.proxy.tls.contexts import PLAINTEXT
-from kproxy.testing.traffic import InspectedTraffic
-from kproxy.trace.lines import RequestLine, ResponseLine
-from kproxy.verdict.cause import Cause
+from kproxy.testing.traffic import Inspected, InspectedTraffic
 
 #: Where clients connect; the system chooses the port.
 LOOPBACK = TcpAddress("127.0.0.1", 0)
 
 
-class Proxy:
+class Proxy(Inspected):
     """A proxy on loopback that runs for the duration of an `async with` block; several may run at the same time.
 
     ::
@@ -62,24 +60,6 @@ class Proxy:
     def bootstrap(self) -> str:
         """``host:port`` of the proxy for each broker of `upstream`, comma-separated."""
         return self._bootstrap
-
-    @property
-    def frames(self) -> list[RequestLine | ResponseLine]:
-        """The requests and responses so far, in order, with their decoded `body`; the last 100,000."""
-        return self._traffic.frames()
-
-    def requests(self, api: str | None = None) -> list[RequestLine]:
-        """The requests among `frames`, of one API (``Produce``) or of all."""
-        return self._traffic.requests(api)
-
-    def responses(self, api: str | None = None) -> list[ResponseLine]:
-        """The responses among `frames`, of one API (``Produce``) or of all."""
-        return self._traffic.responses(api)
-
-    @property
-    def findings(self) -> list[Cause]:
-        """What was found so far, one for each root cause, the most urgent first."""
-        return self._traffic.findings()
 
     async def __aenter__(self) -> Self:
         """Start.

@@ -98,6 +98,30 @@ class InspectedTraffic:
                 self._frames.append(line)
 
 
+class Inspected:
+    """What a proxy or broker in this process shows of its traffic."""
+
+    _traffic: InspectedTraffic
+
+    @property
+    def frames(self) -> list[RequestLine | ResponseLine]:
+        """The requests and responses so far, in order, with their decoded `body`; the last 100,000."""
+        return self._traffic.frames()
+
+    def requests(self, api: str | None = None) -> list[RequestLine]:
+        """The requests among `frames`, of one API (``Produce``) or of all."""
+        return self._traffic.requests(api)
+
+    def responses(self, api: str | None = None) -> list[ResponseLine]:
+        """The responses among `frames`, of one API (``Produce``) or of all."""
+        return self._traffic.responses(api)
+
+    @property
+    def findings(self) -> list[Cause]:
+        """What was found so far, one for each root cause, the most urgent first."""
+        return self._traffic.findings()
+
+
 class _Memory:
     """Keeps the tap's messages until they are taken. It counts as empty, so that the tap drops nothing."""
 

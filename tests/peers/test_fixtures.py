@@ -47,7 +47,7 @@ def test_a_group_behind_the_proxy(
 
 @pytest.mark.kproxy_broker(topics={"orders": 1}, quirks=["Produce:error:NOT_ENOUGH_REPLICAS"])
 def test_what_goes_wrong_is_found(kproxy_broker: kproxy.InspectedBrokerThread) -> None:
-    producer = confluent_kafka.Producer({"bootstrap.servers": kproxy_broker.bootstrap, "message.timeout.ms": 2000})
+    producer = confluent_kafka.Producer({"bootstrap.servers": kproxy_broker.bootstrap, "message.timeout.ms": 6000})
     producer.produce("orders", b"lost")
     producer.flush(60)
     assert "NOT_ENOUGH_REPLICAS" in kproxy.report(kproxy_broker.findings)

@@ -248,7 +248,7 @@ def test_completion_and_plain_text(tab: Tab, tmp_path: Path) -> None:
     tab.key("Tab")
     tab.until(f"{COUNT} === '2 of 11 rows'")
     assert tab.run("document.getElementById('filter').value") == "api=Metadata"
-    ask(tab, "GROUP")
+    ask(tab, "findCOORD")
     tab.until("!document.getElementById('as-text').hidden")
     tab.until(f"{COUNT} === '1 of 11 rows'")
     assert tab.run(row("FindCoordinator") + " !== undefined")

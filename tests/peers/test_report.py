@@ -56,7 +56,7 @@ def test_it_draws_what_it_has_and_asks_nobody(tab: Tab, tmp_path: Path) -> None:
     assert found == counts
     assert tab.run("document.querySelector('#client-table td').textContent") == f"{_EVIL}-3"
     assert tab.run("document.querySelector('#finding-list pre').textContent") == (
-        "kproxy dissect --detail full -v -f 'connection_id=\"web-1-4711-5\" and offset=470' TRACES"
+        f"kproxy dissect --detail full -v -f 'connection_id=\"web-1-4711-5\" and offset=470' '{_EVIL}'"
     )
 
 

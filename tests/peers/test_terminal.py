@@ -249,7 +249,7 @@ def test_a_proxy_that_ends_and_several_that_run(tmp_path: Path, alone: Mapping[s
         ([Path(__file__)], {}, "is not a capture file"),
         ([CAPTURE], {"TERM": "dumb"}, "kproxy: TERM=dumb: this terminal cannot draw the view"),
         (["--theme", "none", CAPTURE], {}, "kproxy: unknown theme 'none'"),
-        (["-f", "oops", CAPTURE], {}, "oops"),
+        (["-f", "oops=1", CAPTURE], {}, "oops"),
     ],
 )
 def test_what_cannot_be_shown_is_said_in_a_sentence(

@@ -273,7 +273,7 @@ def _count(
     streak.refused += 1
     streak.last = event.at
     most = int(patience(refused[0], api) * SECOND)
-    if connection.run.state(Elections).explain(refused[0].code, streak.first):
+    if connection.run.state(Elections).may_cause(refused[0].code, streak.first):
         most = max(most, SETTLED_AFTER)
     lasting = []
     for each in refused:

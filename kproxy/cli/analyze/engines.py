@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from kproxy.cli.analyze.sizes import total_size
 from kproxy.errors import UserError
+from kproxy.io.extras import install_command
 from kproxy.spark.session.embedded import is_installed, memory
 
 if TYPE_CHECKING:
@@ -58,13 +59,16 @@ def choose(args: argparse.Namespace, *, converts: bool) -> Choice:
 
 
 def _by_packages_and_size(paths: Sequence[str]) -> Choice:
+    has_spark = find_spec("py4j") is not None
     if not is_installed():
+        if not has_spark:
+            raise UserError(f"this needs an engine for tables: {install_command('analytics')}")
         return Choice(SPARK, "Sail is not installed")
     size, most = total_size(paths), memory()
     if size <= most:
         return Choice(EMBEDDED, "the input fits this machine")
     amounts = f"about {_gigabytes(size)} of trace lines, more than half of the memory ({_gigabytes(most)})"
-    if find_spec("py4j") is None:
+    if not has_spark:
         return Choice(EMBEDDED, f"{amounts}, and Spark is not installed")
     return Choice(SPARK, amounts)
 

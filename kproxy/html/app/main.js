@@ -83,7 +83,11 @@ class App {
     document.addEventListener("keydown", (event) => this.key(event));
     this.summarize();
     this.source.onChange(() => this.changed(), (lost) => { $("lost").hidden = !lost; });
-    const causes = await this.source.causes();
+    let causes = await this.source.causes();
+    for (let tries = 0; tries < 5 && !causes.length && this.source.state.reading; tries++) {
+      await new Promise((waited) => setTimeout(waited, 150));
+      causes = await this.source.causes();
+    }
     this.firstView = causes.length ? "wrong" : "frames";
     const wanted = parse(location.hash);
     if (!wanted.view) { this.go({ view: this.firstView, filter: info.filter || undefined, only: false }, { replace: true }); } else this.router.enter(wanted);

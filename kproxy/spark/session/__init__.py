@@ -51,7 +51,7 @@ _CONNECT_PORT, _CONNECT_S = 15002, 10
 def session(
     master: str | None = None,
     *,
-    engine: str = "spark",
+    engine: str | None = None,
     short: bool = False,
     tiny: bool = False,
     settings: Mapping[str, str] | None = None,
@@ -63,7 +63,8 @@ def session(
         master: ``local[N]``, ``spark://…``, ``yarn``, ``k8s://…``, or ``sc://…`` for a Spark Connect server. None means
             the choice of `spark-submit` or SPARK_REMOTE, else all cores of this machine.
         engine: ``spark``, or ``embedded`` for Sail in a process beside this one, which ends with this one or by the
-            session's `stop`. A process has sessions of one engine.
+            session's `stop`. None means Spark, or the embedded engine where only that is installed and no master is
+            named. A process has sessions of one engine.
         short: The work is small: optimize for a quick start rather than throughput.
         tiny: The lines are a few thousand, so that planning and starting tasks cost more than running them.
         settings: More Spark settings, which take precedence.
@@ -73,22 +74,26 @@ def session(
         UserError: No suitable Java, no Spark Connect server at the address, or no Sail.
         ImportError: Packages for Spark Connect are missing.
     """
-    if engine == "embedded":
-        return EmbeddedEngine(memory()).connect(settings)
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
-
-    from kproxy.spark.session.java_names import remember_names
 
     if (active := SparkSession.getActiveSession()) is not None:
         return active
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     remote = (master or os.environ.get("SPARK_REMOTE", "")).startswith("sc://")
-    if master is None and not submitted and not remote:
-        master = "local[*]"
-    local = master is not None and master.startswith("local")
+    named = master is not None or submitted or remote
+    if engine is None and not named and find_spec("py4j") is None:  # which pyspark-client does without
+        engine = "embedded"
+    if engine == "embedded":
+        return EmbeddedEngine(memory()).connect(settings)
     if remote:
         return _connected(master or os.environ["SPARK_REMOTE"], {**_ANYWHERE, **(settings or {})})
+    from pyspark import SparkContext
+
+    from kproxy.spark.session.java_names import remember_names
+
+    if not named:
+        master = "local[*]"
+    local = master is not None and master.startswith("local")
     chosen = {**_ANYWHERE, **_DRIVER, **(_local(tiny=tiny) if local else {}), **(settings or {})}
     builder = SparkSession.builder.appName("kproxy").config(map=dict(chosen))
     if master is not None:

@@ -5,7 +5,9 @@ A process has one engine: Spark, or with KPROXY_TEST_ENGINE=embedded Sail, for a
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,13 +26,17 @@ pytest.register_assert_rewrite("tests.kproxy.spark.elsewhere")
 ENGINE = os.environ.get("KPROXY_TEST_ENGINE", "spark")
 #: Files of tests of Spark itself: Java, clusters, streams, sources, formats and layouts of tables that it alone writes.
 _OF_SPARK = [
-    "streaming/test_*.py", "test_concurrent.py", "test_elsewhere.py", "test_engines.py", "test_formats.py",
-    "test_ingest.py", "test_java.py", "test_schema.py", "test_shared.py", "test_source.py",
+    "streaming/test_*.py", "test_concurrent.py", "test_elsewhere.py", "test_formats.py", "test_ingest.py",
+    "test_java.py", "test_schema.py", "test_shared.py", "test_source.py",
 ]  # fmt: skip
 if find_spec("pyspark") is None:
     collect_ignore_glob = ["test_*.py", "*/test_*.py"]
 elif ENGINE == "embedded":
     collect_ignore_glob = _OF_SPARK
+    # A main module without a file, as that of a worker of pytest-xdist, pyspark takes for doctests, which need Spark.
+    with pytest.MonkeyPatch.context() as _patch:
+        _patch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
+        importlib.import_module("pyspark.sql.connect")
 
 #: Files that come first, so that of several processes none waits long for the last one.
 _LONGEST = {"test_elsewhere", "test_planted"}
@@ -63,6 +69,8 @@ def spark() -> Iterator[SparkSession]:
         # test_elsewhere for all jobs, have plans that are compiled.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        # It evaluates made lines while it optimizes, again and again, and not in parallel.
+        "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
     }
     made = session("local[2]", short=True, settings=settings)
     yield made

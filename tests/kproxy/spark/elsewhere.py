@@ -18,10 +18,10 @@ from typing import Any
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
-from kproxy.spark.derived.clusters import clustered
 from kproxy.spark.ingest.convert import TableBatch, convert, read_table
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.inputs import find_files
+from kproxy.spark.ingest.lines import Period, open_lines
 from kproxy.spark.report.contents import figures
 from kproxy.spark.report.pages import report
 from kproxy.spark.session.java import find_java, launching
@@ -71,8 +71,8 @@ class Local:
 def local_of(spark: SparkSession, inputs: Path, table: Path) -> Local:
     """Convert the inputs and analyze them here."""
     [batch] = convert(spark, find_files(spark, [str(inputs)]), str(table), CaptureOptions())
-    lines, clusters = clustered(read_table(spark, str(table)))
-    page = report(figures(lines, clusters=clusters), [table.name])
+    with open_lines(spark, [str(table)], CaptureOptions(), period=Period()) as lines:
+        page = report(figures(lines.rows, clusters=lines.clusters), [str(table)])
     return Local(table, batch, Opened(page).data)
 
 
@@ -91,7 +91,7 @@ def check_tables(python: Path, there: list[str], spark: SparkSession, inputs: Pa
 
     done = analyze(python, *options, table, "--html", page, "--job", "findings", "--out", out)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert Opened(page.read_text()).data == local.data
+    assert Opened(page.read_text()).data == local.data | {"paths": str(table)}
     assert spark.read.parquet(f"{out}/findings").count() == local.rows("findings")
 
 

@@ -273,17 +273,18 @@ def test_every_job_of_the_help_is_there() -> None:
 def test_without_java_or_pyspark_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def missing(*_: object, **__: object) -> None:
-        raise UserError("Spark needs Java")
-
-    monkeypatch.setattr(session, "session", missing)
-    assert main(["analyze", "--engine", "spark", str(TRACE_1)]) == 2
-    assert capsys.readouterr().err == "kproxy: Spark needs Java\n"
+    absent = set[str]()
 
     def find_spec(name: str) -> object:
         return None if name in absent else sys
 
+    def missing(*_: object, **__: object) -> None:
+        raise UserError("Spark needs Java")
+
     monkeypatch.setattr("kproxy.cli.analyze.session.find_spec", find_spec)
+    monkeypatch.setattr(session, "session", missing)
+    assert main(["analyze", "--engine", "spark", str(TRACE_1)]) == 2
+    assert capsys.readouterr().err == "kproxy: Spark needs Java\n"
     for package in ("pyspark", "py4j"):  # pyspark-client has no py4j
         absent = {package}
         assert main(["analyze", "--engine", "spark", str(TRACE_1)]) == 2

@@ -41,6 +41,9 @@ def test_what_fits_is_embedded_if_sail_is_installed(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(engines, "find_spec", lambda _: None)
     assert choose(options(str(trace)), converts=False).engine == "embedded"
     monkeypatch.setattr(engines, "is_installed", lambda: False)
+    with pytest.raises(UserError, match=r"this needs an engine for tables: .*install"):
+        choose(options(str(trace)), converts=False)
+    monkeypatch.setattr(engines, "find_spec", lambda _: object())
     assert choose(options(str(trace)), converts=False) == Choice("spark", "Sail is not installed")
 
 

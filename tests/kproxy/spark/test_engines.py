@@ -23,6 +23,7 @@ from kproxy.cli import main
 from kproxy.errors import UserError
 from kproxy.spark import jobs
 from tests.kproxy.spark import planted
+from tests.kproxy.spark.conftest import ENGINE
 from tests.kproxy.spark.files import CAPTURES, REPOSITORY, text_of, write
 from tests.kproxy.spark.made import request, response
 
@@ -31,6 +32,7 @@ pytest.importorskip("pysail")
 from kproxy.spark.session.embedded import EmbeddedEngine
 
 _LINES = 8000
+_WITH_SPARK = pytest.mark.skipif(ENGINE == "embedded", reason="compares with Spark")
 #: Functions by the number of arguments that Sail 0.7.2 uses: it ignores a weight without an error, so the median of 1
 #: once and 99 ten times is 50.
 _IGNORED = {"percentile": 2, "percentile_approx": 3, "median": 1}
@@ -57,8 +59,9 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    """Functions of pyspark.sql build columns for Spark again."""
+def _as_before(spark: SparkSession) -> Iterator[None]:
+    """Functions of pyspark.sql build columns for Spark again; the current session stays the one of all tests."""
+    assert spark is not None
     yield
     os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
 
@@ -69,18 +72,20 @@ def embedded(*args: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
 
 
+@_WITH_SPARK
 def test_every_cell_of_every_table_is_equal(
     spark: SparkSession, inputs: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
-    found = embedded("--format", "json", inputs)
+    all_jobs = [word for name in jobs.names() for word in ("--job", name)]  # those that are only stored, too
+    found = embedded("--format", "json", *all_jobs, inputs)
     capfd.readouterr()
-    status = main(["analyze", "--engine", "spark", "--format", "json", str(inputs)])
+    status = main(["analyze", "--engine", "spark", "--format", "json", *all_jobs, str(inputs)])
     out, err = capfd.readouterr()
     assert (found.returncode, found.stderr) == (status, err) == (2, err)
     assert "2 of " in err
     tables, expected = _tables(found.stdout), _tables(out)
-    assert {name for name, rows in tables.items() if rows} >= set(jobs.names()) - {"schemas"}
+    assert {name for name, rows in tables.items() if rows} >= set(jobs.names()) - {"schemas", "share-groups"}
     for name in jobs.names():
         assert tables[name] == expected[name]
     assert len({row["cluster"] for row in tables["latency"]}) > 2
@@ -208,6 +213,7 @@ def test_an_engine_that_dies_is_one_sentence(
     )
 
 
+@_WITH_SPARK
 def test_the_report_is_the_same(
     spark: SparkSession, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

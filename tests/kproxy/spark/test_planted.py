@@ -284,7 +284,7 @@ def test_the_page_says_it_all(fleet: Fleet) -> None:
     data = Opened(page).data
     for table in data["tables"]:
         assert table["rows"] == json.loads(encode_json(fleet.figures.tables[table["name"]].cut(MOST_ROWS).rows))
-    texts = [text for _, text, _ in data["headlines"]]
+    texts = [headline["text"] for headline in data["headlines"]]
     [upgrade] = [text for text in texts if "Kafka 4.0" in text]
     assert upgrade.startswith("3 clients will be refused by Kafka 4.0: legacy-audit, legacy-etl, legacy-sync; active ")
     assert texts[-1] == upgrade
@@ -326,7 +326,7 @@ def test_two_clusters_in_which_everything_has_the_same_name_are_told_apart(
     told = [each.text for each in headlines(fleet.figures)]
     expected = [f"Cluster 10.1.0.1:9092: {text}" for text in told]
     expected += [text.replace("10.1.", "10.2.") for text in expected]
-    assert sorted(text for _, text, _ in contents(both, [])["headlines"]) == sorted(expected)
+    assert sorted(headline["text"] for headline in contents(both, [])["headlines"]) == sorted(expected)
 
 
 def _sorted(rows: list[list[Any]]) -> list[str]:

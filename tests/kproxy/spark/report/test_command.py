@@ -21,14 +21,14 @@ def test_the_page_is_written(spark: SparkSession, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(jobs, "names", lambda: ["latency"])
     page = tmp_path / "report.html"
     lines = table(spark, request(), response(latency_us=70_000))
-    tables._write_report(spark, Lines(lines, []), Namespace(html=str(page), traces=["/home/me/kproxy-trace/"]))
+    tables._write_report(spark, Lines(lines, []), {}, Namespace(html=str(page), traces=["/home/me/kproxy-trace/"]))
     data = Opened(page.read_text()).data
     assert data["sources"] == ["kproxy-trace"]
     assert data["facts"]["responses"] == 1
     [latency] = data["tables"]
     assert latency["rows"][0] == ["api", "Fetch", None, 1, 70_000, 70_000, 70_000, 70_000, 70_000]
     with pytest.raises(UserError, match="Is a directory"):
-        tables._write_report(spark, Lines(lines, []), Namespace(html=str(tmp_path), traces=[]))
+        tables._write_report(spark, Lines(lines, []), {}, Namespace(html=str(tmp_path), traces=[]))
 
 
 def test_what_cannot_be_written_is_said_before_anything_is_read(kproxy: Run, tmp_path: Path) -> None:
