@@ -15,6 +15,7 @@ from aiohttp import WSCloseCode, web
 
 from kproxy.browse.pictures.over_time import over_time
 from kproxy.browse.pictures.timelines import TIMELINES, timeline_json
+from kproxy.browse.pictures.topics_over_time import topics_over_time
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
 from kproxy.filters import FilterError
@@ -114,6 +115,7 @@ class WebServer:
             web.get("/api/tables/{name:[a-z-]+}", self._table),
             web.get("/api/records", self._records),
             web.get("/api/over-time", self._over_time),
+            web.get("/api/topics-over-time", self._topics_over_time),
             web.get("/api/timelines/{name:[a-z-]+}", self._timeline),
         ])  # fmt: skip
         app.on_response_prepare.append(_add_headers)
@@ -247,9 +249,14 @@ class WebServer:
 
     async def _over_time(self, request: web.Request) -> web.Response:
         view = await self._view(request)
-        api, parts = request.query.get("api", ""), min(max(_number(request, "parts", _PARTS), 1), _MOST_PARTS)
-        key = request.query.get("filter", ""), request.query.get("only", ""), api, parts
+        api, parts = request.query.get("api", ""), _parts(request)
+        key = "all", *_rows_key(request), api, parts
         return _json(await self._pictures.picture(key, view, partial(over_time, self._session, view, api, parts)))
+
+    async def _topics_over_time(self, request: web.Request) -> web.Response:
+        view, parts = await self._view(request), _parts(request)
+        key = "topics", *_rows_key(request), parts
+        return _json(await self._pictures.picture(key, view, partial(topics_over_time, self._session, view, parts)))
 
     async def _download(
         self, request: web.Request, lines: Callable[[BrowseSession, SessionView], Iterator[bytes]], name: str
@@ -270,6 +277,14 @@ class WebServer:
                 await asyncio.sleep(0)
         await response.write(bytes(out))
         return response
+
+
+def _rows_key(request: web.Request) -> tuple[str, str]:
+    return request.query.get("filter", ""), request.query.get("only", "")
+
+
+def _parts(request: web.Request) -> int:
+    return min(max(_number(request, "parts", _PARTS), 1), _MOST_PARTS)
 
 
 def _number(request: web.Request, name: str, otherwise: int = 0) -> int:

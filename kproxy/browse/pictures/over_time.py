@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from math import ceil
 from typing import Any, Final
 
 from dissectors.messages.message import api_name
 from kproxy.browse.rows.index import RowIndex, RowState
+from kproxy.browse.rows.visible_rows import VisibleRows
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
 from kproxy.browse.sources.source import SourcePhase
@@ -42,7 +43,7 @@ def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -
         ``values`` (bytes) of each, and how many ``others`` there are; ``busy`` while rows are still read or filtered.
     """
     index, visible = session.index, view.visible
-    rows = [visible[at] for at in range(len(visible))] if visible.is_narrowed else range(index.first, index.end)
+    rows = rows_of(index, visible)
     apis: Counter[int] = Counter()
     by_client: Counter[int] = Counter()
     by_broker: Counter[str] = Counter()
@@ -53,7 +54,7 @@ def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -
         entry = row - index.first
         if entry < 0 or index.state[entry] == RowState.EVENT:
             continue
-        us = _completed(index, entry)
+        us = completed(index, entry)
         start, end = min(start, us), max(end, us)
         apis[index.api[entry]] += 1
         size = index.size[entry]
@@ -76,7 +77,7 @@ def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -
         if entry < 0 or (state := index.state[entry]) == RowState.EVENT:
             continue
         # A response may have come since the first pass.
-        part = min(max(_completed(index, entry) - start, 0) // width, parts - 1)
+        part = min(max(completed(index, entry) - start, 0) // width, parts - 1)
         errors[part] += index.errors[entry]
         unanswered[part] += state in (RowState.UNANSWERED, RowState.WAITING)
         size = index.size[entry]
@@ -107,7 +108,13 @@ def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -
     }
 
 
-def _completed(index: RowIndex, entry: int) -> int:
+def rows_of(index: RowIndex, visible: VisibleRows) -> Sequence[int]:
+    """Return the rows of a view."""
+    return [visible[at] for at in range(len(visible))] if visible.is_narrowed else range(index.first, index.end)
+
+
+def completed(index: RowIndex, entry: int) -> int:
+    """Return when an exchange was complete, in us since the epoch; of a request without a response its own time."""
     return index.at[entry] // 1000 + max(index.latency[entry], 0)
 
 

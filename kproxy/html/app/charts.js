@@ -30,16 +30,8 @@ export const heatMap = (data, pixels, filterOf, go) => {
     return link(filterOf(part, part + 1, level, level + 1), "cell", label,
       shape("rect", { x: x(part), y: y(level + 1), width: Math.max(1.5, wide - 0.5), height: cell - 1, "fill-opacity": (0.22 + 0.78 * Math.log(count + 1) / Math.log(most + 1)).toFixed(3) }, shape("title", {}, label)));
   });
-  const line = (which) => {
-    let path = "", gap = true;
-    percentiles.forEach((found, part) => {
-      if (!found) return;
-      gap = gap || !percentiles[part - 1];
-      path += `${gap ? "M" : "L"}${x(part).toFixed(1)} ${exact(found[which]).toFixed(1)}h${wide.toFixed(1)}`;
-      gap = false;
-    });
-    return path;
-  };
+  /* Without uprights: where latencies are of two kinds, medians jump between them. */
+  const line = (which) => percentiles.map((found, part) => found ? `M${x(part).toFixed(1)} ${exact(found[which]).toFixed(1)}h${wide.toFixed(1)}` : "").join("");
   const last = percentiles.findLast((found) => found), ends = [exact(last[0]) + 4, exact(last[1]) + 4];
   if (ends[0] - ends[1] < 12) ends[1] = ends[0] - 12;
   const axis = [];
@@ -52,7 +44,7 @@ export const heatMap = (data, pixels, filterOf, go) => {
   const made = shape("svg", { width: pixels, height: height + TICKS, viewBox: `0 0 ${pixels} ${height + TICKS}`, role: "group", "aria-label": "Latency over time", class: "heat" },
     axis, marks, shape("path", { class: "p99", d: line(1) }), shape("path", { class: "p50", d: line(0) }),
     shape("text", { class: "tick", x: pixels - RIGHT + 4, y: ends[0] }, "p50"), shape("text", { class: "tick", x: pixels - RIGHT + 4, y: ends[1] }, "p99"), brush, times(data, pixels, height + 14));
-  select(made, brush, (left, right, top, bottom) => {
+  select(made, brush, height, (left, right, top, bottom) => {
     const part = (at) => (at - LEFT) / wide, level = (at) => low + (height - at) / cell;
     const [a, b] = [Math.max(0, Math.floor(part(left))), Math.min(parts, Math.ceil(part(right)))], [c, d] = [Math.max(low, Math.floor(level(bottom))), Math.min(high, Math.ceil(level(top)))];
     if (b > a && d > c) go(filterOf(a, b, c, d));
@@ -60,17 +52,18 @@ export const heatMap = (data, pixels, filterOf, go) => {
   return made;
 };
 
-/** Calls `done(left, right, top, bottom)` with what was dragged over a picture. */
-const select = (picture, brush, done) => {
-  let start = null, dragged = false;
+/** Calls `done(left, right, top, bottom)` with what was dragged over a picture, `height` without its times. */
+const select = (picture, brush, height, done) => {
+  let start = null, dragged = false, whole = 0;
   const at = (event) => { const box = picture.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
-  const between = ([x, y]) => [Math.min(x, start[0]), Math.max(x, start[0]), Math.min(y, start[1]), Math.max(y, start[1])];
+  /* A finger that moves up or down scrolls: dragged sideways, it selects a part of the time. */
+  const between = ([x, y]) => [Math.min(x, start[0]), Math.max(x, start[0]), ...whole ? [0, whole] : [Math.min(y, start[1]), Math.max(y, start[1])]];
   picture.addEventListener("dragstart", (event) => event.preventDefault());
-  picture.addEventListener("pointerdown", (event) => { if (event.button === 0 && event.pointerType !== "touch") { start = at(event); dragged = false; } });
+  picture.addEventListener("pointerdown", (event) => { if (event.button === 0 && event.isPrimary) { [start, dragged, whole] = [at(event), false, event.pointerType === "touch" ? height : 0]; } });
   picture.addEventListener("pointermove", (event) => {
     if (!start) return;
     const [left, right, top, bottom] = between(at(event));
-    if (!dragged && right - left < 5 && bottom - top < 5) return;
+    if (!dragged && right - left < 5 && (whole || bottom - top < 5)) return;
     if (!dragged) picture.setPointerCapture(event.pointerId);
     dragged = true;
     attributes(brush, { x: left, y: top, width: right - left, height: bottom - top, visibility: "visible" });

@@ -4,7 +4,7 @@ import { copiesOf, csvOf, jsonOf, save } from "./copies.js";
 import { drawSide } from "./exchange.js";
 import { duration, fullTime, size, time, timeTitle, timeWidth } from "./formats.js";
 import { menu } from "./menu.js";
-import { hashOf } from "./router.js";
+import { hashOf, quoted } from "./router.js";
 import { API, CLIENT, CONNECTION, KIND, LATENCY, LEVEL, NUMBER, ONE_WAY, SIZE, STATE, TIME, UNANSWERED, VERSION, WAITING, WHAT, WRONG, shortName } from "./rows.js";
 import { Scroller } from "./scroller.js";
 
@@ -219,7 +219,6 @@ export class FramesView {
   }
   header(exchange) {
     const { row, lines } = exchange, [line] = lines, narrow = (text) => hashOf({ view: "frames", filter: text });
-    const quoted = (text) => `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
     const facts = el("span", "grow", fullTime(row[TIME]), "  ·  ",
       line.connection_id ? anchor("", narrow(`connection=${quoted(line.connection_id)}`), line.connection_id) : null,
       line.connection_id ? [" (", anchor("", hashOf({ view: "ladder", filter: `connection=${quoted(line.connection_id)}`, row: row[NUMBER] }), "ladder"), ")"] : null,

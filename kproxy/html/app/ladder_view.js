@@ -133,7 +133,7 @@ export class LadderView {
     if (kind === "event") {
       const style = row[WRONG].length || ["finding", "stall"].includes(row[KIND]) ? ` is-${row[WRONG][0]?.[1] || "warning"}` : "", text = `${row[KIND]}: ${row[WHAT]} ${faultOf(row)}`.trim();
       return attributes(this.link(row, `message note${style}${chosen}`, band, stamp, shape("line", { x1: left, x2: right, y1: y + 5, y2: y + 5 }),
-        shape("text", { x: left + 8, y: y + 1 }, cut(text, right - left - 12), shape("title", {}, text))), { tabindex: 0, "aria-label": `${text}, ${fullTime(row[TIME])}` });
+        shape("text", { x: left + 8, y: y + 1 }, cut(text, right - left - 12), shape("title", {}, text))), { tabindex: 0, "aria-description": fullTime(row[TIME]) });
     }
     const forth = kind === "request", fault = kind === "response" || kind === "lost" ? faultOf(row) : "", from = forth ? left : right, to = forth ? right : left, inner = right - left;
     if (kind === "lost" || kind === "open") {
@@ -145,7 +145,7 @@ export class LadderView {
     const head = to - from > 0 ? -7 : 7;
     const made = this.link(row, `message ${kind}${bad ? " is-error" : fault ? " is-warning" : ""}${chosen}`, band, stamp,
       shape("line", { x1: from, x2: to, y1: y + 5, y2: y + 5 }), shape("path", { class: "head", d: `M${to} ${y + 5}l${head} -4v8z` }), label);
-    return forth ? attributes(made, { tabindex: 0, "aria-label": this.sentence(row) }) : attributes(made, { "aria-hidden": "true" });
+    return forth ? attributes(made, { tabindex: 0, "aria-description": this.sentence(row) }) : attributes(made, { "aria-hidden": "true" });
   }
   downloads() { return this.app.view("frames").downloads(this.query); }
   key(event) {

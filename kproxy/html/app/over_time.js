@@ -9,7 +9,7 @@ const ranked = (counts) => [...counts].sort(([a, m], [b, n]) => n - m || (a < b 
 const add = (counts, name, count) => counts.set(name, (counts.get(name) || 0) + count);
 const isAnswered = (row) => row[LATENCY] !== null && row[STATE] !== WAITING;
 /** When an exchange was complete, in us: the time that a filter compares. */
-const endOf = (row) => row[TIME] + (isAnswered(row) ? row[LATENCY] : 0);
+export const endOf = (row) => row[TIME] + (isAnswered(row) ? row[LATENCY] : 0);
 
 /** Counts rows in equal parts of their time; latencies are of one API, or of all. */
 export const overTime = (rows, api, parts) => {

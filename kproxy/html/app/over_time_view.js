@@ -1,11 +1,11 @@
 /* Pictures over time: latency, errors, throughput by client and by broker; each mark leads to its frames. */
-import { anchor, attributes, el } from "./elements.js";
+import { anchor, attributes, counted, el } from "./elements.js";
 import { bars, heatMap } from "./charts.js";
 import { csvOf, save } from "./copies.js";
 import { duration, size } from "./formats.js";
-import { hashOf } from "./router.js";
+import { describeMarks, moveMark, redrawn } from "./marks.js";
+import { hashOf, quoted } from "./router.js";
 
-const quoted = (text) => `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
 const instant = (us) => `${new Date(Math.floor(us / 1e6) * 1000).toISOString().slice(0, 19)}.${String(us % 1e6).padStart(6, "0")}Z`;
 const FIELDS = { client: "client_id", broker: "server" };
 
@@ -17,16 +17,23 @@ export class OverTimeView {
     this.api.addEventListener("change", () => this.app.go({ key: this.api.value || undefined }));
     this.charts = el("div", "charts");
     this.scrolling = attributes(el("div", "scroll picture", this.charts), { tabindex: 0, role: "region", "aria-label": "Over time" });
-    this.box = el("div", "overview", el("div", "tables", this.about, this.scrolling));
+    this.pointed = el("p", "pointed");
+    describeMarks(this.charts, this.pointed);
+    this.box = el("div", "overview", el("div", "tables", this.about, this.scrolling, this.pointed));
     addEventListener("resize", () => this.redraw());
     addEventListener("beforeprint", () => { if (this.data && this.box.isConnected) this.draw(700); });
     addEventListener("afterprint", () => this.redraw());
   }
   async show(state) {
     const turn = this.turn = (this.turn || 0) + 1;
-    const data = await this.app.source.overTime({ text: state.filter, only: state.only, api: state.key || "", parts: innerWidth < 620 ? 48 : 96 });
+    const { source } = this.app, asked = { text: state.filter, only: state.only, parts: innerWidth < 620 ? 48 : 96 };
+    const data = await source.overTime({ ...asked, api: state.key || "" });
     if (turn !== this.turn) return;
     this.data = data;
+    this.redraw();
+    const topics = await source.topicsOverTime(asked);
+    if (turn !== this.turn) return;
+    this.topics = topics;
     this.redraw();
   }
   async changed() {
@@ -35,10 +42,11 @@ export class OverTimeView {
     await this.show(this.app.state).catch(() => {});
     this.refreshing = false;
   }
-  redraw() { if (this.data && this.box.isConnected) this.draw(this.scrolling.clientWidth - 24); }
+  redraw() { if (this.data && this.box.isConnected) redrawn(this.charts, () => this.draw(this.scrolling.clientWidth - 24)); }
   /** The address of the frames in a part of the time, and of what else is given as filters. */
-  frames(from, to, ...terms) {
-    const { filter, only } = this.app.state, { from: start, width } = this.data;
+  frames(from, to, ...terms) { return this.framesOf(this.data, from, to, ...terms); }
+  framesOf({ from: start, width }, from, to, ...terms) {
+    const { filter, only } = this.app.state;
     const all = [filter ? `(${filter})` : null, ...terms, `ts>=${instant(start + from * width)}`, `ts<${instant(start + to * width)}`];
     return hashOf({ view: "frames", filter: all.filter(Boolean).join(" and "), only });
   }
@@ -67,7 +75,27 @@ export class OverTimeView {
           bars(data, values[at], { most, pixels, name: "throughput", label: `Throughput of ${name}`, hasTimes: at === named.length - 1, hrefOf: (part) => this.frames(part, part + 1, term), shown: rate }));
       });
     }
-    this.charts.replaceChildren(...sections);
+    this.charts.replaceChildren(...sections, ...this.topicSections(pixels));
+  }
+  /** Throughput by topic, and lag by partition; they need more of each frame, and come a moment later. */
+  topicSections(pixels) {
+    const { topics } = this, sections = [];
+    if (!topics) return [el("p", "dim", "Topics are counted …")];
+    const { parts, width, series, lag } = topics, others = (named, count) => count ? el("span", "dim", ` the highest ${named.length}; ${count.toLocaleString("en")} more`) : null;
+    const chart = (name, title, values, at, terms, options) => [
+      el("h3", "", anchor("", this.framesOf(topics, 0, parts, ...terms), title)),
+      bars(topics, values[at], { pixels, label: `${options.what} of ${title}`, name, hasTimes: at === values.length - 1, hrefOf: (part) => this.framesOf(topics, part, part + 1, ...terms, ...options.more(values[at][part])), ...options })];
+    for (const [direction, { names, values, others: more }] of Object.entries(series)) {
+      const most = Math.max(1, ...values.flat()), what = direction === "produced" ? "Produced" : "Fetched";
+      const side = direction === "produced" ? "api=Produce" : "(api=Fetch or api=ShareFetch)";
+      if (names.length) sections.push(el("h2", "", `${what} by topic`, others(names, more), el("span", "dim", direction === "produced" ? " bytes of records, also refused ones" : " bytes of records")));
+      names.forEach(([field, name], at) => sections.push(...chart("throughput", name, values, at, [`${field}=${quoted(name)}`, side, "bytes>0"], { most, what, more: () => [], shown: (bytes) => `${size(Math.round(bytes * 1e6 / width))}/s` })));
+    }
+    const behind = lag.names.map((name, at) => [name, lag.values[at]]).filter(([, values]) => values.some(Boolean)), values = behind.map(([, each]) => each), most = Math.max(1, ...values.flat());
+    sections.push(el("h2", "", "Lag by partition", others(lag.names, lag.others), el("span", "dim", behind.length ? " records that a Fetch response leaves to read, the highest" : lag.names.length ? " none: every Fetch response reaches the end" : " no Fetch response shows it")));
+    behind.forEach(([[field, name, partition]], at) => sections.push(...chart("lag", partition < 0 ? `${name}, sum of several partitions` : `${name} [${partition}]`, values, at, [`${field}=${quoted(name)}`, partition < 0 ? null : `partition=${partition}`],
+      { most, what: "Lag", more: (records) => [`lag>=${records}`], shown: (records) => counted(records, "record") })));
+    return sections;
   }
   /** The latencies in words: what a reader without the picture needs, too. */
   figures() {
@@ -81,5 +109,5 @@ export class OverTimeView {
     const rows = data.errors.map((errors, part) => [instant(data.from + part * data.width), ...(data.percentiles[part] || ["", "", ""]), errors, data.unanswered[part], ...values.map((each) => each[part])]);
     return [["numbers as CSV", () => save("kproxy-over-time.csv", csvOf(["time", "p50_us", "p99_us", "highest_us", "errors", "unanswered", ...names.map((name) => `bytes of ${name}`)], rows), "text/csv")]];
   }
-  key() { return false; }
+  key(event) { return moveMark(event, this.charts); }
 }

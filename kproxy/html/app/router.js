@@ -14,6 +14,8 @@ export const parse = (hash) => {
   state.only = state.only === "1";
   return state;
 };
+/** A text as a value in a filter. */
+export const quoted = (text) => `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
 export const hashOf = (state) => {
   const query = new URLSearchParams();
   for (const name of NAMES) {

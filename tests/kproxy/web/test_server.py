@@ -89,7 +89,7 @@ async def client(lines: list[Any]) -> AsyncIterator[Client]:
 PATHS = (
     "/", "/app/main.js", "/app/page.css", "/api/info", "/api/state", "/api/rows", "/api/rows.jsonl", "/api/rows.csv",
     "/api/position", "/api/exchanges/0", "/api/causes", "/api/tables/apis", "/api/records", "/api/events",
-    "/api/over-time", "/api/timelines/groups", "/nowhere",
+    "/api/over-time", "/api/topics-over-time", "/api/timelines/groups", "/nowhere",
 )  # fmt: skip
 
 
@@ -274,6 +274,9 @@ async def test_a_picture_of_the_rows_of_a_filter(client: Client) -> None:
     assert (await client.json("/api/over-time?api=Metadata&parts=1"))["percentiles"] == [[10, 10, 10]]
     assert (await client.json("/api/over-time?parts=999999"))["parts"] == 200
     assert (await client.get("/api/over-time?filter=api%3D"))[0] == 400
+    topics = await client.until("/api/topics-over-time?filter=api%3DFetch&parts=2", lambda found: not found["busy"])
+    assert (topics["from"], topics["parts"]) == (only["from"], 2)
+    assert topics["lag"] == {"names": [], "values": [], "others": 0}
 
 
 async def test_a_picture_is_made_again_after_changes_only() -> None:
