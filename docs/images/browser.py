@@ -1,10 +1,15 @@
-"""Draw the pictures of a browser anew: ``python -m docs.images.browser`` (needs chromium and the extra ``spark``)."""
+"""Draw the pictures of a browser anew: ``python -m docs.images.browser [NAME...]``.
+
+It needs chromium, and the extra ``spark`` for the report. The captures are recordings of Kafka's Java client.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tests.kproxy.spark import planted
@@ -15,6 +20,14 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 BUG = ROOT / "tests" / "data" / "bugs" / "metadata-throttle-first--java.pcap.gz"
 JAVA = ROOT / "tests" / "data" / "pcap" / "java-4.3.1.pcap.gz"
+#: Names of pictures of a page: its capture, the view's address, the theme, and what shows that it is drawn.
+VIEWS = {
+    "ladder": (JAVA, "ladder?filter=api%3DJoinGroup+or+api%3DSyncGroup+or+api%3DOffsetCommit", "light", ".ladder a"),
+    "over-time": (JAVA, "over-time", "dark", ".throughput"),
+    "timelines": (JAVA, "timelines", "light", ".timelines a"),
+}
+#: Bytes of a picture at most.
+MOST = 200_000
 WIDTH, HEIGHT = 1188, 714  # 132 columns, 34 lines
 
 
@@ -26,9 +39,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         place = Path(directory)
         with browser(program, place / "profile") as tab:
-            (HERE / "web.png").write_bytes(application(tab.browser, place))
-            (HERE / "page.png").write_bytes(page(tab, place / "page.html"))
-            (HERE / "report.png").write_bytes(report(tab, place))
+            pictures: dict[str, Callable[[], bytes]] = {
+                "web": lambda: application(tab.browser, place),
+                "page": lambda: page(tab, place / "page.html"),
+                **{name: partial(view, tab, place / "page.html", *given) for name, given in VIEWS.items()},
+                "report": lambda: report(tab, place),
+            }
+            for name in sys.argv[1:] or pictures:
+                picture = pictures[name]()
+                if len(picture) > MOST:
+                    sys.exit(f"{name}.png has {len(picture):,} bytes: show less")
+                (HERE / f"{name}.png").write_bytes(picture)
 
 
 def application(chromium: Browser, place: Path) -> bytes:
@@ -43,14 +64,27 @@ def application(chromium: Browser, place: Path) -> bytes:
 
 def page(tab: Tab, path: Path) -> bytes:
     """The page that `kproxy dissect --html` writes, the finding open."""
-    command = [sys.executable, "-m", "kproxy", "dissect", "--html", "--fail-on", "never", str(BUG)]
-    path.write_bytes(subprocess.run(command, check=True, capture_output=True).stdout)
-    tab.resize(WIDTH, 640)
-    tab.call("Page.navigate", url=path.as_uri())
-    tab.until("document.documentElement?.dataset.ready")
+    open_page(tab, path, BUG)
     tab.run("document.querySelector('.cause a.primary').click()")
     tab.until("document.querySelector('.node.marked')")
     return tab.picture()
+
+
+def view(tab: Tab, path: Path, capture: Path, address: str, theme: str, drawn: str) -> bytes:
+    """A view of the page of a capture."""
+    open_page(tab, path, capture)
+    tab.run(f"document.documentElement.dataset.theme = '{theme}'; location.hash = '#/{address}'")
+    tab.until(f"document.querySelector('{drawn}')")
+    return tab.picture()
+
+
+def open_page(tab: Tab, path: Path, capture: Path) -> None:
+    """Open the page of a capture."""
+    command = [sys.executable, "-m", "kproxy", "dissect", "--html", "--fail-on", "never", str(capture)]
+    path.write_bytes(subprocess.run(command, check=True, capture_output=True).stdout)
+    tab.resize(WIDTH, 640)
+    tab.navigate(path.as_uri())
+    tab.until("document.documentElement?.dataset.ready")
 
 
 def report(tab: Tab, place: Path) -> bytes:
@@ -58,7 +92,7 @@ def report(tab: Tab, place: Path) -> bytes:
     planted.write(place / "traces", 100_000)
     made = place / "report.html"
     subprocess.run([sys.executable, "-m", "kproxy", "analyze", place / "traces", "--html", made], check=True)
-    tab.resize(WIDTH, 2 * HEIGHT)
+    tab.resize(WIDTH, HEIGHT)
     tab.call("Page.navigate", url=made.as_uri())
     tab.until("document.documentElement?.dataset.ready")
     return tab.picture()

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kproxy.browse.pictures.timelines import TIMELINES, timeline_json
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.tables.all_tables import TABLES
@@ -40,7 +41,8 @@ def contents(session: BrowseSession, names: list[str], progress: Progress = lamb
         ``rows``, ``lines`` and ``sides`` are compressed chunks (`kproxy.html.packing`). A row and its lines are in
         `kproxy.html.frame_rows`; ``sides`` has pairs of request and response as in `kproxy.html.sides`, null if
         missing; ``places`` has for each row the number of its pair, -1 if none. ``causes`` are in
-        `kproxy.html.causes`, ``tables`` in `kproxy.browse.tables`. ``notes`` are sentences about omissions.
+        `kproxy.html.causes`, ``tables`` in `kproxy.browse.tables`, ``timelines``
+        in `kproxy.browse.pictures.timelines`. ``notes`` are sentences about omissions.
         ``fields`` and ``units`` belong to the filter language (`kproxy.html.filter_fields`).
     """
     findings = Causes(whole=session.overviews.findings)
@@ -78,6 +80,9 @@ def contents(session: BrowseSession, names: list[str], progress: Progress = lamb
         **summary.as_json(),
         "causes": causes,
         "tables": {name: table_json(make(session, session.view), numbers) for name, make in TABLES.items()},
+        "timelines": {
+            name: timeline_json(make(session, session.view), session, numbers) for name, make in TIMELINES.items()
+        },
         "rows": rows.texts,
         "lines": lines.texts,
         "sides": sides.texts,

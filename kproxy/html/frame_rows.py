@@ -22,8 +22,9 @@ def row_json(session: BrowseSession, exchange: Exchange, number: int) -> list[An
 
     Returns:
         ``[number, time in us since the epoch, connection, client, API, version, subject, bytes of both frames, latency
-        in us, state, [[text, style]...], severity, kind of event]``. Bytes are null for an event, the latency if it is
-        unknown; a request that waits has its wait so far. The state is a `RowState`; the kind is empty for frames.
+        in us, state, [[text, style]...], severity, kind of event, server, 1 if the response has an error]``. Bytes are
+        null for an event, the latency if it is unknown; a request that waits has its wait so far. The state is a
+        `RowState`; the kind is empty for frames.
     """
     index = session.index
     entry = exchange.row - index.first
@@ -44,6 +45,8 @@ def row_json(session: BrowseSession, exchange: Exchange, number: int) -> list[An
         [[text.strip(), style] for text, style in wrong(exchange, level)],
         level,
         name if frame is None else "",
+        safe(getattr(line, "server", "")),  # some events only name their connection
+        int(index.errors[entry]),
     ]
 
 

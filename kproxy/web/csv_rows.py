@@ -22,7 +22,7 @@ def csv_rows(session: BrowseSession, view: SessionView) -> Iterator[bytes]:
         row = view.visible[at]
         if (exchange := session.exchange(row)) is None:
             continue
-        _, us, connection, client, api, version, what, size, latency, _, wrong, _, kind = row_json(
+        _, us, connection, client, api, version, what, size, latency, _, wrong, _, kind, *_ = row_json(
             session, exchange, row
         )
         said = " ".join(text for text, _ in wrong)

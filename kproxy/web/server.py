@@ -13,6 +13,9 @@ from typing import Any, Final
 
 from aiohttp import WSCloseCode, web
 
+from kproxy.browse.pictures.over_time import over_time
+from kproxy.browse.pictures.timelines import TIMELINES, timeline_json
+from kproxy.browse.pictures.topics_over_time import topics_over_time
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
 from kproxy.filters import FilterError
@@ -21,6 +24,7 @@ from kproxy.trace.encoding import encode_json
 from kproxy.web import answers
 from kproxy.web.access import AccessControl, is_same_origin
 from kproxy.web.csv_rows import csv_rows
+from kproxy.web.pictures import Pictures
 from kproxy.web.views import RowQuery, Views
 
 _APP: Final = "kproxy.html.app"
@@ -48,6 +52,9 @@ _WAIT_S: Final = 0.3
 #: Bytes of a download that are written at once.
 _CHUNK: Final = 1 << 16
 _MOST_WINDOWS: Final = 64
+#: Parts of the time in a picture, unless a window asks for others, and at most.
+_PARTS: Final = 96
+_MOST_PARTS: Final = 200
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -64,6 +71,7 @@ class WebServer:
     def __init__(self, session: BrowseSession, access: AccessControl, chosen: str = "") -> None:
         self._session, self._door, self._chosen = session, access, chosen
         self._views = Views(session)
+        self._pictures = Pictures()
         self._windows: set[web.WebSocketResponse] = set()
         self._state: tuple[object, bytes] = (None, b"")
 
@@ -106,6 +114,9 @@ class WebServer:
             web.get("/api/causes", self._causes),
             web.get("/api/tables/{name:[a-z-]+}", self._table),
             web.get("/api/records", self._records),
+            web.get("/api/over-time", self._over_time),
+            web.get("/api/topics-over-time", self._topics_over_time),
+            web.get("/api/timelines/{name:[a-z-]+}", self._timeline),
         ])  # fmt: skip
         app.on_response_prepare.append(_add_headers)
         return app
@@ -230,6 +241,23 @@ class WebServer:
         most = _number(request, "most", answers.MOST_ROWS)
         return _json(answers.records(self._session, view, _number(request, "from"), most))
 
+    async def _timeline(self, request: web.Request) -> web.Response:
+        view = await self._view(request, counts=True)
+        if (make := TIMELINES.get(request.match_info["name"])) is None:
+            raise web.HTTPNotFound(text="Unknown timeline.\n")
+        return _json(timeline_json(make(self._session, view), self._session))
+
+    async def _over_time(self, request: web.Request) -> web.Response:
+        view = await self._view(request)
+        api, parts = request.query.get("api", ""), _parts(request)
+        key = "all", *_rows_key(request), api, parts
+        return _json(await self._pictures.picture(key, view, partial(over_time, self._session, view, api, parts)))
+
+    async def _topics_over_time(self, request: web.Request) -> web.Response:
+        view, parts = await self._view(request), _parts(request)
+        key = "topics", *_rows_key(request), parts
+        return _json(await self._pictures.picture(key, view, partial(topics_over_time, self._session, view, parts)))
+
     async def _download(
         self, request: web.Request, lines: Callable[[BrowseSession, SessionView], Iterator[bytes]], name: str
     ) -> web.StreamResponse:
@@ -249,6 +277,14 @@ class WebServer:
                 await asyncio.sleep(0)
         await response.write(bytes(out))
         return response
+
+
+def _rows_key(request: web.Request) -> tuple[str, str]:
+    return request.query.get("filter", ""), request.query.get("only", "")
+
+
+def _parts(request: web.Request) -> int:
+    return min(max(_number(request, "parts", _PARTS), 1), _MOST_PARTS)
 
 
 def _number(request: web.Request, name: str, otherwise: int = 0) -> int:

@@ -81,6 +81,10 @@ class BasicTab:
         """Move to a place, and perhaps click."""
         raise NotImplementedError
 
+    def swipe(self, begin: tuple[float, float], end: tuple[float, float]) -> None:
+        """Move a finger from one place to another."""
+        raise NotImplementedError
+
     def key(self, key: str) -> None:
         """Press a key."""
         raise NotImplementedError
@@ -163,6 +167,13 @@ class Tab(BasicTab):
         text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+
+    def swipe(self, begin: tuple[float, float], end: tuple[float, float]) -> None:
+        """See `BasicTab`."""
+        between = ((begin[0] + end[0]) / 2, (begin[1] + end[1]) / 2)
+        for kind, place in (("touchStart", begin), ("touchMove", between), ("touchMove", end), ("touchEnd", None)):
+            points = [] if place is None else [{"x": place[0], "y": place[1]}]
+            self.call("Input.dispatchTouchEvent", type=kind, touchPoints=points)
 
     def point_at(self, x: float, y: float, *, click: bool = False) -> None:
         """Move to a place, and perhaps click."""

@@ -38,7 +38,8 @@ class FirefoxTab(BasicTab):
         self.told: list[dict[str, Any]] = []
         self._ask("session.new", capabilities={})
         self._ask("session.subscribe", events=["log.entryAdded", "network.beforeRequestSent"])
-        self._context = self._ask("browsingContext.getTree")["contexts"][0]["context"]
+        # The first window is never active without a screen: its page would get no events of the focus.
+        self._context = self._ask("browsingContext.create", type="window")["context"]
 
     def _ask(self, method: str, **params: Any) -> dict[str, Any]:
         return self._loop.run_until_complete(self._asked(method, params))
@@ -77,6 +78,15 @@ class FirefoxTab(BasicTab):
         moves += [{"type": kind, "button": 0} for kind in ("pointerDown", "pointerUp") if click]
         mouse = {"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": moves}
         self._ask("input.performActions", context=self._context, actions=[mouse])
+
+    def swipe(self, begin: tuple[float, float], end: tuple[float, float]) -> None:
+        places = [
+            {"x": round(x), "y": round(y)} for x, y in (begin, ((begin[0] + end[0]) / 2, (begin[1] + end[1]) / 2), end)
+        ]
+        start, *moves = [{"type": "pointerMove", **place} for place in places]
+        actions = [start, {"type": "pointerDown", "button": 0}, *moves, {"type": "pointerUp", "button": 0}]
+        finger = {"type": "pointer", "id": "finger", "parameters": {"pointerType": "touch"}, "actions": actions}
+        self._ask("input.performActions", context=self._context, actions=[finger])
 
     def asked(self) -> list[str]:
         found = [

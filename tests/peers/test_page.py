@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.trace.encoding import append_line
+from kproxy.html.assemble import MODULES, joined
+from kproxy.trace.encoding import append_line, encode_json
 from kproxy.trace.lines import FindingEntry
+from tests.kproxy.browse.pictures.test_over_time import picture
+from tests.kproxy.browse.pictures.test_topics_over_time import picture as topics_picture
+from tests.kproxy.browse.sessions import session_of_capture
 from tests.kproxy.browse.sides import request_line
 from tests.kproxy.captured import lines_of
 from tests.kproxy.cli.test_payloads import produce, written
@@ -21,7 +25,7 @@ from tests.kproxy.html.pages import page_of
 from tests.peers.browser import BasicTab as Tab
 from tests.peers.browser import browser, executable
 from tests.peers.firefox import firefox, firefox_executable
-from tests.peers.toolchains import skip
+from tests.peers.toolchains import absent, node_modules, skip
 
 pytestmark = pytest.mark.peers
 
@@ -382,4 +386,134 @@ def test_nothing_is_asked_for_and_nothing_goes_wrong(tab: Tab, tmp_path: Path, w
     assert hostile in tab.run("document.querySelector('.finding .message').textContent")
     assert tab.run("document.documentElement.scrollWidth <= innerWidth")
     assert {*tab.asked()} <= {(tmp_path / "page.html").as_uri()}  # Firefox does not tell of files
+    assert tab.errors() == []
+
+
+def test_the_page_counts_over_time_as_the_server_does(tab: Tab, tmp_path: Path) -> None:
+    show(tab, tmp_path, _JAVA)
+    session = session_of_capture(_JAVA)
+    modules = joined(MODULES[: MODULES.index("embedded_source.js") + 1])
+    for api in ("", "Fetch"):
+        wanted = json.loads(encode_json(picture(session, api)))
+        del wanted["busy"]
+        found = tab.run(f"""(async () => {{ {modules}
+          const source = new embedded_source_js.EmbeddedSource(JSON.parse(document.getElementById("data").textContent));
+          await source.open();
+          filter_text_js.setFields(source.info);
+          const {{ busy, ...made }} = await source.overTime({{ text: "", api: "{api}", parts: 48 }});
+          return made; }})()""")
+        assert found == wanted
+    wanted = json.loads(encode_json(topics_picture(session, 48)))
+    del wanted["busy"]
+    assert wanted["lag"]["names"]
+    found = tab.run(f"""(async () => {{ {modules}
+      const source = new embedded_source_js.EmbeddedSource(JSON.parse(document.getElementById("data").textContent));
+      await source.open();
+      filter_text_js.setFields(source.info);
+      const {{ busy, ...made }} = await source.topicsOverTime({{ text: "", parts: 48 }});
+      return made; }})()""")
+    assert found == wanted
+
+
+def test_marks_are_reached_by_arrows_and_opened_by_enter(tab: Tab, tmp_path: Path) -> None:
+    show(tab, tmp_path, _JAVA)
+    tab.run("location.hash = '#/over-time'")
+    tab.until("document.querySelector('.throughput') && document.querySelectorAll('h2').length > 5")
+    assert tab.run("[...document.querySelectorAll('.charts svg')].every((picture) =>"
+                   " picture.querySelectorAll('a[tabindex=\"0\"]').length === 1)")  # fmt: skip
+    tab.run("document.querySelector('.heat .cell').focus()")
+    label = "document.activeElement.getAttribute('aria-label')"
+    first = tab.run(label)
+    tab.key("ArrowRight")
+    second = tab.run(label)
+    assert second != first
+    assert tab.run("document.querySelector('.pointed').textContent") == second
+    tab.key("ArrowLeft")
+    tab.key("ArrowDown")
+    tab.key("ArrowRight")
+    count = tab.run(label).split(" ")[0]
+    tab.key("Enter")
+    tab.until(f"document.body.dataset.view === 'frames' && {COUNT}.startsWith('{count} of ')")
+    tab.run("location.hash = '#/timelines'")
+    tab.until("document.querySelector('.timelines svg a')")
+    tab.run("document.querySelector('.timelines svg a').focus()")
+    tab.key("ArrowDown")
+    tab.key("Enter")
+    tab.until("document.body.dataset.view === 'frames' && !document.getElementById('detail').hidden")
+
+
+def test_a_finger_selects_a_part_of_the_time(tab: Tab, tmp_path: Path) -> None:
+    show(tab, tmp_path, _JAVA, width=375)
+    tab.run("location.hash = '#/over-time?key=Fetch'")
+    tab.until("document.querySelector('.heat .cell')")
+    left, top = tab.run("(({ left, top }) => [left, top])(document.querySelector('.heat').getBoundingClientRect())")
+    tab.swipe((left + 80, top + 60), (left + 240, top + 70))
+    tab.until("document.body.dataset.view === 'frames'")
+    text = tab.run("document.getElementById('filter').value")
+    assert text.startswith('api="Fetch" and latency>=')
+    assert " and ts>=" in text
+    tab.until(f"/^[1-9]\\d* of 436 rows$/.test({COUNT})")
+
+
+def test_timelines_follow_the_filter(tab: Tab, tmp_path: Path) -> None:
+    show(tab, tmp_path, _JAVA)
+    names = "[...document.querySelectorAll('.timelines h2')].map((each) => each.firstChild.data)"
+    tab.run("location.hash = '#/timelines'")
+    tab.until("document.querySelectorAll('.timelines h2').length === 5")
+    name = tab.run(names)[1]
+    tab.run(f"location.hash = '#/timelines?filter=' + encodeURIComponent('group={name}')")
+    tab.until("document.querySelectorAll('.timelines h2').length === 1")
+    assert tab.run(names) == [name]
+
+
+def test_axe_finds_nothing_serious(tab: Tab, tmp_path: Path) -> None:
+    if reason := absent("npm"):
+        skip(reason)
+    axe = (node_modules() / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+    faults = (
+        "axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations"
+        ".filter(({ impact }) => impact === 'serious' || impact === 'critical')"
+        ".map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map(({ target }) => target.join(' ')).join(', ')}`))"
+    )
+    for source in (_JAVA, _BUG):
+        show(tab, tmp_path, source)
+        tab.run(f"{axe}; true")
+        views = [
+            *tab.run("[...document.querySelectorAll('#views a')].map((link) => link.dataset.view)"),
+            "frames?row=3",
+        ]
+        for view in views:
+            name = view.partition("?")[0]
+            tab.run(f"location.hash = '#/{view}'")
+            tab.until(f"document.body.dataset.view === '{name}' && document.getElementById('view').textContent")
+            if "?" in view:
+                tab.until("document.querySelector('.side')")
+            for theme in ("light", "dark"):
+                tab.run(f"document.documentElement.dataset.theme = '{theme}'")
+                assert tab.run(faults) == [], (view, theme)
+
+
+def test_pictures_lead_to_their_frames_and_back(tab: Tab, tmp_path: Path) -> None:
+    show(tab, tmp_path, _JAVA)
+    tab.run("location.hash = '#/over-time?key=Fetch'")
+    tab.until("document.querySelector('.heat .cell')")
+    marked = tab.run("document.querySelector('.heat .cell').getAttribute('aria-label').split(' ')[0]")
+    tab.run("location.hash = document.querySelector('.heat .cell').getAttribute('href')")
+    tab.until(f"document.getElementById('count').textContent.startsWith('{marked} of ')")
+    tab.run("history.back()")
+    tab.until(
+        "document.body.dataset.view === 'over-time' && document.querySelector('.charts select').value === 'Fetch'"
+    )
+    tab.run("location.hash = '#/ladder?filter=api%3DJoinGroup+and+error'")
+    tab.until("document.querySelectorAll('.ladder .message.request').length === 4")
+    assert tab.run("document.querySelectorAll('.ladder .message.response.is-error').length") == 4
+    assert "✕ JoinGroup" in tab.run("document.querySelector('.ladder').textContent")
+    tab.run("location.hash = document.querySelector('.ladder .message').getAttribute('href')")
+    tab.until("document.querySelector('.head h2')?.textContent.includes('JoinGroup')")
+    for width in (375, 1440):
+        tab.resize(width, 800)
+        for view in ("ladder", "over-time", "timelines"):
+            tab.run(f"location.hash = '#/{view}'")
+            tab.until(f"document.body.dataset.view === '{view}' && document.querySelector('.picture svg a')")
+            assert tab.run("document.documentElement.scrollWidth") <= width
     assert tab.errors() == []

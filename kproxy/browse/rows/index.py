@@ -78,6 +78,7 @@ class RowIndex:
         self.sizes = (array("I"), array("I"))  # bytes of these lines
         self.connections = Names()
         self.clients = Names()
+        self.servers: dict[int, str] = {}  # by connection
         self.now = 0  # the latest time in any line, ns
         self.changed: set[int] = set()  # rows added or changed; the reader clears it
         self.requests: Collection[int] = ()
@@ -102,6 +103,7 @@ class RowIndex:
             api = -1 if line.api_key is None else line.api_key
             length = line.size
             client = self.clients.number(line.client_id or "")
+            self.servers[connection] = line.server
             level = _worst(line)
             if self._pairing.add(line, self.end):
                 self.requests = (self.end,)
@@ -129,6 +131,7 @@ class RowIndex:
         if row is None or row < self.first:
             api = -1 if line.api_key is None else line.api_key
             client = self.clients.number(line.client_id or "")
+            self.servers[connection] = line.server
             row = self._add(at, api, line.size, connection, client, RowState.ORPHAN, level, bool(line.errors))
             self.places[0].append(-1)
             self.sizes[0].append(0)

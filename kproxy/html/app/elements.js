@@ -8,6 +8,12 @@ export const el = (tag, name, ...inside) => {
   made.append(...inside.flat().filter((each) => each !== null && each !== undefined));
   return made;
 };
+/** Creates a shape of a picture; the namespace comes from an element of the page, which names no address. */
+export const shape = (tag, names, ...inside) => {
+  const made = attributes(document.createElementNS($("shapes").namespaceURI, tag), names);
+  made.append(...inside.flat().filter((each) => each !== null && each !== undefined));
+  return made;
+};
 export const button = (name, inside, act) => {
   const made = el("button", name, inside);
   made.type = "button";

@@ -1,9 +1,13 @@
 /* The source of a page in one file: packed data in the page, filtered and sorted here. */
 import { asOne } from "./filter_match.js";
+import { overTime } from "./over_time.js";
 import { queryOf } from "./query.js";
+import { quoted } from "./router.js";
 import { API, CLIENT, CONNECTION, LATENCY, LEVEL, NUMBER, SIZE, TIME } from "./rows.js";
+import { topicsOverTime } from "./topics_over_time.js";
 
 const LEVELS = ["", "info", "warning", "error"], MOST_UNPACKED = 40;
+const TIMELINE_FIELDS = { groups: ["group", "group_id"], transactions: ["transaction", "transactional_id"] };
 const KEYS = {
   time: null, latency: (row) => row[LATENCY] ?? -1, size: (row) => row[SIZE] ?? -1, findings: (row) => LEVELS.indexOf(row[LEVEL]),
   api: (row) => row[API], client: (row) => row[CLIENT], connection: (row) => row[CONNECTION],
@@ -77,6 +81,18 @@ export class EmbeddedSource {
     const [told, sides] = await Promise.all([this.value("lines", number), place >= 0 ? this.value("sides", place) : null]);
     return { row, ...told, sides, missing: place < 0 ? "its fields and bytes are left out to limit the page's size" : "" };
   }
+  /** Timelines, with a filter those of groups or transactional ids in its rows. */
+  async timeline(name, text) {
+    const whole = this.data.timelines[name];
+    if (!text) return whole;
+    const [field, column] = TIMELINE_FIELDS[name], lines = await this.lines(), query = await this.query({ text });
+    const named = new Set((await query.all(Infinity)).map((row) => lines[row[NUMBER]][column]).filter((value) => value !== undefined).map((value) => `${field}=${quoted(value)}`));
+    return { ...whole, timelines: whole.timelines.filter(({ filter }) => named.has(filter)) };
+  }
+  /** Numbers over time of the rows of a filter: `kproxy.browse.pictures.over_time`. */
+  async overTime({ text, only, api, parts }) { return { ...overTime(await (await this.query({ text, only })).all(Infinity), api, parts), busy: false }; }
+  /** Topics over time of the rows of a filter: `kproxy.browse.pictures.topics_over_time`. */
+  async topicsOverTime({ text, only, parts }) { return { ...topicsOverTime(await (await this.query({ text, only })).all(Infinity), await this.lines(), parts), busy: false }; }
   async causes() { return this.data.causes; }
   async table(name) { return this.data.tables[name]; }
   /** Records of the rows of a query from a position on: `{exchanges: [[row, sides]...], next}`; null at the end. */

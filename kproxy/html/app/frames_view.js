@@ -4,7 +4,7 @@ import { copiesOf, csvOf, jsonOf, save } from "./copies.js";
 import { drawSide } from "./exchange.js";
 import { duration, fullTime, size, time, timeTitle, timeWidth } from "./formats.js";
 import { menu } from "./menu.js";
-import { hashOf } from "./router.js";
+import { hashOf, quoted } from "./router.js";
 import { API, CLIENT, CONNECTION, KIND, LATENCY, LEVEL, NUMBER, ONE_WAY, SIZE, STATE, TIME, UNANSWERED, VERSION, WAITING, WHAT, WRONG, shortName } from "./rows.js";
 import { Scroller } from "./scroller.js";
 
@@ -219,9 +219,9 @@ export class FramesView {
   }
   header(exchange) {
     const { row, lines } = exchange, [line] = lines, narrow = (text) => hashOf({ view: "frames", filter: text });
-    const quoted = (text) => `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
     const facts = el("span", "grow", fullTime(row[TIME]), "  ·  ",
       line.connection_id ? anchor("", narrow(`connection=${quoted(line.connection_id)}`), line.connection_id) : null,
+      line.connection_id ? [" (", anchor("", hashOf({ view: "ladder", filter: `connection=${quoted(line.connection_id)}`, row: row[NUMBER] }), "ladder"), ")"] : null,
       line.client ? `  ·  ${line.client} → ${line.server}` : null, line.client_id ? "  ·  client " : null,
       line.client_id ? anchor("", narrow(`client_id=${quoted(line.client_id)}`), line.client_id) : null,
       latencyOf(row) ? `  ·  ${latencyOf(row)}` : null);
@@ -244,14 +244,14 @@ export class FramesView {
     this.panes.find((pane) => pane.kind === kind)?.chooseByPath(path || "");
   }
   /** Actions of the menu of downloads. */
-  downloads() {
+  downloads(query = this.query) {
     const { source } = this.app, name = "kproxy-rows";
-    const here = (format) => source.download(format, this.query);
+    const here = (format) => source.download(format, query);
     const link = (format, title) => here(format) ? attributes(anchor("", here(format), title), { download: "", role: "menuitem" }) : null;
     const csv = async () => save(`${name}.csv`, csvOf(["time", "connection", "client", "API", "version", "what", "bytes", "latency_us", "error / finding"],
-      (await this.query.all(Infinity)).map((row) => [new Date(row[TIME] / 1000).toISOString(), row[CONNECTION], row[CLIENT], row[API] || row[KIND], row[VERSION], row[WHAT], row[SIZE], row[LATENCY], row[WRONG].map(([text]) => text).join(" ")])), "text/csv");
+      (await query.all(Infinity)).map((row) => [new Date(row[TIME] / 1000).toISOString(), row[CONNECTION], row[CLIENT], row[API] || row[KIND], row[VERSION], row[WHAT], row[SIZE], row[LATENCY], row[WRONG].map(([text]) => text).join(" ")])), "text/csv");
     const lines = async () => {
-      const all = await this.query.all(Infinity), parts = [];
+      const all = await query.all(Infinity), parts = [];
       for (const row of all) parts.push(...(await source.exchange(row[NUMBER])).lines.map((line) => JSON.stringify(line)));
       save(`${name}.jsonl`, `${parts.join("\n")}\n`, "application/x-ndjson");
     };

@@ -5,14 +5,17 @@ import { FilterBox } from "./filter_box.js";
 import { setFields } from "./filter_text.js";
 import { TIMES, setTimeMode, setTimeRange, timeMode, zone } from "./formats.js";
 import { FramesView } from "./frames_view.js";
+import { LadderView } from "./ladder_view.js";
 import { menu } from "./menu.js";
+import { OverTimeView } from "./over_time_view.js";
 import { RecordsView } from "./records_view.js";
 import { Router, hashOf, parse } from "./router.js";
 import { TableView } from "./table_view.js";
+import { TimelinesView } from "./timelines_view.js";
 
 const VIEWS = [
   ["wrong", "What is wrong"], ["frames", "Frames"], ["connections", "Connections"], ["apis", "APIs"], ["topics", "Topics"], ["groups", "Groups"],
-  ["transactions", "Transactions"], ["share-groups", "Share groups"], ["clients", "Clients"], ["brokers", "Brokers"], ["records", "Records"],
+  ["transactions", "Transactions"], ["share-groups", "Share groups"], ["clients", "Clients"], ["brokers", "Brokers"], ["records", "Records"], ["ladder", "Ladder"], ["over-time", "Over time"], ["timelines", "Timelines"],
 ];
 const THEMES = { auto: "as the system", light: "light", dark: "dark" };
 
@@ -31,8 +34,8 @@ class App {
   }
   view(name) {
     if (!this.views.has(name)) {
-      const made = name === "wrong" ? new CausesView(this) : name === "frames" ? new FramesView(this) : name === "records" ? new RecordsView(this) : new TableView(this, name);
-      this.views.set(name, made);
+      const View = { wrong: CausesView, frames: FramesView, records: RecordsView, ladder: LadderView, "over-time": OverTimeView, timelines: TimelinesView }[name];
+      this.views.set(name, View ? new View(this) : new TableView(this, name));
     }
     return this.views.get(name);
   }
@@ -46,7 +49,7 @@ class App {
     }
     this.filter.set(document.activeElement === $("filter") ? $("filter").value : state.filter || "");
     $("only").checked = state.only;
-    $("only-label").hidden = !["frames", "records"].includes(state.view);
+    $("only-label").hidden = !["frames", "records", "ladder", "over-time"].includes(state.view);
     if (other) {
       $("view").replaceChildren(view.box);
       document.body.dataset.view = state.view;

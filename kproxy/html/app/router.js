@@ -1,5 +1,5 @@
 /* The address: its fragment holds the view, the filter, the order, the frame and the field. Back and forward work. */
-const NAMES = ["filter", "only", "sort", "key", "row", "at"];
+const NAMES = ["filter", "only", "sort", "key", "start", "row", "at"];
 
 /** The state in an address: `{view}` and what is set; a bare number is a frame, as in links of older pages. */
 export const parse = (hash) => {
@@ -14,6 +14,8 @@ export const parse = (hash) => {
   state.only = state.only === "1";
   return state;
 };
+/** A text as a value in a filter. */
+export const quoted = (text) => `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
 export const hashOf = (state) => {
   const query = new URLSearchParams();
   for (const name of NAMES) {

@@ -41,6 +41,9 @@ export class ServerSource {
   async causes(text) { return get("causes", { filter: text }); }
   async table(name, text) { return get(`tables/${name}`, { filter: text }); }
   async records(query, from, most) { return get("records", { ...query.given, from, most }); }
+  async timeline(name, text) { return get(`timelines/${name}`, { filter: text }); }
+  async overTime({ text, only, api, parts }) { return get("over-time", { filter: text, only: only ? 1 : "", api, parts }); }
+  async topicsOverTime({ text, only, parts }) { return get("topics-over-time", { filter: text, only: only ? 1 : "", parts }); }
   download(format, query) { return address(`rows.${format}`, query.given); }
 }
 

@@ -4,7 +4,7 @@ import { count, duration, fullTime, size, time } from "./formats.js";
 import { csvOf, save } from "./copies.js";
 import { hashOf } from "./router.js";
 
-const MOST = 500;
+const MOST = 500, HAS_LADDER = ["connections", "groups", "transactions", "share-groups", "clients"];
 const NUMBERS = ["count", "bytes", "duration", "rate", "time"];
 const spark = (counts) => {
   const most = Math.max(1, ...counts), made = attributes(el("span", "spark"), { role: "img", "aria-label": `most ${most.toLocaleString("en")}, last ${counts.at(-1)}` });
@@ -99,9 +99,10 @@ export class TableView {
     if (!row) return;
     const frames = row.filter ? anchor("primary", hashOf({ view: "frames", filter: row.filter }), "its frames") : row.row !== null ? anchor("primary", hashOf({ view: "frames", row: row.row }), "its frame") : null;
     const records = row.filter ? anchor("", hashOf({ view: "records", filter: row.filter }), "its records") : null;
+    const ladder = row.filter && HAS_LADDER.includes(this.name) ? anchor("", hashOf({ view: "ladder", filter: row.filter }), "its ladder") : null;
     const marks = row.marks.map(([label, to]) => el("li", "", anchor("", hashOf({ view: "frames", row: to }), label)));
     const values = this.data.columns.map(([title, kind], at) => [title, kind === "time" && row.values[at] ? fullTime(row.values[at]) : SHOWN[kind](row.values[at])]).filter(([, shown]) => shown && shown.length !== 0);
-    this.side.replaceChildren(el("div", "head", el("h2", "", row.key), button("close", "close", () => this.app.go({ key: undefined }))), el("p", "links", frames, "  ", records),
+    this.side.replaceChildren(el("div", "head", el("h2", "", row.key), button("close", "close", () => this.app.go({ key: undefined }))), el("p", "links", frames, "  ", records, "  ", ladder),
       el("dl", "", ...row.facts.flatMap(([label, text]) => [el("dt", "", label), el("dd", "", text)]), ...values.flatMap(([label, shown]) => [el("dt", "", label), el("dd", "", shown)])),
       marks.length ? el("h3", "", "frames") : null, el("ul", "", ...marks));
   }

@@ -82,7 +82,7 @@ def test_the_summary(bug: Opened) -> None:
     assert row[:7] == [
         cause["row"], 1795227595759515, f"{_BUG.name}-0", "producer-1", "Metadata", "v2", "t[0]",
     ]  # fmt: skip
-    assert row[10:] == [[["L005 field-from-newer-version", "error"]], "error", ""]
+    assert row[10:] == [[["L005 field-from-newer-version", "error"]], "error", "", "127.0.0.1:21934", 0]
     assert data["notes"] == []
 
 

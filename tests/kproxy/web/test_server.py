@@ -7,7 +7,7 @@ import json
 import logging
 import re
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from typing import Any
 
 import aiohttp
@@ -19,6 +19,7 @@ from kproxy.browse.sources.source import SourcePhase
 from kproxy.filters import FilterError
 from kproxy.web import answers, views
 from kproxy.web.access import AccessControl
+from kproxy.web.pictures import Pictures
 from kproxy.web.server import WebServer
 from tests.kproxy.browse.sessions import Given, finding, request, response, session_of
 from tests.kproxy.html.test_page import exchange
@@ -87,7 +88,8 @@ async def client(lines: list[Any]) -> AsyncIterator[Client]:
 
 PATHS = (
     "/", "/app/main.js", "/app/page.css", "/api/info", "/api/state", "/api/rows", "/api/rows.jsonl", "/api/rows.csv",
-    "/api/position", "/api/exchanges/0", "/api/causes", "/api/tables/apis", "/api/records", "/api/events", "/nowhere",
+    "/api/position", "/api/exchanges/0", "/api/causes", "/api/tables/apis", "/api/records", "/api/events",
+    "/api/over-time", "/api/topics-over-time", "/api/timelines/groups", "/nowhere",
 )  # fmt: skip
 
 
@@ -261,3 +263,40 @@ async def test_the_token_is_in_no_log(
     await client.get("/")
     out, err = capfd.readouterr()
     assert client.door.token not in caplog.text + out + err
+
+
+async def test_a_picture_of_the_rows_of_a_filter(client: Client) -> None:
+    made = await client.until("/api/over-time?parts=2", lambda found: len(found["apis"]) == 2)
+    assert made["apis"] == [["Fetch", 1], ["Metadata", 1]]
+    assert made["percentiles"] == [[900_000] * 3, [10] * 3]
+    only = await client.until("/api/over-time?filter=api%3DFetch&parts=1", lambda found: not found["busy"])
+    assert only["apis"] == [["Fetch", 1]]
+    assert (await client.json("/api/over-time?api=Metadata&parts=1"))["percentiles"] == [[10, 10, 10]]
+    assert (await client.json("/api/over-time?parts=999999"))["parts"] == 200
+    assert (await client.get("/api/over-time?filter=api%3D"))[0] == 400
+    topics = await client.until("/api/topics-over-time?filter=api%3DFetch&parts=2", lambda found: not found["busy"])
+    assert (topics["from"], topics["parts"]) == (only["from"], 2)
+    assert topics["lag"] == {"names": [], "values": [], "others": 0}
+
+
+async def test_a_picture_is_made_again_after_changes_only() -> None:
+    session = session_of([request(1)])
+    pictures, made = Pictures(), []
+
+    def steps() -> Generator[None, None, int]:
+        made.append(0)
+        yield
+        return len(made)
+
+    assert [await pictures.picture("a", session.view, steps) for _ in range(3)] == [1, 1, 1]
+    both = asyncio.gather(pictures.picture("b", session.view, steps), pictures.picture("b", session.view, steps))
+    assert list(await both) == [2, 2]
+    session.source.add(request(2))  # type: ignore[attr-defined]
+    while session.work(1):
+        pass
+    while await pictures.picture("a", session.view, steps) == 1:  # noqa: ASYNC110 - no event tells
+        await asyncio.sleep(0)  # at most a small part of the time goes into it
+    assert len(made) == 3
+    for number in range(40):
+        await pictures.picture(number, session.view, steps)
+    assert len(pictures._pictures) <= 16

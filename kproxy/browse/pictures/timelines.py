@@ -1,0 +1,146 @@
+"""Timelines: what lasted in groups (memberships, rebalances, stalls) and of transactional producers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from dissectors.groups import Stall
+from dissectors.groups.model import EventKind
+from kproxy.browse.session import BrowseSession
+from kproxy.browse.session_view import SessionView
+from kproxy.browse.tables.table import quoted
+from kproxy.groups import GroupView
+from kproxy.groups.rows import LaneView
+from kproxy.trace.formatting import safe
+
+#: Most groups or transactional ids, lanes of a group, and spans of a lane; the latest are kept.
+_MOST: Final = 100
+_MOST_LANES: Final = 40
+_MOST_SPANS: Final = 200
+_REBALANCES: Final = frozenset({EventKind.JOIN, EventKind.SYNC, EventKind.LEAVE})
+
+
+class TimelineSpan(NamedTuple):
+    """Something that lasted, or a moment if it ends when it begins. Times are ns, `end` is None while it lasts.
+
+    `kind` is what a page draws, `text` what it was, `row` its row.
+    """
+
+    begin: int
+    end: int | None
+    kind: str
+    text: str
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineLane:
+    """A line of a timeline; spans in the order in which they are drawn."""
+
+    label: str
+    spans: Sequence[TimelineSpan]
+
+
+@dataclass(frozen=True, slots=True)
+class TimelinePicture:
+    """The lanes of a group or a transactional id; `filter` selects its frames."""
+
+    name: str
+    filter: str | None
+    lanes: list[TimelineLane] = field(default_factory=list)
+
+
+def groups(session: BrowseSession, view: SessionView) -> list[TimelinePicture]:
+    """The groups in the rows of a view, the worst first: generations and stalls, then each member."""
+    matching, overview = view.matching, session.overviews.groups
+    rows = [each for each in overview.rows(session.now) if matching is None or each.group in matching.groups]
+    rows.sort(key=lambda each: (-each.stalls, -each.ended_stalls, -each.rebalances))
+    made = []
+    for row in rows[:_MOST]:
+        if (group := overview.view(row.group, session.now)) is not None:
+            lanes = [TimelineLane("generations", [*_generations(group)]), *map(_member, group.lanes[:_MOST_LANES])]
+            made.append(TimelinePicture(row.group or "(empty)", f"group={quoted(row.group)}", lanes))
+    return made
+
+
+def transactions(session: BrowseSession, view: SessionView) -> list[TimelinePicture]:
+    """The transactional ids in the rows of a view: each transaction, and how it ended."""
+    matching, overview = view.matching, session.overviews.transactions
+    made = []
+    for row in overview.rows(session.now):
+        if matching is not None and row.transactional_id not in matching.transactions:
+            continue
+        spans = [
+            TimelineSpan(span.begun_at, span.ended_at, span.outcome.value, span.outcome.value, span.row)
+            for span in overview.spans(row.key)[-_MOST_SPANS:]
+        ]
+        narrow = None if row.transactional_id is None else f"transaction={quoted(row.transactional_id)}"
+        made.append(TimelinePicture(row.key or "(empty)", narrow, [TimelineLane(row.client_id or "", spans)]))
+    return made[:_MOST]
+
+
+TIMELINES: Final[Mapping[str, Callable[[BrowseSession, SessionView], list[TimelinePicture]]]] = {
+    "groups": groups,
+    "transactions": transactions,
+}
+
+
+def timeline_json(
+    timelines: Sequence[TimelinePicture], session: BrowseSession, numbers: Mapping[int, int] | None = None
+) -> dict[str, Any]:
+    """Return timelines as JSON values, times in us. `numbers` replaces rows of the index, by default none."""
+    spans = [span for timeline in timelines for lane in timeline.lanes for span in lane.spans]
+    end = max((span.end or session.now for span in spans), default=0)
+
+    def span_json(span: TimelineSpan) -> list[Any]:
+        row = span.row if numbers is None else numbers.get(span.row)
+        last = None if span.end is None else span.end // 1000
+        return [span.begin // 1000, last, span.kind, safe(span.text), row]
+
+    return {
+        "from": min((span.begin for span in spans), default=0) // 1000,
+        "to": end // 1000,
+        "timelines": [
+            {
+                "name": safe(timeline.name),
+                "filter": timeline.filter,
+                "lanes": [
+                    {"label": safe(lane.label), "spans": [*map(span_json, lane.spans)]} for lane in timeline.lanes
+                ],
+            }
+            for timeline in timelines
+        ],
+    }
+
+
+def _generations(group: GroupView) -> Iterator[TimelineSpan]:
+    for boundary in group.boundaries[-_MOST_SPANS:]:
+        why = f": {boundary.cause.text}" if boundary.cause is not None else ""
+        yield TimelineSpan(
+            boundary.at, boundary.at, "generation", f"generation {boundary.generation}{why}", boundary.row
+        )
+    for stall in group.stalls[:_MOST_SPANS]:
+        yield _stall(stall)
+
+
+def _stall(stall: Stall) -> TimelineSpan:
+    return TimelineSpan(stall.since, stall.until, "stall", stall.text, stall.row)
+
+
+def _member(lane: LaneView) -> TimelineLane:
+    member = lane.member
+    spans = [TimelineSpan(begin, end, "member", "member", member.row) for begin, end in lane.memberships[-_MOST_SPANS:]]
+    events = [*lane.transitions[-_MOST_SPANS:], *lane.recurring[-_MOST_SPANS:]]
+    for event in sorted(events, key=lambda each: each.at):
+        name = event.api or event.kind.value
+        if event.error:
+            spans.append(
+                TimelineSpan(event.at, event.until or event.at, "refused", f"{name}: {event.error}", event.row)
+            )
+        elif event.kind in _REBALANCES:
+            spans.append(TimelineSpan(event.at, event.until, "rebalance", name, event.row))
+        elif event.kind is EventKind.COMMIT:
+            spans.append(TimelineSpan(event.at, event.at, "commit", name, event.row))
+    return TimelineLane(member.label, spans)

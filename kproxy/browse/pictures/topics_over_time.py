@@ -1,0 +1,119 @@
+"""Topics over time: bytes of records produced (also refused ones) and fetched, and lag by partition."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Sequence
+from typing import Any, Final
+
+from dissectors.bounded import MAX_NAME_LENGTH
+from kproxy.browse.pictures.over_time import completed, rows_of
+from kproxy.browse.rows.index import RowState
+from kproxy.browse.rows.partial_parse import parse_partial
+from kproxy.browse.session import BrowseSession
+from kproxy.browse.session_view import SessionView
+from kproxy.browse.sources.source import SourcePhase
+from kproxy.trace.formatting import safe
+from kproxy.trace.lines import RequestLine, ResponseLine, TopicEntry
+
+#: By API key, what a frame does to a topic: Produce, Fetch, ShareFetch.
+_DIRECTIONS: Final = {0: "produced", 1: "fetched", 78: "fetched"}
+#: Topics and partitions with numbers of their own: the busiest, and those with the highest lag.
+_MOST_TOPICS: Final = 6
+_MOST_PARTITIONS: Final = 8
+#: Rows between two yields when only times are read, and when lines are parsed: a few milliseconds.
+_STEP: Final = 4_096
+_STEP_OF_LINES: Final = 64
+
+#: The field of the filter, and the topic's name or, if that is unknown, its id.
+TopicKey = tuple[str, str]
+
+
+def topics_over_time(session: BrowseSession, view: SessionView, parts: int) -> Generator[None, None, dict[str, Any]]:
+    """Count in steps: 8 us of CPU for each exchange of Produce, Fetch and ShareFetch, because lines are parsed.
+
+    Args:
+        session: The session.
+        view: The rows.
+        parts: Parts of the time, the same as in `over_time`.
+
+    Returns:
+        ``from``, ``width``, ``parts`` as in `over_time`; ``series`` by ``produced`` and ``fetched``: ``names``, pairs
+        of the field of a filter and its value, ``values`` (bytes of records), ``others``. ``lag`` has the same: a third
+        item of its names is the partition, -1 if frames only show the sum of several; its values are the highest
+        number of records in a part, null if no response shows it. ``busy`` as in `over_time`.
+    """
+    index, visible = session.index, view.visible
+    rows = rows_of(index, visible)
+    start, end = 1 << 62, 0
+    for number, row in enumerate(rows):
+        if not number % _STEP:
+            yield
+        entry = row - index.first
+        if entry >= 0 and index.state[entry] != RowState.EVENT:
+            at = completed(index, entry)
+            start, end = min(start, at), max(end, at)
+    start = min(start, end)
+    width = max(1, -(-(end - start + 1) // parts))
+    sizes: dict[str, dict[TopicKey, Counter[int]]] = {"produced": {}, "fetched": {}}
+    lags: dict[tuple[str, str, int], dict[int, int]] = {}
+    number = 0
+    for row in rows:
+        entry = row - index.first
+        if entry < 0 or index.state[entry] == RowState.EVENT:
+            continue
+        direction = _DIRECTIONS.get(index.api[entry])
+        if direction is None:
+            continue
+        if not (number := number + 1) % _STEP_OF_LINES:
+            yield
+            if (entry := row - index.first) < 0:
+                continue
+        part = min(max(completed(index, entry) - start, 0) // width, parts - 1)
+        for topic in _topics(session, row):
+            key = _key(topic)
+            if topic.bytes:
+                sizes[direction].setdefault(key, Counter())[part] += topic.bytes
+            if topic.lag is not None:
+                lag = lags.setdefault((*key, topic.partitions[0] if len(topic.partitions) == 1 else -1), {})
+                lag[part] = max(lag.get(part, 0), topic.lag)
+    totals = {name: {key: each.total() for key, each in topics.items()} for name, topics in sizes.items()}
+    return {
+        "from": start,
+        "width": width,
+        "parts": parts,
+        "series": {
+            name: _series(topics, _highest(totals[name], _MOST_TOPICS), parts, 0) for name, topics in sizes.items()
+        },
+        "lag": _series(lags, _highest({key: max(lag.values()) for key, lag in lags.items()}, _MOST_PARTITIONS), parts),
+        "busy": visible.is_behind or session.source.phase is SourcePhase.READING,
+    }
+
+
+def _topics(session: BrowseSession, row: int) -> Sequence[TopicEntry]:
+    """Return the topics of the response, which has the bytes of its request; of the request if it has none."""
+    for raw in reversed(session.raw(row)):
+        line = parse_partial(raw)
+        if isinstance(line, RequestLine | ResponseLine) and line.topics:
+            return line.topics
+    return ()
+
+
+def _key(topic: TopicEntry) -> TopicKey:
+    if topic.topic is not None:
+        return "topic", topic.topic[:MAX_NAME_LENGTH]
+    return "topic_id", (topic.topic_id or "")[:MAX_NAME_LENGTH]
+
+
+def _highest(values: dict[Any, int], most: int) -> list[Any]:
+    return sorted(values, key=lambda key: (-values[key], key))[:most]
+
+
+def _series(
+    values: dict[Any, Any], keys: Sequence[tuple[Any, ...]], parts: int, otherwise: int | None = None
+) -> dict[str, Any]:
+    return {
+        "names": [[key[0], safe(key[1]), *key[2:]] for key in keys],
+        "values": [[values[key].get(part, otherwise) for part in range(parts)] for key in keys],
+        "others": len(values) - len(keys),
+    }

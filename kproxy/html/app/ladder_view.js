@@ -1,0 +1,160 @@
+/* The ladder: who sent what to whom, in the order in which it passed; waits are bars, faults have words. */
+import { anchor, attributes, button, counted, el, shape } from "./elements.js";
+import { duration, fullTime, time } from "./formats.js";
+import { isLongPoll, ladderOf } from "./ladder_events.js";
+import { hashOf } from "./router.js";
+import { API, KIND, LATENCY, NUMBER, SERVER, STATE, TIME, VERSION, WHAT, WRONG, UNANSWERED, WAITING } from "./rows.js";
+
+const MOST = 120, SLOT = 26, PAUSE = 18, CHARACTER = 7.3, LEAST_GAP = 160, BAR = 7;
+const faultOf = (row) => row[WRONG].map(([text]) => text).join(", ");
+const isFault = (row) => row[STATE] === UNANSWERED || row[WRONG].some(([, style]) => style === "error");
+const cut = (text, width) => { const most = Math.max(3, Math.floor(width / CHARACTER)); return text.length > most ? `${text.slice(0, most - 1)}…` : text; };
+
+export class LadderView {
+  constructor(app) {
+    this.app = app;
+    this.about = el("p", "about dim");
+    this.heads = el("div", "heads");
+    this.drawing = el("div", "drawing");
+    this.scrolling = attributes(el("div", "scroll picture ladder", this.heads, this.drawing), { tabindex: 0, role: "region", "aria-label": "Ladder" });
+    this.box = el("div", "overview", el("div", "tables", this.about, this.scrolling));
+    addEventListener("resize", () => this.redraw());
+    addEventListener("beforeprint", () => this.draw(700));
+    addEventListener("afterprint", () => this.redraw());
+  }
+  async show(state, before) {
+    const { source } = this.app, asked = JSON.stringify([state.filter, state.only]), turn = this.turn = (this.turn || 0) + 1;
+    if (asked !== this.asked) {
+      const query = await source.query({ text: state.filter, only: state.only, sort: "time" });
+      if (turn !== this.turn) return;
+      [this.query, this.asked] = [query, asked];
+    }
+    let start = Number(state.start);
+    if (!(start >= 0)) start = state.row === undefined ? 0 : Math.max(0, await this.query.position(state.row) - 20);
+    await this.load(start, turn);
+    if (turn !== this.turn) return;
+    this.app.count(this.query);
+    if (!before || before.filter !== state.filter || before.start !== state.start) this.scrolling.scrollTop = 0;
+    this.drawing.querySelector(".chosen")?.scrollIntoView({ block: "center" });
+  }
+  async load(start, turn = this.turn) {
+    const rows = [];
+    for (let at = start; at < Math.min(start + MOST, this.query.count); at++) rows.push(await this.query.rowAt(at));
+    if (turn !== this.turn) return;
+    [this.start, this.rows] = [start, rows.filter(Boolean)];
+    this.redraw();
+  }
+  async changed() {
+    if (!this.query || this.refreshing) return;
+    this.refreshing = true;
+    try {
+      await this.query.refresh(this.start);
+      this.app.count(this.query);
+      if (this.rows.length < MOST || this.rows.some((row) => row[STATE] === WAITING)) await this.load(this.start); else this.describe();
+    } catch { /* the header says that the server is gone */ } finally { this.refreshing = false; }
+  }
+  redraw() { if (this.rows && this.box.isConnected) this.draw(this.scrolling.clientWidth); }
+  describe() {
+    const { filter } = this.app.state, { count } = this.query, end = this.start + this.rows.length, to = (start) => () => this.app.go({ start: start || undefined, row: undefined });
+    const parts = [`Who sent what to whom. ${count ? `Rows ${(this.start + 1).toLocaleString("en")} to ${end.toLocaleString("en")} of ${count.toLocaleString("en")}.` : ""} `];
+    if (this.start > 0) parts.push(button("page", "‹ earlier", to(Math.max(0, this.start - MOST))), " ");
+    if (end < count) parts.push(button("page", "later ›", to(this.start + MOST)), " ");
+    if (!filter) parts.push("Of one ", ...["connections", "clients", "groups"].flatMap((view, at) => [at ? ", " : "", anchor("", hashOf({ view }), view.slice(0, -1))]), ": choose it there, then “its ladder”.");
+    this.about.replaceChildren(...parts);
+  }
+  draw(room) {
+    this.describe();
+    if (!this.rows.length) {
+      this.heads.replaceChildren();
+      this.drawing.replaceChildren(el("p", "none", ...this.app.emptiness(this.query)));
+      return;
+    }
+    const { clients, servers, ends: namesOf, events } = ladderOf(this.rows, this.app.source.state.last), lanes = clients.length + servers.length;
+    const narrow = room < 620, gutter = narrow ? 62 : 108, side = narrow ? 26 : 90;
+    const width = Math.max(room - 4, gutter + 2 * side + (lanes - 1) * (narrow ? 150 : LEAST_GAP)), gap = (width - gutter - 2 * side) / Math.max(1, lanes - 1);
+    const place = (list, name, from) => gutter + side + (list.indexOf(name) + from) * gap;
+    const ends = (row) => { const [client, server] = namesOf(row); return [place(clients, client, 0), place(servers, server, clients.length)]; };
+    let y = 14;
+    const pauses = [];
+    for (const event of events) {
+      if (event.pause) { pauses.push([y - 4, event.pause]); y += PAUSE; }
+      event.y = y;
+      y += SLOT;
+    }
+    const height = y + 6, first = events[0].at, spans = this.bars(events);
+    const clock = (at) => narrow ? `+${((at - first) / 1e6).toFixed(3)}` : time(at, first);
+    this.heads.replaceChildren(this.laneHeads(width, [...clients.map((name) => [name, place(clients, name, 0), "client"]), ...servers.map((name) => [name, place(servers, name, clients.length), "broker"])], gap, side));
+    this.drawing.replaceChildren(shape("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `Ladder of ${counted(this.rows.length, "row")}` },
+      shape("g", { class: "lanes" }, [...clients, ...servers].map((_, at) => shape("line", { x1: gutter + side + at * gap, x2: gutter + side + at * gap, y1: 0, y2: height }))),
+      pauses.map(([top, pause]) => shape("g", { class: "pause" }, shape("line", { x1: gutter, x2: width, y1: top + 5, y2: top + 5 }), shape("text", { x: 4, y: top + 9 }, `⋮ ${duration(pause)}`))),
+      spans.map((span) => this.bar(span, ends(span.row)[1])),
+      events.map((event) => this.mark(event, ends(event.row), clock(event.at), width))));
+  }
+  laneHeads(width, lanes, gap, side) {
+    return shape("svg", { width, height: 36, "aria-hidden": "true" }, lanes.flatMap(([name, x, role], at) => {
+      const anchored = at === 0 && side < 60 ? "start" : at === lanes.length - 1 && side < 60 ? "end" : "middle", shift = { start: -side, end: side, middle: 0 }[anchored];
+      return [shape("text", { x: x + shift, y: 14, "text-anchor": anchored, class: "lane-name" }, cut(name || "?", (lanes.length > 2 ? 1 : 0.6) * gap - 14), shape("title", {}, name)),
+        shape("text", { x: x + shift, y: 29, "text-anchor": anchored, class: "lane-role" }, role)];
+    }));
+  }
+  /** How long requests waited at the broker; those that overlap are side by side. */
+  bars(events) {
+    const spans = new Map(), used = new Map();
+    for (const { row, kind, y } of events) {
+      if (kind === "request") {
+        const taken = used.get(row[SERVER]) || used.set(row[SERVER], new Set()).get(row[SERVER]);
+        let depth = 0;
+        while (taken.has(depth)) depth += 1;
+        taken.add(depth);
+        spans.set(row[NUMBER], { row, from: y, to: null, depth, kind });
+      } else if (spans.has(row[NUMBER])) {
+        const span = spans.get(row[NUMBER]);
+        [span.to, span.kind] = [y, kind];
+        used.get(row[SERVER]).delete(span.depth);
+      }
+    }
+    return [...spans.values()].filter(({ to }) => to !== null);
+  }
+  bar({ row, from, to, depth, kind }, x) {
+    const name = kind === "lost" ? "lost" : kind === "open" ? "open" : isFault(row) ? "fault" : isLongPoll(row[API]) ? "poll" : "busy";
+    return this.link(row, "bar-link", shape("rect", { class: `bar ${name}`, x: x + depth * (BAR + 2), y: from, width: BAR, height: Math.max(2, to - from) }, shape("title", {}, this.sentence(row))));
+  }
+  sentence(row) {
+    const wait = row[STATE] === WAITING ? `waits for ${duration(row[LATENCY])}` : row[STATE] === UNANSWERED ? "never answered" : row[LATENCY] === null ? "" : `${duration(row[LATENCY])}${isLongPoll(row[API]) ? " (may wait)" : ""}`;
+    return [`${row[API] || row[KIND]} ${row[VERSION]}`.trim(), row[WHAT], wait, faultOf(row), fullTime(row[TIME])].filter(Boolean).join(", ");
+  }
+  link(row, name, ...inside) {
+    const { filter, only } = this.app.state;
+    return shape("a", { href: hashOf({ view: "frames", filter, only, row: row[NUMBER] }), class: name, tabindex: -1 }, ...inside);
+  }
+  mark({ row, kind, y }, [left, right], clock, width) {
+    const chosen = row[NUMBER] === this.app.state.row ? " chosen" : "", stamp = shape("text", { class: "stamp", x: 4, y: y + 4 }, clock);
+    const band = chosen ? shape("rect", { class: "band", x: 0, y: y - SLOT / 2, width, height: SLOT }) : null;
+    if (kind === "event") {
+      const style = row[WRONG].length || ["finding", "stall"].includes(row[KIND]) ? ` is-${row[WRONG][0]?.[1] || "warning"}` : "", text = `${row[KIND]}: ${row[WHAT]} ${faultOf(row)}`.trim();
+      return attributes(this.link(row, `message note${style}${chosen}`, band, stamp, shape("line", { x1: left, x2: right, y1: y + 5, y2: y + 5 }),
+        shape("text", { x: left + 8, y: y + 1 }, cut(text, right - left - 12), shape("title", {}, text))), { tabindex: 0, "aria-description": fullTime(row[TIME]) });
+    }
+    const forth = kind === "request", fault = kind === "response" || kind === "lost" ? faultOf(row) : "", from = forth ? left : right, to = forth ? right : left, inner = right - left;
+    if (kind === "lost" || kind === "open") {
+      const text = kind === "lost" ? `✕ ${row[API]}: no answer` : `… ${row[API]} waits for ${duration(row[LATENCY])}`;
+      return this.link(row, `message ${kind}${chosen}`, band, shape("text", { x: right - 8, y: y + 4, "text-anchor": "end" }, cut(text, inner - 10), shape("title", {}, this.sentence(row))));
+    }
+    const bad = isFault(row) && !forth, text = forth ? `${row[API] || "?"} ${row[VERSION]} ${row[WHAT]}`.trim() : `${bad ? "✕ " : row[WRONG].length ? "! " : ""}${row[API] || "?"} ${duration(row[LATENCY])}${fault ? ` ${fault}` : ""}`;
+    const label = shape("text", { x: forth ? left + 8 : right - 8, y: y + 1, "text-anchor": forth ? "start" : "end" }, cut(text, inner - 16), shape("title", {}, this.sentence(row)));
+    const head = to - from > 0 ? -7 : 7;
+    const made = this.link(row, `message ${kind}${bad ? " is-error" : fault ? " is-warning" : ""}${chosen}`, band, stamp,
+      shape("line", { x1: from, x2: to, y1: y + 5, y2: y + 5 }), shape("path", { class: "head", d: `M${to} ${y + 5}l${head} -4v8z` }), label);
+    return forth ? attributes(made, { tabindex: 0, "aria-description": this.sentence(row) }) : attributes(made, { "aria-hidden": "true" });
+  }
+  downloads() { return this.app.view("frames").downloads(this.query); }
+  key(event) {
+    const step = { j: 1, k: -1, ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step || event.target.closest("button")) return false;
+    const marks = [...this.drawing.querySelectorAll("a[tabindex='0']")], at = marks.indexOf(document.activeElement), next = marks[Math.max(0, Math.min(at + step, marks.length - 1))];
+    if (!next) return false;
+    next.focus();
+    next.scrollIntoView({ block: "nearest" });
+    return true;
+  }
+}

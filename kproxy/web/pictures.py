@@ -1,0 +1,65 @@
+"""Pictures that windows ask for: counted in slices, kept, and counted again for a small part of the time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Hashable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kproxy.browse.session_view import SessionView
+
+#: Most pictures that are kept.
+_MOST: Final = 16
+#: Counting again may take one part in this many of the time.
+_SHARE: Final = 20
+#: Seconds of work between two turns of other requests.
+_SLICE_S: Final = 0.01
+
+
+@dataclass(slots=True)
+class _Picture:
+    """A picture of a version of a view, when it was complete, and the seconds that it took."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    value: Any = None
+    version: object = None
+    at: float = 0.0
+    took: float = 0.0
+
+
+class Pictures:
+    """The latest picture of each query. Windows that ask for the same one at the same time wait for one."""
+
+    def __init__(self) -> None:
+        self._pictures: OrderedDict[Hashable, _Picture] = OrderedDict()  # the most recently used last
+
+    async def picture(self, key: Hashable, view: SessionView, make: Callable[[], Generator[None, None, Any]]) -> Any:
+        """Return the picture of a view: a new one if rows have changed, unless the last one took long."""
+        picture = self._pictures.setdefault(key, _Picture())
+        self._pictures.move_to_end(key)
+        if len(self._pictures) > _MOST:
+            self._pictures.popitem(last=False)
+        async with picture.lock:
+            version = view, view.visible.version
+            old = picture.version != version
+            if old and (picture.value is None or time.monotonic() - picture.at >= _SHARE * picture.took):
+                picture.version = version
+                picture.value, picture.took = await _made(make())
+                picture.at = time.monotonic()
+            return picture.value
+
+
+async def _made(steps: Generator[None, None, Any]) -> tuple[Any, float]:
+    took = 0.0
+    while True:
+        began = time.perf_counter()
+        try:
+            while time.perf_counter() - began < _SLICE_S:
+                next(steps)
+        except StopIteration as end:
+            return end.value, took + time.perf_counter() - began
+        took += time.perf_counter() - began
+        await asyncio.sleep(0)

@@ -1,0 +1,56 @@
+"""Timelines, against the story of transactions and a capture with rebalances."""
+
+from __future__ import annotations
+
+from kproxy.browse.pictures.timelines import groups, timeline_json, transactions
+from kproxy.filters import parse
+from tests.kproxy.browse.sessions import session_of, session_of_capture
+from tests.kproxy.captured import DATA
+from tests.kproxy.stories import told
+from tests.kproxy.transactions.told_transactions import STORY
+
+
+def test_each_transaction_is_a_span_that_leads_to_its_first_frame() -> None:
+    session = session_of(told(STORY))
+    made = timeline_json(transactions(session, session.view), session)
+    [pay] = [each for each in made["timelines"] if each["name"] == "pay"]
+    assert pay["filter"] == 'transaction="pay"'
+    [lane] = pay["lanes"]
+    assert [span[2] for span in lane["spans"]] == ["committed", "committed", "fenced"]
+    exchange = session.exchange(lane["spans"][0][4])
+    assert exchange is not None
+    assert exchange.request is not None
+    assert exchange.request.api == "AddPartitionsToTxn"
+    for timeline in made["timelines"]:
+        for begin, end, *_ in timeline["lanes"][0]["spans"]:
+            assert made["from"] <= begin <= (made["to"] if end is None else end) <= made["to"]
+
+
+def test_rows_that_a_page_leaves_out_are_no_links() -> None:
+    session = session_of(told(STORY))
+    made = timeline_json(transactions(session, session.view), session, {})
+    assert {span[4] for each in made["timelines"] for span in each["lanes"][0]["spans"]} == {None}
+
+
+def test_groups_have_generations_and_members() -> None:
+    session = session_of_capture(DATA / "pcap" / "java-4.3.1.pcap.gz")
+    found = groups(session, session.view)
+    assert found
+    for timeline in found:
+        assert timeline.lanes[0].label == "generations"
+    kinds = {span.kind for timeline in found for lane in timeline.lanes for span in lane.spans}
+    assert {"generation", "member", "rebalance", "refused", "commit"} <= kinds
+    refused = [span for each in found for lane in each.lanes for span in lane.spans if span.kind == "refused"]
+    for span in refused:
+        exchange = session.exchange(span.row)
+        assert exchange is not None
+        assert exchange.response is not None
+        assert exchange.response.errors[0].name in span.text
+    name = found[-1].name
+    view = session.new_view()
+    session.views.append(view)
+    view.visible.choose(parse(f'group="{name}"'))
+    _ = view.matching
+    while session.work(1):
+        pass
+    assert [each.name for each in groups(session, view)] == [name]

@@ -1,0 +1,109 @@
+"""The colours of the application: contrast (WCAG 2.2), and distances with deficiencies of colour vision."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from itertools import combinations
+
+import pytest
+
+Rgb = tuple[float, float, float]
+
+#: Simulations of severity 1 in linear RGB, of Machado, Oliveira and Fernandes (2009).
+_DEFICIENCIES = {
+    "none": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+    "tritanopia": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+}
+#: Colours that lie beside each other in pictures and lists. Error and warning also differ in shape and words.
+_MARKS = ("accent", "error", "warning", "topic", "text", "dim")
+#: CIE76; 2.3 is just noticeable.
+_LEAST_DISTANCE = 10
+
+
+def palette(theme: str) -> dict[str, Rgb]:
+    style = resources.files("kproxy.html.app").joinpath("page.css").read_text(encoding="utf-8")
+    colours: dict[str, Rgb] = {}
+    for selector in (":root", *(() if theme == "light" else (":root[data-theme=dark]",))):
+        block = re.search(rf"^ *{re.escape(selector)} {{\n(.*?)}}", style, re.MULTILINE | re.DOTALL)
+        assert block
+        for name, value in re.findall(r"--([\w-]+): #(\w{6});", block[1]):
+            colours[name] = linear(value)
+    return colours
+
+
+def linear(value: str) -> Rgb:
+    parts = [int(value[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return red, green, blue
+
+
+def luminance(colour: Rgb) -> float:
+    red, green, blue = colour
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: Rgb, other: Rgb) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def seen(colour: Rgb, deficiency: str) -> Rgb:
+    red, green, blue = (
+        min(1.0, max(0.0, sum(factor * part for factor, part in zip(row, colour, strict=True))))
+        for row in _DEFICIENCIES[deficiency]
+    )
+    return red, green, blue
+
+
+def lab(colour: Rgb) -> Rgb:
+    red, green, blue = colour
+    x = (0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.9505
+    z = (0.0193 * red + 0.1192 * green + 0.9505 * blue) / 1.089
+    fx, fy, fz = (part ** (1 / 3) if part > 0.008856 else 7.787 * part + 16 / 116 for part in (x, luminance(colour), z))
+    return 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
+
+
+def distance(one: Rgb, other: Rgb) -> float:
+    return sum((a - b) ** 2 for a, b in zip(lab(one), lab(other), strict=True)) ** 0.5
+
+
+def test_the_measures_are_right() -> None:
+    black, white, grey = linear("000000"), linear("ffffff"), linear("767676")
+    assert contrast(black, white) == pytest.approx(21)
+    assert contrast(grey, white) == pytest.approx(4.54, abs=0.01)
+    assert distance(black, white) == pytest.approx(100, abs=0.1)
+    red, green = linear("c00000"), linear("6a6a00")  # what deuteranopes confuse
+    assert distance(seen(red, "deuteranopia"), seen(green, "deuteranopia")) < distance(red, green) / 3
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_has_contrast_on_all_that_it_stands_on(theme: str) -> None:
+    colours = palette(theme)
+    for text in ("text", "dim", "accent", "error", "warning", "info", "topic"):
+        for back in ("back", "panel"):
+            assert contrast(colours[text], colours[back]) >= 4.5, (text, back)
+    for level in ("error", "warning", "info"):
+        assert contrast(colours[level], colours[f"{level}-back"]) >= 4.5, level
+        assert contrast(colours["text"], colours[f"{level}-back"]) >= 4.5, level
+        assert contrast(colours["dim"], colours[f"{level}-back"]) >= 4.5, level
+        assert contrast(colours["dim" if level == "info" else level], colours["chosen"]) >= 4.5, level
+    for back in ("chosen", "near"):
+        assert contrast(colours["text"], colours[back]) >= 4.5, back
+    assert contrast(colours["mark-text"], colours["mark"]) >= 4.5
+
+
+@pytest.mark.parametrize("deficiency", _DEFICIENCIES)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_marks_differ_from_the_background_and_from_each_other(theme: str, deficiency: str) -> None:
+    colours = {name: seen(colour, deficiency) for name, colour in palette(theme).items()}
+    for mark in _MARKS:
+        assert contrast(colours[mark], colours["back"]) >= 3, mark
+    near = {
+        pair: round(distance(colours[pair[0]], colours[pair[1]]), 1)
+        for pair in combinations(_MARKS, 2)
+        if distance(colours[pair[0]], colours[pair[1]]) < _LEAST_DISTANCE
+    }
+    assert near == {}
