@@ -15,8 +15,7 @@ const get = async (path, given) => {
 export class ServerSource {
   constructor() { this.isLive = true; }
   async open() {
-    this.info = await get("info");
-    this.state = await get("state");
+    [this.info, this.state] = await Promise.all([get("info"), get("state")]);
   }
   /** Calls `changed` when rows or results grew, and `lost` when the server is gone or is there again. */
   onChange(changed, lost) {
@@ -41,6 +40,12 @@ export class ServerSource {
   async causes(text) { return get("causes", { filter: text }); }
   async table(name, text) { return get(`tables/${name}`, { filter: text }); }
   async records(query, from, most) { return get("records", { ...query.given, from, most }); }
+  /** A capture of the rows of a query, or of one exchange. */
+  async capture(query, number) {
+    const response = await fetch(address("rows.pcapng", number === undefined ? query.given : { row: number }));
+    if (!response.ok) throw new Error((await response.text()).trim());
+    return response.blob();
+  }
   download(format, query) { return address(`rows.${format}`, query.given); }
 }
 
