@@ -53,11 +53,32 @@ def test_each_number_opens_frames_that_exist_also_of_several_clusters(tab: Tab, 
     assert len(commands) > 100
     assert any("stall" in command for command in commands)
     for command, text in commands.items():
-        *start, chosen, paths = shlex.split(command)
-        assert (start, paths) == (["kproxy", "tui", "-f"], "the traces")
-        is_match = parse(chosen).matches
-        count = sum(is_match(line) for line in lines)
+        program, view, *chosen, paths = shlex.split(command)
+        assert (program, view, paths) == ("kproxy", "tui", "the traces")
+        option, text_of_filter = chosen or ("-f", "")
+        assert option == "-f"
+        count = sum(map(parse(text_of_filter).matches, lines)) if chosen else len(lines)
         assert count >= (int(text.replace(",", "")) if text.replace(",", "").isdecimal() else 1), (text, command)
+    facts = tab.run(
+        "Object.fromEntries([...document.querySelectorAll('#facts div')].map((fact) => fact.innerText.split(/\\n+/)))"
+    )
+    assert set(facts) == {
+        "requests",
+        "bytes",
+        "error responses",
+        "clients",
+        "brokers",
+        "connections",
+        "sources",
+        "lines",
+    }
+    assert not tab.run(
+        "[...document.querySelectorAll('#facts dd')].filter((fact) => !fact.querySelector('.opens')).length"
+    )
+    [refused] = [command for command, text in commands.items() if "error in (" in command]
+    assert commands[refused] == facts["error responses"]
+    assert sum(map(parse(shlex.split(refused)[3]).matches, lines)) == int(facts["error responses"])
+    assert len(lines) == int(facts["lines"])
     [_, _, *words] = shlex.split(next(command for command in commands if "error=" in command))
     printed = _kproxy("dissect", "--json", "--fail-on", "never", *words, cwd=tmp_path).stdout
     assert [json.loads(line)["kind"] for line in printed.splitlines()]

@@ -211,11 +211,11 @@ const cell = (kind, value, name = "") => el("td", `${NUMBERS.has(kind) ? "number
 /** A text as a value in a filter. */
 const quoted = (text) => `"${String(text).replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
 const word = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
-/** Shows the command for the frames that a filter finds, of one bucket of time if there is a place. */
+/** Shows the command for the frames that a filter finds, all without one, of one bucket of time if there is a place. */
 const showFrames = (filter, place) => {
   const at = (us) => `${iso(us).slice(0, 10)}T${iso(us).slice(11, 23)}Z`;
   const within = place === undefined ? "" : ` and ts>=${at(begins[place])} and ts<${at(begins[place] + step)}`;
-  const command = `kproxy tui -f ${word(filter + within)} ${data.paths}`;
+  const command = `kproxy tui ${filter && `-f ${word(filter + within)} `}${data.paths}`;
   $("command").textContent = command;
   $("copy").onclick = async () => { await navigator.clipboard.writeText(command); $("copy").textContent = "Copied"; };
   $("copy").textContent = "Copy";
@@ -463,9 +463,13 @@ const drawHead = () => {
     if (rest.length) shown.append(el("li", "", el("details", "more", el("summary", "", `${rest.length} more`), el("ol", "", ...rest))));
     return [el("h2", "", title), shown];
   }));
-  const told = [["requests", link(whole(facts.requests), "kind=request")], ["bytes", size(facts.wire_bytes)], ["error responses", link(whole(facts.refused), "error!=0")], ["clients", whole(facts.clients)],
-    ["brokers", whole(facts.brokers)], ["connections", link(whole(facts.connections), "kind in (open, close)")], ["sources", whole(facts.proxies)],
-    ["lines", whole(facts.lines)]];
+  const ends = data.errors.reduce((sum, { marks }) => sum + marks.reduce((all, [, count]) => all + count, 0), 0);
+  // Routine errors are not counted; the errors of the chart are all others, if it has room for them.
+  const refused = ends && ends >= facts.refused ? `error in (${data.errors.map(({ name }) => name).join(", ")})` : "error!=0";
+  const place = (text, id) => { const made = el("a", "opens", text); made.href = `#${id}`; return made; };
+  const told = [["requests", link(whole(facts.requests), "kind=request")], ["bytes", link(size(facts.wire_bytes), "kind in (request, response)")], ["error responses", link(whole(facts.refused), refused)],
+    ["clients", place(whole(facts.clients), "clients")], ["brokers", place(whole(facts.brokers), "latency")], ["connections", link(whole(facts.connections), "kind in (open, close)")],
+    ["sources", place(whole(facts.proxies), "sources")], ["lines", link(whole(facts.lines), "")]];
   if (facts.missed_bytes) told.push(["not inspected", link(size(facts.missed_bytes), "kind=gap")]);
   $("facts").replaceChildren(...told.map(([name, value]) => el("div", "", el("dt", "", name), el("dd", "", value))));
   $("nav").replaceChildren(...Array.from(document.querySelectorAll("section"), (section) => {
