@@ -123,7 +123,7 @@ export class FramesView {
       }
       if (key !== this.asked && this.asked !== "") return;
       this.query = query;
-      this.query.loaded = () => this.scroller.redraw();
+      this.query.loaded = () => { if (this.scroller.inner.querySelector(".loading")) this.scroller.redraw(); };
       this.layout();
       this.fill();
       if (before && before.view === "frames") this.list.scrollTop = 0;

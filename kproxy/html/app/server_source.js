@@ -63,9 +63,10 @@ class ServerQuery {
     Object.assign(this, { count, total, busy });
     return [chunk, rows];
   }
-  /** A row, or null while it is fetched; then `loaded` is called. */
+  /** A row, or null while it is fetched; then `loaded` is called. The rows that scrolling reaches next are fetched, too. */
   row(position) {
-    const chunk = Math.floor(position / EACH), rows = this.chunks.get(chunk);
+    const chunk = Math.floor(position / EACH), rows = this.chunks.get(chunk), next = position % EACH < EACH / 2 ? chunk - 1 : chunk + 1;
+    if (next >= 0 && next * EACH < this.count && !this.chunks.has(next)) this.load(next);
     if (rows) return rows[position % EACH] || null;
     this.load(chunk);
     return null;
