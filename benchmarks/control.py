@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from relay import cpu_seconds, process
+from relay_load import cpu_seconds, process
 
 from dissectors.messages.message import api_layouts
 from dissectors.wire.encode import encode

@@ -26,7 +26,7 @@ from typing import Any
 
 from control import ANSWER, FULL_LOAD_S, IDS, REQUEST, REQUESTS, Contender, kproxy, ratio, upstream
 from control import load as load_fully
-from relay import cpu_seconds, process
+from relay_load import cpu_seconds, process
 from screen import Screen
 
 from kproxy.trace.encoding import encode_line

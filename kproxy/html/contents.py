@@ -68,6 +68,7 @@ def contents(session: BrowseSession, names: list[str], progress: Progress = lamb
     lines.close()
     numbers = {row: number for number, row in enumerate(kept)}
     places = _add_sides(session, kept, sides, MOST_SIZE - rows.size - lines.size)
+    progress(total, total)
     notes = _notes(summary, len(kept), places, incomplete)
     causes = causes_json(findings)
     for cause in causes:

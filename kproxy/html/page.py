@@ -85,8 +85,8 @@ class HtmlOutput(Output):
         session.visible.choose(self._filter)
         _ = session.matching  # its overviews are those of the rows that match
         try:
-            while session.work(1.0):
-                pass
+            while session.work(0.5):
+                _show_progress(f"counting: {source.percent()} %")
             made = contents(session, self._names, _report)
         finally:
             source.close()
@@ -97,8 +97,11 @@ class HtmlOutput(Output):
 
 
 def _report(done: int, total: int) -> None:
-    """Show the progress on a terminal, where a long wait would be silent."""
+    _show_progress(f"writing the page: {done:,} of {total:,} rows", end="\r" if done < total else "\n")
+
+
+def _show_progress(text: str, end: str = "\r") -> None:
+    """Show it on a terminal, where a long wait would be silent."""
     if sys.stderr.isatty():
-        end = "\r" if done < total else "\n"
-        sys.stderr.write(f"kproxy: writing the page: {done:,} of {total:,} rows{end}")
+        sys.stderr.write(f"kproxy: {text}{end}")
         sys.stderr.flush()

@@ -13,7 +13,7 @@ from pathlib import Path
 from textual.app import App, SuspendNotSupported
 
 from kproxy.browse.export import copies
-from kproxy.browse.export.capture import SUFFIXES, NoBytes, save_capture
+from kproxy.browse.export.capture import NO_BYTES, SUFFIXES, NoBytes, save_capture
 from kproxy.browse.export.saving import save
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.session import BrowseSession
@@ -26,7 +26,6 @@ _WAYS = (
     ("c", "command", "a kproxy explain command"),
     ("m", "Markdown", "for an issue"),
 )
-_NO_BYTES = "no bytes here: record with --detail raw"
 
 
 async def copy(app: App[None], exchange: Exchange, *, request: bool) -> None:
@@ -45,7 +44,7 @@ async def copy(app: App[None], exchange: Exchange, *, request: bool) -> None:
         side = exchange.request if request else exchange.response
         text = copies.as_hex(side) if side is not None else None
     if text is None:
-        app.notify(_NO_BYTES, severity="warning", markup=False)
+        app.notify(NO_BYTES, severity="warning", markup=False)
         return
     app.copy_to_clipboard(text)
     app.notify(f"copied {chain}, {size(len(text.encode(errors='replace')))}", markup=False)
@@ -67,7 +66,7 @@ async def save_visible(app: App[None], session: BrowseSession) -> None:
             written = count
             await asyncio.sleep(0)
     except NoBytes:
-        app.notify(_NO_BYTES, severity="warning", markup=False)
+        app.notify(NO_BYTES, severity="warning", markup=False)
         return
     except OSError as error:
         app.notify(f"{safe(str(path))}: {error.strerror}; choose another name", severity="error", markup=False)

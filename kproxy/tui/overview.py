@@ -15,6 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
+from kproxy.browse.facts import texts
 from kproxy.browse.session import BrowseSession
 from kproxy.counting.counts import Severities
 from kproxy.trace.formatting import duration, safe
@@ -264,22 +265,9 @@ def bars(counts: Sequence[int], width: int) -> str:
     return "".join(" " if not each else "▁▂▃▄▅▆▇█"[min(7, each * 8 // (most + 1))] for each in shown)
 
 
-def squeezed(counts: Sequence[int], width: int) -> list[int]:
-    """Return the counts summed into `width` parts."""
-    parts = [0] * min(width, len(counts))
-    for number, each in enumerate(counts):
-        parts[number * len(parts) // len(counts)] += each
-    return parts
-
-
-def quoted(text: str) -> str:
-    """Return a text quoted as a value in a filter."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
 def names_and_counts(pairs: Sequence[tuple[str, int]]) -> str:
     """``NOT_LEADER 3x, UNKNOWN 1x``."""
-    return ", ".join(f"{safe(name)} {number:,}x" for name, number in pairs)
+    return safe(texts.names_and_counts(pairs))
 
 
 def lines(*rows: tuple[str, str | Text]) -> Text:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.resources import files
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from aiohttp import WSCloseCode, web
 
+from kproxy.browse.export.capture import NO_BYTES, NoBytes, pcapng
 from kproxy.browse.pictures.over_time import over_time
 from kproxy.browse.pictures.timelines import TIMELINES, timeline_json
 from kproxy.browse.pictures.topics_over_time import topics_over_time
@@ -29,6 +30,7 @@ from kproxy.web.views import RowQuery, Views
 
 _APP: Final = "kproxy.html.app"
 _TYPES: Final = {"js": "text/javascript", "css": "text/css"}
+_DOWNLOADS: Final = {"csv": "text/csv", "jsonl": "application/x-ndjson", "pcapng": "application/x-pcapng"}
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none';"
     " form-action 'none'; frame-ancestors 'none'"
@@ -42,8 +44,9 @@ _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-#: Seconds of work on the session between two turns of the requests, and pauses while it has work or none.
-_SLICE_S: Final = 0.02
+#: Seconds of work on the session between two turns of the requests, and pauses while it has work or none. The first
+#: page needs some thirty requests while a trace is still read.
+_SLICE_S: Final = 0.008
 _PAUSE_S: Final = 0.001
 _IDLE_S: Final = 0.05
 #: Seconds between two events of a window, and that a request waits for its filter to find something.
@@ -109,6 +112,7 @@ class WebServer:
             web.get("/api/rows", self._rows),
             web.get("/api/rows.jsonl", partial(self._download, lines=answers.raw_lines, name="kproxy-rows.jsonl")),
             web.get("/api/rows.csv", partial(self._download, lines=csv_rows, name="kproxy-rows.csv")),
+            web.get("/api/rows.pcapng", self._capture),
             web.get("/api/position", self._position),
             web.get("/api/exchanges/{row:[0-9]{1,15}}", self._exchange),
             web.get("/api/causes", self._causes),
@@ -258,25 +262,51 @@ class WebServer:
         key = "topics", *_rows_key(request), parts
         return _json(await self._pictures.picture(key, view, partial(topics_over_time, self._session, view, parts)))
 
-    async def _download(
-        self, request: web.Request, lines: Callable[[BrowseSession, SessionView], Iterator[bytes]], name: str
-    ) -> web.StreamResponse:
+    async def _whole_view(self, request: web.Request) -> SessionView:
+        """The view that a request asks for, once it is filtered and sorted."""
         view = await self._view(request)
         while view.visible.is_behind:
             view.work(time.perf_counter() + _SLICE_S)
             await asyncio.sleep(_PAUSE_S)
-        response = web.StreamResponse(headers={"Content-Disposition": f'attachment; filename="{name}"'})
-        response.content_type = "text/csv" if name.endswith("csv") else "application/x-ndjson"
+        return view
+
+    async def _download(
+        self, request: web.Request, lines: Callable[[BrowseSession, SessionView], Iterator[bytes]], name: str
+    ) -> web.StreamResponse:
+        return await _send_file(request, lines(self._session, await self._whole_view(request)), name)
+
+    async def _capture(self, request: web.Request) -> web.StreamResponse:
+        """Send the rows of a view as a capture, or only the exchange of a row."""
+        if "row" in request.query:
+            rows: Iterable[int] = (_number(request, "row"),)
+        else:
+            visible = (await self._whole_view(request)).visible
+            rows = [visible[at] for at in range(len(visible))]
+        try:
+            return await _send_file(request, pcapng(self._session, rows), "kproxy-rows.pcapng")
+        except NoBytes:
+            raise web.HTTPNotFound(text=f"{NO_BYTES}\n") from None
+
+
+async def _send_file(request: web.Request, parts: Iterator[bytes], name: str) -> web.StreamResponse:
+    """Send a file as it is made; other requests get their turn. What fails before its first byte is raised."""
+    response = web.StreamResponse(headers={"Content-Disposition": f'attachment; filename="{name}"'})
+    response.content_type = _DOWNLOADS[name.rpartition(".")[2]]
+    out, turn = bytearray(), time.perf_counter() + _SLICE_S
+    for part in parts:
+        out += part
+        if len(out) >= _CHUNK:
+            if not response.prepared:
+                await response.prepare(request)
+            await response.write(bytes(out))
+            out.clear()
+        if time.perf_counter() > turn:
+            await asyncio.sleep(0)
+            turn = time.perf_counter() + _SLICE_S
+    if not response.prepared:
         await response.prepare(request)
-        out = bytearray()
-        for line in lines(self._session, view):
-            out += line
-            if len(out) >= _CHUNK:
-                await response.write(bytes(out))
-                out.clear()
-                await asyncio.sleep(0)
-        await response.write(bytes(out))
-        return response
+    await response.write(bytes(out))
+    return response
 
 
 def _rows_key(request: web.Request) -> tuple[str, str]:

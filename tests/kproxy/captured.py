@@ -25,7 +25,7 @@ def lines_of(
     record_values: RecordValues | None = None,
 ) -> Iterator[Line]:
     """The trace lines of a capture, decrypted with the key log beside it if there is one; `ports` as `Dissector`'s."""
-    key_file = path.with_name(path.name.replace(".pcap.gz", ".keys"))
+    key_file = path.with_name(path.name.removesuffix(".pcap.gz") + ".keys")
     has_keys = key_file.exists()
     keys = KeyLog()
     if has_keys:

@@ -145,3 +145,32 @@ def test_a_million_rows_scroll(chromium: Browser, tmp_path: Path) -> None:
             return [at, list.inner.offsetHeight, list.drawn.size < 80];
         })()""")
         assert found == [[True, True, True], 8_000_000, True]
+
+
+def test_scrolling_leaves_most_of_a_frame_to_the_browser(chromium: Browser, tmp_path: Path) -> None:
+    """Script, style and layout of a frame, in CPU time of the page's thread: a frame of 60 a second has 16.7 ms."""
+    with web(_JAVA, cwd=tmp_path) as server:
+        window = opened(chromium, server.address)
+        window.run("location.hash = '#/frames'")
+        window.until(f"{_COUNT} === '436 rows' && document.querySelector('#rows .row:not(.loading)')")
+        window.call("Page.bringToFront")
+        window.call("Performance.enable", timeDomain="threadTicks")
+
+        def spent() -> float:
+            metrics = {each["name"]: each["value"] for each in window.call("Performance.getMetrics")["metrics"]}
+            return sum(metrics[name] for name in ("ScriptDuration", "LayoutDuration", "RecalcStyleDuration"))
+
+        before = spent()
+        frames, loading = window.run("""(async () => {
+          const list = document.querySelector(".sized").parentElement, frames = 100;
+          let loading = 0;
+          for (let frame = 0; frame < frames; frame++) {
+            await new Promise(requestAnimationFrame);
+            list.scrollTop += 60;
+            loading += Boolean(document.querySelector("#rows .loading"));
+          }
+          return [list.scrollTop >= 5000 ? frames : 0, loading];
+        })()""")
+        assert frames
+        assert (spent() - before) / frames < 0.008
+        assert loading < frames // 4  # rows are fetched before they are reached

@@ -1,4 +1,4 @@
-"""Save the frames of the visible rows as a capture, which Wireshark and `kproxy dissect` read.
+"""Frames of rows as a capture, which Wireshark and `kproxy dissect` read: pcapng, or pcap if a name asks for that.
 
 Each connection is a TCP connection of its own, from its handshake on, without the bytes of rows that are not visible.
 Frames have the bytes of the trace: without TLS, and with secrets zeroed.
@@ -9,20 +9,21 @@ from __future__ import annotations
 import ipaddress
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from kproxy.browse.fields.frames import frame_of
 from kproxy.browse.rows.index import time_of
 from kproxy.browse.session import BrowseSession
 from kproxy.trace.lines import FRAME_LINES, RequestLine, ResponseLine
 
+#: What a user can do if no row has the bytes of a frame.
+NO_BYTES: Final = "no bytes here: record with --detail raw"
 #: The names of captures.
 SUFFIXES: Final = (".pcap", ".cap", ".pcapng")
 
-_NANOSECONDS: Final = 0xA1B23C4D
 _RAW_IP: Final = 101  # the link type without a link
 _SEGMENT: Final = 16_384
 _SYN, _ACK, _PSH = 0x02, 0x10, 0x08
@@ -32,7 +33,7 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class NoBytes(Exception):
-    """Raised if no visible row has the bytes of a frame."""
+    """Raised if no row has the bytes of a frame."""
 
 
 @dataclass(slots=True)
@@ -45,7 +46,7 @@ class _Side:
 
 
 def save_capture(session: BrowseSession, path: Path) -> Iterator[int]:
-    """Write the frames of the visible rows in the order of time.
+    """Write the frames of the visible rows in the order of time; a name with ``.pcapng`` gives that format.
 
     Yields the number of frames written so far from time to time; the last number is the total. If writing fails, the
     incomplete file is removed.
@@ -56,27 +57,17 @@ def save_capture(session: BrowseSession, path: Path) -> Iterator[int]:
     """
     path = path.expanduser()
     visible = session.visible
-    frames = sorted(
-        (time_of(line.ts), row, isinstance(line, ResponseLine))
-        for row in (visible[position] for position in range(len(visible)))
-        if (exchange := session.exchange(row)) is not None
-        for line in (exchange.request, exchange.response)
-        if line is not None and line.frame is not None
-    )
+    frames = [each for each in _frames(session, (visible[at] for at in range(len(visible)))) if each is not None]
     if not frames:
         raise NoBytes
-    connections: dict[str, tuple[_Side, _Side]] = {}
     finished = False
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(file, "wb") as out:
-            out.write(struct.pack("<IHHiIII", _NANOSECONDS, 2, 4, 0, 0, 1 << 18, _RAW_IP))
-            for count, (at, row, is_response) in enumerate(frames, 1):
-                exchange = session.exchange(row)
-                line = None if exchange is None else exchange.response if is_response else exchange.request
-                if line is not None and (data := frame_of(line)) is not None:
-                    out.writelines(_records(connections, line, data, at))
-                if not count % _SLICE:
+            parts = _parts(session, frames, _PCAPNG if path.suffix.lower() == ".pcapng" else _PCAP)
+            for count, part in enumerate(parts):  # the first one is the header
+                out.write(part)
+                if count and not count % _SLICE:
                     yield count
         finished = True
     finally:
@@ -85,24 +76,95 @@ def save_capture(session: BrowseSession, path: Path) -> Iterator[int]:
     yield len(frames)
 
 
-def _records(
-    connections: dict[str, tuple[_Side, _Side]], line: RequestLine | ResponseLine, data: bytes, at: int
+def pcapng(session: BrowseSession, rows: Iterable[int]) -> Iterator[bytes]:
+    """Yield the frames of rows as a pcapng file, in the order of time; first empty parts while the rows are read.
+
+    Raises:
+        NoBytes: No row has bytes. Nothing was yielded but empty parts.
+    """
+    frames = []
+    for frame in _frames(session, rows):
+        if frame is not None:
+            frames.append(frame)
+        yield b""
+    if not frames:
+        raise NoBytes
+    yield from _parts(session, frames, _PCAPNG)
+
+
+def _frames(session: BrowseSession, rows: Iterable[int]) -> Iterator[tuple[int, int, bool] | None]:
+    """Yield time, row, and whether it is the response, of the frames that have bytes; None for a row without."""
+    for row in rows:
+        exchange = session.exchange(row)
+        lines = () if exchange is None else (exchange.request, exchange.response)
+        for line in lines:
+            if line is not None and line.frame is not None:
+                yield time_of(line.ts), row, isinstance(line, ResponseLine)
+        yield None
+
+
+def _parts(session: BrowseSession, frames: list[tuple[int, int, bool]], form: _Format) -> Iterator[bytes]:
+    """Yield the header of a file, and then the packets of one frame after the other."""
+    yield form.header
+    connections: dict[str, tuple[_Side, _Side]] = {}
+    for at, row, is_response in sorted(frames):
+        exchange = session.exchange(row)
+        line = None if exchange is None else exchange.response if is_response else exchange.request
+        data = None if line is None else frame_of(line)
+        packets = () if line is None or data is None else _packets(connections, line, data)
+        yield b"".join(form.record(at, packet) for packet in packets)
+
+
+def _pcap_record(at: int, packet: bytes) -> bytes:
+    seconds, nanoseconds = divmod(at, 1_000_000_000)
+    return struct.pack("<4I", seconds & 0xFFFFFFFF, nanoseconds, len(packet), len(packet)) + packet
+
+
+def _pcapng_record(at: int, packet: bytes) -> bytes:
+    """An enhanced packet block."""
+    high, low = divmod(at, 1 << 32)
+    body = struct.pack("<5I", 0, high, low, len(packet), len(packet)) + packet + bytes(-len(packet) % 4)
+    return _block(6, body)
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    length = 12 + len(body)
+    return struct.pack("<2I", kind, length) + body + struct.pack("<I", length)
+
+
+class _Format(NamedTuple):
+    """A file format: what is before the packets, and a packet at a time in ns."""
+
+    header: bytes
+    record: Callable[[int, bytes], bytes]
+
+
+_PCAP: Final = _Format(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 1 << 18, _RAW_IP), _pcap_record)
+_PCAPNG: Final = _Format(
+    _block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))  # a section of unknown length
+    + _block(1, struct.pack("<HHI", _RAW_IP, 0, 0) + struct.pack("<HHB3xHH", 9, 1, 9, 0, 0)),  # if_tsresol: ns
+    _pcapng_record,
+)
+
+
+def _packets(
+    connections: dict[str, tuple[_Side, _Side]], line: RequestLine | ResponseLine, data: bytes
 ) -> Iterator[bytes]:
-    """The records of a frame, after those of the handshake if it is the first one of its connection."""
+    """The packets of a frame, after those of the handshake if it is the first one of its connection."""
     assert isinstance(line, FRAME_LINES)
     if (sides := connections.get(line.connection_id)) is None:
         number = len(connections)
         sides = connections[line.connection_id] = _side(line.client, 20_000 + number), _side(line.server, 9092)
         client, server = sides
-        yield _record(client, server, _SYN, b"", at)
+        yield _packet(client, server, _SYN, b"")
         client.sent = 1
-        yield _record(server, client, _SYN | _ACK, b"", at)
+        yield _packet(server, client, _SYN | _ACK, b"")
         server.sent = 1
-        yield _record(client, server, _ACK, b"", at)
+        yield _packet(client, server, _ACK, b"")
     sender, receiver = sides if isinstance(line, RequestLine) else sides[::-1]
     for start in range(0, len(data), _SEGMENT):
         segment = data[start : start + _SEGMENT]
-        yield _record(sender, receiver, _ACK | _PSH, segment, at)
+        yield _packet(sender, receiver, _ACK | _PSH, segment)
         sender.sent = (sender.sent + len(segment)) & 0xFFFFFFFF
 
 
@@ -115,7 +177,7 @@ def _side(text: str, port: int) -> _Side:
         return _Side(ipaddress.IPv4Address("127.0.0.1"), int(written) if written.isdecimal() else port)
 
 
-def _record(sender: _Side, receiver: _Side, flags: int, data: bytes, at: int) -> bytes:
+def _packet(sender: _Side, receiver: _Side, flags: int, data: bytes) -> bytes:
     source, destination = sender.address, receiver.address
     if source.version != destination.version:
         source, destination = (ipaddress.IPv6Address(f"::ffff:{each}") if each.version == 4 else each
@@ -141,9 +203,7 @@ def _record(sender: _Side, receiver: _Side, flags: int, data: bytes, at: int) ->
     else:
         ip = struct.pack(">BBHHHBBH", 0x45, 0, 20 + length, 0, 0, 64, 6, 0) + source.packed + destination.packed
         ip = ip[:10] + struct.pack(">H", _checksum(ip)) + ip[12:]
-    packet = ip + tcp + data
-    seconds, nanoseconds = divmod(at, 1_000_000_000)
-    return struct.pack("<4I", seconds & 0xFFFFFFFF, nanoseconds, len(packet), len(packet)) + packet
+    return ip + tcp + data
 
 
 def _checksum(data: bytes) -> int:

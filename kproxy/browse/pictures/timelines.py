@@ -10,7 +10,7 @@ from dissectors.groups import Stall
 from dissectors.groups.model import EventKind
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
-from kproxy.browse.tables.table import quoted
+from kproxy.filters.lexer import quoted
 from kproxy.groups import GroupView
 from kproxy.groups.rows import LaneView
 from kproxy.trace.formatting import safe

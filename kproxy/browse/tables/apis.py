@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kproxy.browse.facts.texts import names_and_counts
 from kproxy.browse.overviews.apis import ApiUsage
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
@@ -10,11 +11,10 @@ from kproxy.browse.tables.table import (
     OverviewColumn,
     OverviewRow,
     OverviewTable,
-    names_and_counts,
-    quoted,
     severities,
-    squeezed,
+    spark,
 )
+from kproxy.filters.lexer import quoted
 from kproxy.trace.formatting import duration
 
 _COLUMNS = (
@@ -50,7 +50,7 @@ def _row(item: ApiUsage, *, live: bool) -> OverviewRow:
         item.api or "?",
         item.requests,
         item.rate,
-        squeezed(item.minute if live else item.all_time),
+        spark(item.minute if live else item.all_time),
         item.p50_us,
         item.p95_us,
         item.p99_us,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kproxy.browse.facts import clients as facts
+from kproxy.browse.facts.texts import software
 from kproxy.browse.overviews.clients import Client
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
@@ -11,10 +13,9 @@ from kproxy.browse.tables.table import (
     OverviewRow,
     OverviewTable,
     microseconds,
-    names_and_counts,
-    quoted,
     severities,
 )
+from kproxy.filters.lexer import quoted
 
 _COLUMNS = (
     OverviewColumn("client", style="name"),
@@ -32,19 +33,15 @@ _COLUMNS = (
 
 def clients(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The clients, or those in the rows of a view."""
-    matching, overview = view.matching, session.overviews.clients
-    rows = [
-        _row(each) for each in overview.rows() if matching is None or (each.client_id, each.host) in matching.clients
-    ]
+    rows = [_row(session, each) for each in facts.shown(session, view)]
     about = "Clients by client id, software and host. Kafka 4 no longer serves the oldest versions (KIP-896)."
     return OverviewTable("Clients", about, _COLUMNS, rows, "-requests")
 
 
-def _row(item: Client) -> OverviewRow:
-    software = f"{item.software_name or ''} {item.software_version or ''}".strip()
+def _row(session: BrowseSession, item: Client) -> OverviewRow:
     values = [
         item.client_id or "(none)",
-        software,
+        software(item),
         item.host,
         item.connections,
         item.requests,
@@ -54,14 +51,7 @@ def _row(item: Client) -> OverviewRow:
         item.verdict.value,
         item.reason,
     ]
-    uses = (f"{each.api} v{each.lowest}" + (f"-{each.highest}" if each.highest != each.lowest else "")
-            + f" ({each.requests:,})" for each in item.apis)  # fmt: skip
-    facts = [
-        ("uses", ", ".join(uses) + (" ..." if item.more_versions else "")),
-        ("negotiates versions", "yes" if item.negotiates else "not seen"),
-        ("errors", names_and_counts(item.errors)),
-        ("repeated findings", f"{item.repeated:,}" if item.repeated else ""),
-    ]
     narrow = f"client_id={quoted(item.client_id)}" if item.client_id else None
     marks = [("first", item.first_row), ("last", item.last_row)]
-    return OverviewRow(f"{item.client_id} {software} {item.host}", values, narrow, item.first_row, facts, marks)
+    key = f"{item.client_id} {software(item)} {item.host}"
+    return OverviewRow(key, values, narrow, item.first_row, facts.facts(session, item), marks)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
+from kproxy.browse.facts import connections as facts
+from kproxy.browse.facts.texts import names_and_counts, software
 from kproxy.browse.overviews.connection import ConnectionSummary
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
@@ -14,12 +15,10 @@ from kproxy.browse.tables.table import (
     OverviewRow,
     OverviewTable,
     microseconds,
-    names_and_counts,
-    quoted,
     severities,
 )
 from kproxy.counting.counts import Severities
-from kproxy.trace.timestamps import timestamp
+from kproxy.filters.lexer import quoted
 
 _COLUMNS = (
     OverviewColumn("state", style="dim"),
@@ -60,7 +59,7 @@ _BROKER_COLUMNS = (
 def connections(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The connections, or those with a row in a view."""
     overview = session.overviews.connections
-    rows = [_row(session, each) for each in _shown(session, view)]
+    rows = [_row(session, each) for each in facts.shown(session, view)]
     about = "TCP connections, with what waits on each. In and out are the bytes of requests and of responses."
     more = f"{overview.others:,} older closed connections are not listed" if overview.others else ""
     return OverviewTable("Connections", about, _COLUMNS, rows, "opened", more)
@@ -69,48 +68,19 @@ def connections(session: BrowseSession, view: SessionView) -> OverviewTable:
 def brokers(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The addresses that clients connect to."""
     by_server: dict[str, list[ConnectionSummary]] = {}
-    for each in _shown(session, view):
+    for each in facts.shown(session, view):
         by_server.setdefault(each.server, []).append(each)
     about = "Brokers by the address that clients reach, with the traffic of all connections to each."
     rows = [_broker(name, found) for name, found in by_server.items()]
     return OverviewTable("Brokers", about, _BROKER_COLUMNS, rows, "-requests")
 
 
-def _shown(session: BrowseSession, view: SessionView) -> Iterable[ConnectionSummary]:
-    matching = view.matching
-    rows = session.overviews.connections.rows()
-    return (each for each in rows if matching is None or each.connection_id in matching.connections)
-
-
 def _row(session: BrowseSession, item: ConnectionSummary) -> OverviewRow:
     oldest = item.oldest if item.in_flight else None
-    software = f"{item.software_name or ''} {item.software_version or ''}".strip()
-    names = ", ".join(each for each in item.client_ids if each) + (" ..." if item.more_client_ids else "")
-    closed = f"{timestamp(item.closed_at)} {item.closed_how or ''}" if item.closed_at else ""
-    if closed and item.closed_by:
-        closed += f" by {item.closed_by}"
-    late = session.source.late.get(item.connection_id) if oldest is not None else None
-    facts = [
-        ("connection", f"{item.connection_id}  {item.client} -> {item.server}{'  TLS' if item.tls else ''}"),
-        ("opened", timestamp(item.opened_at) if item.opened_at else "before the trace begins"),
-        ("ended", closed),
-        ("software", software),
-        ("login", f"{item.sasl} {item.sasl_error or ''}".strip() if item.sasl else ""),
-        ("principal", item.principal or ""),
-        ("client instance", item.client_instance_id or ""),
-        ("oldest request", "" if oldest is None else
-         f"{oldest.api or '?'} v{oldest.api_version}, id {oldest.correlation_id}, since {timestamp(oldest.since)}"),
-        ("late", f"{late.wait}: {late.why}" if late is not None else ""),
-        ("versions used", "  ".join(f"{api} v{',v'.join(map(str, used))}"
-                                    for api, used in sorted(item.versions.items()))),
-        ("errors", names_and_counts(item.errors)),
-        ("repeated findings", f"{item.repeated:,}" if item.repeated else ""),
-        ("not inspected", f"{item.gap_bytes:,} bytes in {item.gaps} gaps" if item.gaps else ""),
-    ]  # fmt: skip
     values = [
         "open" if item.is_open else "closed",
         "#" + item.connection_id.rpartition("-")[2],
-        names or software or "(none)",
+        facts.names(item) or software(item) or "(none)",
         item.client,
         item.server,
         microseconds(item.opened_at or item.first_at),
@@ -118,7 +88,7 @@ def _row(session: BrowseSession, item: ConnectionSummary) -> OverviewRow:
         item.request_bytes,
         item.response_bytes,
         item.in_flight,
-        None if oldest is None else max(0, session.now - oldest.since) // 1000,
+        facts.waited_us(session, item),
         item.unanswered,
         item.p50_us,
         item.p99_us,
@@ -129,7 +99,8 @@ def _row(session: BrowseSession, item: ConnectionSummary) -> OverviewRow:
     marks = [("first row", item.first_row), ("last row", item.last_row)]
     if oldest is not None:
         marks.insert(0, ("oldest waiting request", oldest.row))
-    return OverviewRow(item.connection_id, values, f"connection={quoted(item.connection_id)}", facts=facts, marks=marks)
+    narrow = f"connection={quoted(item.connection_id)}"
+    return OverviewRow(item.connection_id, values, narrow, facts=facts.facts(session, item), marks=marks)
 
 
 def _broker(name: str, found: list[ConnectionSummary]) -> OverviewRow:
@@ -152,5 +123,5 @@ def _broker(name: str, found: list[ConnectionSummary]) -> OverviewRow:
         1000 * sum(each.throttled_ms for each in found) or None,
         severities(Severities.sum(each.findings for each in found)),
     ]
-    facts = [("clients", ", ".join(sorted(clients)[:50])), ("errors", names_and_counts(errors.most_common(20)))]
-    return OverviewRow(name, values, f"server={quoted(name)}", facts=facts)
+    known = [("clients", ", ".join(sorted(clients)[:50])), ("errors", names_and_counts(errors.most_common(20)))]
+    return OverviewRow(name, values, f"server={quoted(name)}", facts=known)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dissectors.groups import Protocol, Stall
+from kproxy.browse.facts import groups as facts
+from kproxy.browse.facts.texts import names_and_counts
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
 from kproxy.browse.tables.table import (
@@ -11,9 +13,8 @@ from kproxy.browse.tables.table import (
     OverviewRow,
     OverviewTable,
     microseconds,
-    names_and_counts,
-    quoted,
 )
+from kproxy.filters.lexer import quoted
 from kproxy.groups import GroupRow, GroupView
 from kproxy.trace.formatting import duration
 from kproxy.trace.timestamps import timestamp
@@ -48,17 +49,17 @@ def share_groups(session: BrowseSession, view: SessionView) -> OverviewTable:
 
 
 def _table(title: str, about: str, session: BrowseSession, view: SessionView, *, share: bool) -> OverviewTable:
-    matching, overview = view.matching, session.overviews.groups
+    overview = session.overviews.groups
     rows = [
-        _row(each, overview.view(each.group, session.now))
-        for each in overview.rows(session.now)
-        if (each.protocol is Protocol.SHARE) == share and (matching is None or each.group in matching.groups)
+        _row(session, each, overview.view(each.group, session.now))
+        for each in facts.shown(session, view)
+        if (each.protocol is Protocol.SHARE) == share
     ]
     more = f"{overview.evicted:,} inactive groups are not listed" if overview.evicted else ""
     return OverviewTable(title, about, _COLUMNS, rows, "-why it is stalled", more)
 
 
-def _row(item: GroupRow, view: GroupView | None) -> OverviewRow:
+def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> OverviewRow:
     worst = item.worst
     why = "" if worst is None else worst.text if worst.until is None else f"was: {worst.text}"
     values = [
@@ -74,29 +75,28 @@ def _row(item: GroupRow, view: GroupView | None) -> OverviewRow:
         why,
         names_and_counts(item.errors),
     ]
-    facts = [
-        ("coordinator", item.coordinator),
-        ("leader", item.leader),
-        ("last commit", timestamp(item.commit_at) if item.commit_at else ""),
-    ]
+    known: list[tuple[str, str]] = []
     marks: list[tuple[str, int]] = [("last", item.row)]
     if worst is not None:
         marks.insert(0, ("where it stalled", worst.row))
     if view is not None:
-        facts += [(_when(stall), f"{stall.text}. {stall.hint}") for stall in view.stalls[:_MOST]]
+        known += facts.facts(session, view)
+        known += [("holds records", f"{member} {holds}: {which}") for member, holds, which in facts.held(session, view)]
+        known.append(("records acknowledged", facts.acknowledged(session, view)))
+        known += [(_when(stall), f"{stall.text}. {stall.hint}") for stall in view.stalls[:_MOST]]
         unit = "generation" if item.protocol is Protocol.CLASSIC else "epoch"
-        facts += [
+        known += [
             (f"{unit} {each.generation}", f"{timestamp(each.at)[11:23]} UTC: {each.cause.text}")
             for each in reversed(view.boundaries[-_MOST:])
             if each.cause is not None
         ]
-        facts += [
-            (f"member {lane.member.label}",
-             f"{lane.member.state.value}, client {lane.member.client_id} at {lane.member.client}, "
+        known += [
+            ("member",
+             f"{lane.member.label}: {lane.member.state.value}, client {lane.member.client_id} at {lane.member.client}, "
              f"{lane.member.commits:,} commits{', leader' if lane.member.leader else ''}")
             for lane in view.lanes[:_MOST]
         ]  # fmt: skip
-    return OverviewRow(item.group, values, f"group={quoted(item.group)}", item.row, facts, marks)
+    return OverviewRow(item.group, values, f"group={quoted(item.group)}", item.row, known, marks)
 
 
 def _when(stall: Stall) -> str:

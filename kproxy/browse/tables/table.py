@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from kproxy.browse.facts.texts import squeezed
 from kproxy.counting.counts import Severities
 from kproxy.trace.formatting import safe
+
+#: Parts of a column of counts over time.
+_SPARK: Final = 24
 
 
 class ColumnKind(StrEnum):
@@ -106,27 +110,14 @@ def table_json(table: OverviewTable, numbers: dict[int, int] | None = None) -> d
     }
 
 
-def quoted(text: str) -> str:
-    """Return a text quoted as a value in a filter."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def names_and_counts(pairs: Sequence[tuple[str, int]]) -> str:
-    """``NOT_LEADER 3x, UNKNOWN 1x``."""
-    return ", ".join(f"{name} {number:,}x" for name, number in pairs)
-
-
 def severities(counts: Severities) -> list[int] | None:
     """The value of a column of findings."""
     return [counts.error, counts.warning, counts.info] if any(counts) else None
 
 
-def squeezed(counts: Sequence[int], width: int = 24) -> list[int] | None:
-    """Counts summed into `width` parts; None if all are 0."""
-    parts = [0] * min(width, len(counts))
-    for number, count in enumerate(counts):
-        parts[number * len(parts) // len(counts)] += count
-    return parts if any(parts) else None
+def spark(counts: Sequence[int]) -> list[int] | None:
+    """The value of a column of counts over time; None if all are 0."""
+    return squeezed(counts, _SPARK) if any(counts) else None
 
 
 def microseconds(ns: int | None) -> int | None:

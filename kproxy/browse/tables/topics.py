@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kproxy.browse.overviews.topic import PartitionSummary, TopicClient, TopicSummary, Traffic
+from kproxy.browse.facts import topics as facts
+from kproxy.browse.facts.texts import names_and_counts
+from kproxy.browse.overviews.topic import TopicSummary, Traffic
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
 from kproxy.browse.tables.table import (
@@ -10,11 +12,9 @@ from kproxy.browse.tables.table import (
     OverviewColumn,
     OverviewRow,
     OverviewTable,
-    names_and_counts,
-    quoted,
-    squeezed,
+    spark,
 )
-from kproxy.trace.formatting import size
+from kproxy.filters.lexer import quoted
 
 #: Most readers, clients and partitions in the facts of a topic.
 _MOST = 50
@@ -40,12 +40,8 @@ _COLUMNS = (
 
 def topics(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The topics, or those in the rows of a view."""
-    matching, overview = view.matching, session.overviews.topics
-    rows = [
-        _row(session, each)
-        for each in overview.rows(session.now)
-        if matching is None or not matching.topics.isdisjoint((each.topic, each.topic_id))
-    ]
+    overview = session.overviews.topics
+    rows = [_row(session, each) for each in facts.shown(session, view)]
     about = (
         "Records written and read. Lag is that of the slowest reader, in records; behind is how old the records are"
         " that it gets; delivery is the time from Produce to Fetch."
@@ -55,7 +51,7 @@ def topics(session: BrowseSession, view: SessionView) -> OverviewTable:
 
 
 def _row(session: BrowseSession, item: TopicSummary) -> OverviewRow:
-    live, overview, name = session.source.live, session.overviews.topics, item.topic or item.topic_id or ""
+    live, name = session.source.live, item.topic or item.topic_id or ""
     values = [
         name or "?",
         *_traffic(item.produced, live=live),
@@ -68,35 +64,11 @@ def _row(session: BrowseSession, item: TopicSummary) -> OverviewRow:
         item.partitions,
         names_and_counts(item.errors),
     ]
-    facts = [
-        ("topic id", item.topic_id or ""),
-        ("producers", f"{item.producers:,}"),
-        ("consumers", f"{item.consumers:,}"),
-        *((f"reader {'group ' if each.is_group else ''}{each.name}", f"lag {each.lag:,} (most {each.lag_max:,})")
-          for each in overview.readers(name)[:_MOST]),
-        *((f"client {each.client_id or '(none)'}", _client(each)) for each in overview.clients(name)[:_MOST]),
-        *((f"partition {each.partition}", _partition(each)) for each in overview.partitions(name)[:_MOST]),
-    ]  # fmt: skip
     narrow = f"topic={quoted(item.topic)}" if item.topic is not None else f"topic_id={quoted(item.topic_id or '')}"
-    return OverviewRow(name, values, narrow, facts=facts, marks=[("first", item.first_row), ("last", item.last_row)])
+    marks = [("first", item.first_row), ("last", item.last_row)]
+    return OverviewRow(name, values, narrow, facts=facts.facts(session, item, _MOST), marks=marks)
 
 
 def _traffic(traffic: Traffic, *, live: bool) -> list[object]:
-    over_time = squeezed(traffic.minute if live else traffic.all_time)
+    over_time = spark(traffic.minute if live else traffic.all_time)
     return [traffic.records, traffic.records_rate, over_time, traffic.bytes]
-
-
-def _client(client: TopicClient) -> str:
-    parts = [f"at {client.host}"]
-    if client.group:
-        parts.append(f"group {client.group}")
-    if client.produced_requests:
-        parts.append(f"writes {client.produced_records:,} records, {size(client.produced_bytes)}")
-    if client.fetched_responses:
-        parts.append(f"reads {client.fetched_records:,} records, {size(client.fetched_bytes)}")
-    return ", ".join(parts)
-
-
-def _partition(part: PartitionSummary) -> str:
-    lag = "" if part.lag is None else f", lag {part.lag:,}"
-    return f"{size(part.produced_bytes)} in, {size(part.fetched_bytes)} out{lag}"

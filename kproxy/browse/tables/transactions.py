@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kproxy.browse.facts import transactions as facts
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
 from kproxy.browse.tables.table import (
@@ -10,9 +11,8 @@ from kproxy.browse.tables.table import (
     OverviewRow,
     OverviewTable,
     TimeSpan,
-    names_and_counts,
-    quoted,
 )
+from kproxy.filters.lexer import quoted
 from kproxy.trace.timestamps import timestamp
 from kproxy.transactions.rows import TransactionRow, TransactionSpan
 
@@ -37,12 +37,7 @@ _COLUMNS = (
 
 def transactions(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The transactional ids, or those in the rows of a view; what is open for longest is first."""
-    matching, overview = view.matching, session.overviews.transactions
-    found = [
-        each
-        for each in overview.rows(session.now)
-        if matching is None or each.transactional_id in matching.transactions
-    ]
+    overview, found = session.overviews.transactions, facts.shown(session, view)
     found.sort(key=lambda each: (not each.held, each.begun_at is None, each.begun_at or each.first_at))
     start = min((each.first_at for each in found), default=session.now)
     about = "Transactional producers: which transaction is open, how the others ended, and what it holds up."
@@ -68,22 +63,10 @@ def _row(session: BrowseSession, item: TransactionRow, start: int) -> OverviewRo
         item.problem(now),
         [_span(span, start, now) for span in spans],
     ]
-    facts = [
-        ("client", f"{item.client_id} at {item.client}" if item.client else "not observed"),
-        ("protocol", f"version {item.version}" if item.version else ""),
-        ("last request", timestamp(item.last_at)),
-        ("last connection ended", timestamp(item.gone_at) if item.gone_at is not None else ""),
-        ("partitions", ", ".join(f"{topic}[{partition}]" for topic, partition in item.partitions[:_MOST])),
-        ("offsets of groups", ", ".join(item.groups[:_MOST])),
-        ("holds", ", ".join(f"{each.topic}[{each.partition}] at {each.last_stable_offset:,} since "
-                            f"{timestamp(each.since)[11:23]} ({each.records:,} records after it)"
-                            for each in item.held[:_MOST])),
-        ("errors", names_and_counts(item.errors)),
-    ]  # fmt: skip
     marks = [(f"{span.outcome.value} transaction of {timestamp(span.begun_at)[11:23]}", span.row)
              for span in reversed(spans[-_MOST:])]  # fmt: skip
     narrow = None if item.transactional_id is None else f"transaction={quoted(item.transactional_id)}"
-    return OverviewRow(item.key, values, narrow, item.row, facts, marks)
+    return OverviewRow(item.key, values, narrow, item.row, facts.facts(session, item), marks)
 
 
 def _span(span: TransactionSpan, start: int, now: int) -> TimeSpan:

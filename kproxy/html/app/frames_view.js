@@ -123,7 +123,7 @@ export class FramesView {
       }
       if (key !== this.asked && this.asked !== "") return;
       this.query = query;
-      this.query.loaded = () => this.scroller.redraw();
+      this.query.loaded = () => { if (this.scroller.inner.querySelector(".loading")) this.scroller.redraw(); };
       this.layout();
       this.fill();
       if (before && before.view === "frames") this.list.scrollTop = 0;
@@ -231,7 +231,7 @@ export class FramesView {
     const named = (name, title, inside, act) => attributes(button(name, inside, act), { title, "aria-label": title });
     return el("div", "head", el("h2", "", `${shortName(row[CONNECTION])} ${row[API] || row[KIND]} ${row[VERSION]}`.trim()), facts,
       menu("copy ▾", "Copy this exchange", () => [["link", () => copy(location.href, "link")], ...copiesOf(exchange).map(([name, text]) => [name, () => copy(text, name)]),
-        ["download as JSON", () => save(`frame-${row[NUMBER] + 1}.json`, jsonOf(exchange), "application/json")]]),
+        ["download as JSON", () => save(`frame-${row[NUMBER] + 1}.json`, jsonOf(exchange), "application/json")], ...this.captures(row[NUMBER])]),
       named("previous", "previous (k)", "‹", () => this.move(-1)), named("next", "next (j)", "›", () => this.move(1)), button("close", "close", close));
   }
   selected(path) {
@@ -242,6 +242,12 @@ export class FramesView {
     const [kind, path] = at.split(/:(.*)/s);
     this.pointed = at;
     this.panes.find((pane) => pane.kind === kind)?.chooseByPath(path || "");
+  }
+  /** The item of a menu that saves the rows, or one exchange, as a capture; none without a server that makes it. */
+  captures(number) {
+    const { source } = this.app, one = number !== undefined, name = one ? `frame-${number + 1}` : "kproxy-rows";
+    const make = () => source.capture(this.query, number).then((made) => save(`${name}.pcapng`, made, "application/x-pcapng"), (error) => announce(error.message));
+    return source.capture ? [[one ? "download as capture (pcapng)" : "rows as capture (pcapng)", make]] : [];
   }
   /** Actions of the menu of downloads. */
   downloads(query = this.query) {
@@ -255,7 +261,7 @@ export class FramesView {
       for (const row of all) parts.push(...(await source.exchange(row[NUMBER])).lines.map((line) => JSON.stringify(line)));
       save(`${name}.jsonl`, `${parts.join("\n")}\n`, "application/x-ndjson");
     };
-    return [link("jsonl", "rows as JSON lines") || ["rows as JSON lines", lines], link("csv", "rows as CSV") || ["rows as CSV", csv]];
+    return [...this.captures(), link("jsonl", "rows as JSON lines") || ["rows as JSON lines", lines], link("csv", "rows as CSV") || ["rows as CSV", csv]];
   }
   key(event) {
     const pane = this.panes.find(({ tree }) => tree === event.target);

@@ -15,8 +15,7 @@ const get = async (path, given) => {
 export class ServerSource {
   constructor() { this.isLive = true; }
   async open() {
-    this.info = await get("info");
-    this.state = await get("state");
+    [this.info, this.state] = await Promise.all([get("info"), get("state")]);
   }
   /** Calls `changed` when rows or results grew, and `lost` when the server is gone or is there again. */
   onChange(changed, lost) {
@@ -44,6 +43,12 @@ export class ServerSource {
   async timeline(name, text) { return get(`timelines/${name}`, { filter: text }); }
   async overTime({ text, only, api, parts }) { return get("over-time", { filter: text, only: only ? 1 : "", api, parts }); }
   async topicsOverTime({ text, only, parts }) { return get("topics-over-time", { filter: text, only: only ? 1 : "", parts }); }
+  /** A capture of the rows of a query, or of one exchange. */
+  async capture(query, number) {
+    const response = await fetch(address("rows.pcapng", number === undefined ? query.given : { row: number }));
+    if (!response.ok) throw new Error((await response.text()).trim());
+    return response.blob();
+  }
   download(format, query) { return address(`rows.${format}`, query.given); }
 }
 
@@ -61,9 +66,10 @@ class ServerQuery {
     Object.assign(this, { count, total, busy });
     return [chunk, rows];
   }
-  /** A row, or null while it is fetched; then `loaded` is called. */
+  /** A row, or null while it is fetched; then `loaded` is called. The rows that scrolling reaches next are fetched, too. */
   row(position) {
-    const chunk = Math.floor(position / EACH), rows = this.chunks.get(chunk);
+    const chunk = Math.floor(position / EACH), rows = this.chunks.get(chunk), next = position % EACH < EACH / 2 ? chunk - 1 : chunk + 1;
+    if (next >= 0 && next * EACH < this.count && !this.chunks.has(next)) this.load(next);
     if (rows) return rows[position % EACH] || null;
     this.load(chunk);
     return null;

@@ -40,7 +40,7 @@ const NUMBERS = new Set(["duration", "size", "share", "number"]);
 const shown = (kind, value) => value === null ? "" : FORMS[kind](value);
 const counted = (count, noun) => `${whole(count)} ${noun}${count === 1 ? "" : "s"}`;
 
-/** The label of a table row; with its cluster if there are several. */
+/** The column with the name of a table row. If there are several clusters, that of the row is added; filters use `raw`. */
 const NAMES = { clients: "client", errors: "value", findings: "client", "group-stalls": "group_id", latency: "api", rules: "client" };
 
 /** The rows of a job's table as objects by column name; empty if there is no such job. */
@@ -49,7 +49,10 @@ const records = (name) => {
   const table = tables.get(name);
   if (!table) return [];
   const rows = table.rows.map((row) => Object.fromEntries(table.columns.map(([column], place) => [column, row[place]])));
-  for (const row of rows) if (row.cluster && row[NAMES[name]]) row[NAMES[name]] += ` · ${row.cluster}`;
+  for (const row of rows) {
+    row.raw = row[NAMES[name]];
+    if (row.cluster && row.raw) row[NAMES[name]] = `${row.raw} · ${row.cluster}`;
+  }
   return rows;
 };
 
@@ -208,11 +211,11 @@ const cell = (kind, value, name = "") => el("td", `${NUMBERS.has(kind) ? "number
 /** A text as a value in a filter. */
 const quoted = (text) => `"${String(text).replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
 const word = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
-/** Shows the command for the frames that a filter finds, of one bucket of time if there is a place. */
+/** Shows the command for the frames that a filter finds, all without one, of one bucket of time if there is a place. */
 const showFrames = (filter, place) => {
   const at = (us) => `${iso(us).slice(0, 10)}T${iso(us).slice(11, 23)}Z`;
   const within = place === undefined ? "" : ` and ts>=${at(begins[place])} and ts<${at(begins[place] + step)}`;
-  const command = `kproxy tui -f ${word(filter + within)} ${data.paths}`;
+  const command = `kproxy tui ${filter && `-f ${word(filter + within)} `}${data.paths}`;
   $("command").textContent = command;
   $("copy").onclick = async () => { await navigator.clipboard.writeText(command); $("copy").textContent = "Copied"; };
   $("copy").textContent = "Copy";
@@ -249,9 +252,9 @@ const drawPercentiles = () => {
       draw("rect", { class: "dot", x: x(row.p50_us) - 2, y: 3, width: 4, height: 12, rx: 1 }));
     return tell(box, () => `${row.api}: p50 ${duration(row.p50_us)}, p90 ${duration(row.p90_us)}, p99 ${duration(row.p99_us)}, p99.9 ${duration(row.p999_us)}, max ${duration(row.max_us)}`);
   };
-  const body = el("tbody", "", ...rows.map((row) => el("tr", "", el("td", "tight", row.api), opening("number", row.responses, `kind=response and api=${row.api}`, "minor"), cell("duration", row.p50_us),
-    cell("duration", row.p90_us, "minor"), opening("duration", row.p99_us, `api=${row.api} and latency>=${Math.floor(row.p99_us)}us`), cell("duration", row.p999_us, "minor"),
-    opening("duration", row.max_us, `api=${row.api} and latency>=${row.max_us}us`), el("td", "plot", plot(row)))));
+  const body = el("tbody", "", ...rows.map((row) => el("tr", "", el("td", "tight", row.api), opening("number", row.responses, `kind=response and api=${row.raw}`, "minor"), cell("duration", row.p50_us),
+    cell("duration", row.p90_us, "minor"), opening("duration", row.p99_us, `api=${row.raw} and latency>=${Math.floor(row.p99_us)}us`), cell("duration", row.p999_us, "minor"),
+    opening("duration", row.max_us, `api=${row.raw} and latency>=${row.max_us}us`), el("td", "plot", plot(row)))));
   const titles = [["API", ""], ["responses", "number minor"], ["p50", "number"], ["p90", "number minor"], ["p99", "number"], ["p99.9", "number minor"], ["max", "number"],
     ["p50 to p99, and max (log scale)", "plot"]];
   $("percentiles").replaceChildren(grid(titles, body, "percentiles"));
@@ -299,7 +302,7 @@ const drawMore = () => {
 const drawErrors = () => {
   stacked("error-bars", data.errors, { written: whole, told: (count, name) => `${counted(count, "response")} with ${name}`, nothing: "No response has an error.", filter: (name) => `error=${name}`, colours: [0, 1, 2, 3, 4, 5] });
   const rows = records("errors").filter(({ by }) => by === "api");
-  const body = el("tbody", "", ...rows.map((row) => el("tr", "", el("td", "tight", row.value), el("td", "", row.error), opening("number", row.responses, `api=${row.value} and error=${row.error}`), cell("share", row.share),
+  const body = el("tbody", "", ...rows.map((row) => el("tr", "", el("td", "tight", row.value), el("td", "", row.error), opening("number", row.responses, `api=${row.raw} and error=${row.error}`), cell("share", row.share),
     cell("time", row.first_at, "minor"), cell("time", row.last_at, "minor"))));
   $("error-table").replaceChildren(grid([["API", ""], ["error", ""], ["responses", "number"], ["share of responses", "number"], ["first", ""], ["last", ""]], body, "stacked"));
 };
@@ -332,7 +335,7 @@ const drawGroups = () => {
   }
   const rows = [...kinds.values()].slice(0, 40).map((found) => ({ ...found[0], times: found.length, last: Math.max(...found.map(({ since }) => since)) }));
   const body = el("tbody", "", ...rows.map((row) => el("tr", "", el("td", "", row.group_id), el("td", "", el("span", `verdict ${row.severity}`, row.stall)),
-    opening("number", row.times, `stall and group_id=${quoted(row.group_id)}`), cell("duration", row.duration_us), cell("time", row.last, "minor"), el("td", "wide", row.sentence, el("div", "dim", row.look[0].toUpperCase() + row.look.slice(1))))));
+    opening("number", row.times, `stall and group_id=${quoted(row.raw)}`), cell("duration", row.duration_us), cell("time", row.last, "minor"), el("td", "wide", row.sentence, el("div", "dim", row.look[0].toUpperCase() + row.look.slice(1))))));
   $("stalls").replaceChildren(...more, grid([["group", ""], ["what", ""], ["times", "number"], ["longest", "number"], ["last", ""], ["cause of the longest", ""]], body, "stacked"));
 };
 
@@ -344,7 +347,7 @@ const drawClients = () => {
   const used = (row) => (uses.get(key(row)) || []).flatMap((use, place) => [place ? ", " : "", el(use.verdict === "refused" ? "b" : "span",
     use.verdict === "works" ? "dim" : "gone", `${use.api}\u00a0${use.api_version}`)]);
   const body = el("tbody", "", ...rows.map((row) => el("tr", "", el("td", "", row.client), el("td", "", el("span", `verdict ${row.verdict}`, row.verdict)),
-    el("td", "", [row.software_name, row.software_version].filter(Boolean).join(" ")), opening("number", row.requests, `kind=request and client=${quoted(row.client)}`, "minor"), cell("number", row.connections, "minor"),
+    el("td", "", [row.software_name, row.software_version].filter(Boolean).join(" ")), opening("number", row.requests, `kind=request and client=${quoted(row.raw)}`, "minor"), cell("number", row.connections, "minor"),
     cell("number", row.hosts, "minor"), el("td", "wide", row.verdict === "works" ? null : row.reason, el("div", "", ...used(row))))));
   $("client-table").replaceChildren(grid([["client", ""], ["verdict", ""], ["software", ""], ["requests", "number"], ["connections", "number"], ["hosts", "number"],
     ["reason, and versions used", ""]], body, "stacked"));
@@ -460,9 +463,13 @@ const drawHead = () => {
     if (rest.length) shown.append(el("li", "", el("details", "more", el("summary", "", `${rest.length} more`), el("ol", "", ...rest))));
     return [el("h2", "", title), shown];
   }));
-  const told = [["requests", link(whole(facts.requests), "kind=request")], ["bytes", size(facts.wire_bytes)], ["error responses", link(whole(facts.refused), "error!=0")], ["clients", whole(facts.clients)],
-    ["brokers", whole(facts.brokers)], ["connections", link(whole(facts.connections), "kind in (open, close)")], ["sources", whole(facts.proxies)],
-    ["lines", whole(facts.lines)]];
+  const ends = data.errors.reduce((sum, { marks }) => sum + marks.reduce((all, [, count]) => all + count, 0), 0);
+  // Routine errors are not counted; the errors of the chart are all others, if it has room for them.
+  const refused = ends && ends >= facts.refused ? `error in (${data.errors.map(({ name }) => name).join(", ")})` : "error!=0";
+  const place = (text, id) => { const made = el("a", "opens", text); made.href = `#${id}`; return made; };
+  const told = [["requests", link(whole(facts.requests), "kind=request")], ["bytes", link(size(facts.wire_bytes), "kind in (request, response)")], ["error responses", link(whole(facts.refused), refused)],
+    ["clients", place(whole(facts.clients), "clients")], ["brokers", place(whole(facts.brokers), "latency")], ["connections", link(whole(facts.connections), "kind in (open, close)")],
+    ["sources", place(whole(facts.proxies), "sources")], ["lines", link(whole(facts.lines), "")]];
   if (facts.missed_bytes) told.push(["not inspected", link(size(facts.missed_bytes), "kind=gap")]);
   $("facts").replaceChildren(...told.map(([name, value]) => el("div", "", el("dt", "", name), el("dd", "", value))));
   $("nav").replaceChildren(...Array.from(document.querySelectorAll("section"), (section) => {

@@ -7,8 +7,10 @@ from typing import ClassVar
 
 from rich.text import Text
 
+from kproxy.browse.facts.texts import squeezed
 from kproxy.browse.overviews.apis import Apis, ApiUsage
 from kproxy.browse.session import BrowseSession
+from kproxy.filters.lexer import quoted
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.tui.overview import (
     OverviewView,
@@ -17,8 +19,6 @@ from kproxy.tui.overview import (
     found,
     lines,
     names_and_counts,
-    quoted,
-    squeezed,
     took,
 )
 from kproxy.tui.table import Cell, TableColumn

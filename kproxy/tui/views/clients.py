@@ -7,11 +7,14 @@ from typing import ClassVar
 
 from rich.text import Text
 
+from kproxy.browse.facts import clients
+from kproxy.browse.facts.texts import software
 from kproxy.browse.overviews.clients import Client
 from kproxy.browse.overviews.kafka4 import Kafka4Verdict
 from kproxy.browse.session import BrowseSession
+from kproxy.filters.lexer import quoted
 from kproxy.trace.formatting import safe
-from kproxy.tui.overview import OverviewView, count, found, lines, names_and_counts, quoted
+from kproxy.tui.overview import OverviewView, count, found, lines
 from kproxy.tui.table import Cell, TableColumn
 
 _STYLES = {Kafka4Verdict.WORKS: "response", Kafka4Verdict.REFUSED: "error", Kafka4Verdict.UNKNOWN: "warning"}
@@ -51,8 +54,7 @@ class ClientView(OverviewView[Client]):
 
     def items(self) -> list[Client]:
         """See `OverviewView`."""
-        rows, matching = self.session.overviews.clients.rows(), self.session.matching
-        return [each for each in rows if matching is None or (each.client_id, each.host) in matching.clients]
+        return clients.shown(self.session, self.session.view)
 
     def unlisted(self) -> tuple[int, str]:
         """See `OverviewView`."""
@@ -66,7 +68,7 @@ class ClientView(OverviewView[Client]):
         """See `OverviewView`."""
         return [
             [(safe(item.client_id or "(none)"), "name")],
-            [(_software(item), "")],
+            [(safe(software(item)), "")],
             [(safe(item.host), "dim")],
             count(item.connections),
             count(item.requests),
@@ -78,24 +80,7 @@ class ClientView(OverviewView[Client]):
 
     def item_text(self, item: Client) -> Text:
         """See `OverviewView`."""
-        used = (
-            f"{safe(each.api)} v{each.lowest}" + (f"-{each.highest}" if each.highest > each.lowest else "")
-            for each in item.apis
-        )
-        old = (
-            f"{safe(each.api)} v{each.version}"
-            + (f" (Kafka 4 serves v{each.least} and later)" if each.least is not None else " (removed in Kafka 4)")
-            for each in item.old
-        )
-        return lines(
-            ("client", f"{safe(item.client_id or '(none)')}  {_software(item)}  {safe(item.host)}"),
-            ("Kafka 4", f"{item.verdict.value}: {safe(item.reason)}"),
-            ("removed versions", ", ".join(old)),
-            ("negotiates versions", "yes" if item.negotiates else "not seen"),
-            ("uses", "  ".join(used) + ("  ..." if item.more_versions else "")),
-            ("errors", names_and_counts(item.errors)),
-            ("last seen", self.session.clock.labelled(item.last_at)),
-        )
+        return lines(*clients.facts(self.session, item))
 
     def open(self, item: Client) -> None:
         """See `OverviewView`."""
@@ -103,7 +88,3 @@ class ClientView(OverviewView[Client]):
             self.narrow(f"client_id={quoted(item.client_id)}")
         else:
             self.jump(item.first_row)
-
-
-def _software(item: Client) -> str:
-    return safe(f"{item.software_name or ''} {item.software_version or ''}".strip())

@@ -7,11 +7,13 @@ from typing import ClassVar
 
 from rich.text import Text
 
+from kproxy.browse.facts import connections
+from kproxy.browse.facts.texts import software
 from kproxy.browse.overviews.connection import ConnectionSummary
 from kproxy.browse.session import BrowseSession
+from kproxy.filters.lexer import quoted
 from kproxy.trace.formatting import duration, safe, size
-from kproxy.trace.timestamps import timestamp
-from kproxy.tui.overview import OverviewView, count, found, lines, names_and_counts, quoted, took
+from kproxy.tui.overview import OverviewView, count, found, lines, took
 from kproxy.tui.table import Cell, TableColumn
 
 
@@ -57,8 +59,7 @@ class ConnectionView(OverviewView[ConnectionSummary]):
 
     def items(self) -> list[ConnectionSummary]:
         """See `OverviewView`."""
-        rows, matching = self.session.overviews.connections.rows(), self.session.matching
-        return [each for each in rows if matching is None or each.connection_id in matching.connections]
+        return connections.shown(self.session, self.session.view)
 
     def unlisted(self) -> tuple[int, str]:
         """See `OverviewView`."""
@@ -88,51 +89,18 @@ class ConnectionView(OverviewView[ConnectionSummary]):
         ]
 
     def _waiting(self, item: ConnectionSummary) -> Cell:
-        if not item.in_flight or item.oldest is None:
+        if (waited := connections.waited_us(self.session, item)) is None:
             return [(f"{item.unanswered} never", "error")] if item.unanswered else []
-        waited = max(0, self.session.now - item.oldest.since) // 1000
         return [(f"{item.in_flight} {duration(waited)}", "warning")]
 
     def item_text(self, item: ConnectionSummary) -> Text:
         """See `OverviewView`."""
-        oldest, clock = item.oldest, self.session.clock
-        closed = f"{clock.labelled(item.closed_at)} {_how(item)}" if item.closed_at else ""
-        versions = (f"{safe(api)} v{',v'.join(map(str, used))}" for api, used in sorted(item.versions.items()))
-        waiting = (
-            "" if oldest is None else f"{oldest.api or '?'} v{oldest.api_version}, id {oldest.correlation_id}, since "
-        )
-        throttle = item.last_throttle
-        late = self.session.source.late.get(item.connection_id) if oldest is not None else None
-        if late is not None and oldest is not None and late.ts != timestamp(oldest.since):
-            late = None  # that request has its response
-        return lines(
-            ("connection", f"{safe(item.connection_id)}  {safe(item.client)} -> {safe(item.server)}"),
-            ("opened", clock.labelled(item.opened_at) if item.opened_at else "before the trace begins"),
-            ("ended", safe(closed)),
-            ("software", safe(f"{item.software_name or ''} {item.software_version or ''}".strip())),
-            ("login", safe(f"{item.sasl} {item.sasl_error or ''}".strip()) if item.sasl else ""),
-            ("principal", safe(item.principal or "")),
-            ("client instance", safe(item.client_instance_id or "")),
-            ("oldest request", safe(waiting) + clock.labelled(oldest.since) if oldest else ""),
-            ("late", safe(f"{late.wait}: {late.why}") if late is not None else ""),
-            ("versions used", "  ".join(versions)),
-            ("errors", names_and_counts(item.errors)),
-            ("throttled", f"{item.throttled} times, the last for {throttle.ms} ms" if throttle else ""),
-            ("repeated findings", f"{item.repeated:,}" if item.repeated else ""),
-            ("not inspected", f"{item.gap_bytes:,} bytes in {item.gaps} gaps" if item.gaps else ""),
-        )
+        return lines(*connections.facts(self.session, item))
 
     def open(self, item: ConnectionSummary) -> None:
         """See `OverviewView`."""
         self.narrow(f"connection={quoted(item.connection_id)}")
 
 
-def _how(item: ConnectionSummary) -> str:
-    """``fin by client``; the end of a capture is nobody's doing."""
-    return " ".join(filter(None, (item.closed_how, f"by {item.closed_by}" if item.closed_by else None)))
-
-
 def _client_text(item: ConnectionSummary) -> str:
-    names = ", ".join(dict.fromkeys(safe(each) for each in item.client_ids if each))
-    software = safe(f"{item.software_name or ''} {item.software_version or ''}".strip())
-    return "  ".join(part for part in (names + (" ..." if item.more_client_ids else ""), software) if part)
+    return safe("  ".join(part for part in (connections.names(item), software(item)) if part))

@@ -12,11 +12,12 @@ from textual.binding import Binding, BindingType
 
 from kproxy.browse.rows.index import time_of
 from kproxy.browse.session import BrowseSession
+from kproxy.filters.lexer import quoted
 from kproxy.outputs import rulebook
 from kproxy.outputs.text import STYLES
 from kproxy.trace.formatting import safe
 from kproxy.tui.dialogs import Reading
-from kproxy.tui.overview import OverviewView, quoted
+from kproxy.tui.overview import OverviewView
 from kproxy.tui.styled_text import in_full
 from kproxy.tui.table import Cell, TableColumn
 from kproxy.verdict.cause import Cause

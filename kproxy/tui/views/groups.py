@@ -12,13 +12,14 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 
 from dissectors.groups import GroupStatus, Protocol, Stall
+from kproxy.browse.facts import groups
 from kproxy.browse.session import BrowseSession
+from kproxy.filters.lexer import quoted
 from kproxy.groups import GroupRow, GroupView
 from kproxy.groups.timeline import group_drawing
-from kproxy.shares import HeldRecords
 from kproxy.trace.formatting import duration, safe
 from kproxy.trace.time_display import TimeDisplay
-from kproxy.tui.overview import OverviewView, count, lines, names_and_counts, quoted
+from kproxy.tui.overview import OverviewView, count, lines
 from kproxy.tui.styled_text import painted
 from kproxy.tui.table import Cell, TableColumn
 from kproxy.tui.timeline import Timeline
@@ -26,15 +27,6 @@ from kproxy.tui.timeline import Timeline
 _STATE_STYLES = {GroupStatus.STABLE: "response", GroupStatus.PREPARING: "warning", GroupStatus.COMPLETING: "warning"}
 #: Most stalls that are shown below the timeline.
 _MOST_STALLS = 20
-#: Most ranges of records of a member of a share group that are shown.
-_MOST_RANGES = 6
-_DONE = {
-    "accept": "accepted",
-    "release": "released",
-    "reject": "rejected",
-    "renew": "renewed",
-    "gap": "skipped as gaps",
-}
 #: The newest generations whose causes are shown.
 _MOST_GENERATIONS = 8
 
@@ -86,8 +78,7 @@ class GroupsView(OverviewView[GroupRow]):
 
     def items(self) -> list[GroupRow]:
         """See `OverviewView`."""
-        rows, matching = self.session.overviews.groups.rows(self.session.now), self.session.matching
-        return [each for each in rows if matching is None or each.group in matching.groups]
+        return groups.shown(self.session, self.session.view)
 
     def unlisted(self) -> tuple[int, str]:
         """See `OverviewView`."""
@@ -117,23 +108,20 @@ class GroupsView(OverviewView[GroupRow]):
         item = self.chosen
         view = None if item is None else self.session.overviews.groups.view(item.group, self.session.now)
         self._timeline.show(None if view is None else group_drawing(view))
-        text = Text() if view is None else _group_text(view, self.session.clock).append_text(self._held_text(view))
+        text = Text()
+        if view is not None:
+            known = lines(*groups.facts(self.session, view))
+            text.append_text(_group_text(view, self.session.clock)).append_text(known).append("\n" * bool(known))
+            text.append_text(self._held_text(view))
         self.show_text(text)
 
     def _held_text(self, view: GroupView) -> Text:
         """The records that each member of a share group holds."""
-        shares, now = self.session.overviews.shares, self.session.now
-        labels = {lane.member.member_id: lane.member.label for lane in view.lanes}
         text = Text()
-        for member, held in sorted(shares.held(view.row.group, now).items()):
-            count = sum(each.last - each.first + 1 for each in held)
-            parts = [_records(each, now) for each in held[:_MOST_RANGES]]
-            more = f" and {len(held) - len(parts)} more ranges" if len(held) > len(parts) else ""
-            text.append(f"{safe(labels.get(member, member))} holds {count:,} records", "bold")
-            text.append(f"  {safe(', '.join(parts))}{more}\n")
-        if counts := shares.acknowledged(view.row.group):
-            total = ", ".join(f"{number:,} {_DONE[kind]}" for kind, number in sorted(counts.items()))
-            text.append("records acknowledged  ", "dim").append(total + "\n")
+        for member, holds, ranges in groups.held(self.session, view):
+            text.append(f"{safe(member)} {holds}", "bold").append(f"  {safe(ranges)}\n")
+        if acknowledged := groups.acknowledged(self.session, view):
+            text.append("records acknowledged  ", "dim").append(acknowledged + "\n")
         return text
 
     def item_text(self, item: GroupRow) -> Text:
@@ -164,30 +152,7 @@ def _group_text(view: GroupView, clock: TimeDisplay) -> Text:
             unit = "generation" if view.row.protocol is Protocol.CLASSIC else "epoch"
             text.append(f"{unit} {boundary.generation}", "bold").append(f"  {clock.time(boundary.at)}  ")
             text.append(safe(boundary.cause.text) + "\n")
-    row = view.row
-    names = {lane.member.key: lane.member.label for lane in view.lanes}
-    text.append_text(
-        lines(
-            ("leader", safe(names.get(row.leader, row.leader))),
-            ("coordinator", safe(row.coordinator)),
-            ("last commit", clock.labelled(row.commit_at) if row.commit_at else ""),
-            ("errors", names_and_counts(row.errors)),
-            ("no longer kept", ", ".join(f"{number:,} {what}" for what, number in _let_go(view) if number)),
-        )
-    )
     return text
-
-
-def _records(held: HeldRecords, now: int) -> str:
-    """Records that a member holds: ``jobs[0] 5-9 (delivery 2, lock 12.3 s)``."""
-    span = f"{held.first}" if held.first == held.last else f"{held.first}-{held.last}"
-    lock = "" if held.until is None else f", lock {duration((held.until - now) // 1000)}"
-    gone = ", its connection has ended" if held.gone else ""
-    return f"{held.topic}[{held.partition}] {span} (delivery {held.deliveries}{lock}{gone})"
-
-
-def _let_go(view: GroupView) -> tuple[tuple[str, int], ...]:
-    return ("members", view.lanes_evicted), ("events", view.events_evicted), ("stalls", view.stalls_evicted)
 
 
 def _why(stall: Stall) -> Cell:

@@ -10,12 +10,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 
+from kproxy.browse.facts import transactions
 from kproxy.browse.session import BrowseSession
-from kproxy.trace.formatting import safe
+from kproxy.filters.lexer import quoted
 from kproxy.transactions import TransactionRow
 from kproxy.transactions.cells import COLUMNS, cells
 from kproxy.transactions.timeline import drawing
-from kproxy.tui.overview import OverviewView, lines, names_and_counts, quoted
+from kproxy.tui.overview import OverviewView, lines
 from kproxy.tui.table import Cell, TableColumn
 from kproxy.tui.timeline import Timeline
 
@@ -37,8 +38,6 @@ _WIDTHS: Mapping[str, TableColumn] = {
         TableColumn("what is wrong", 16, grow=4),
     )
 }
-#: Most partitions that are named below the timeline.
-_MOST_PLACES = 50
 
 
 class TransactionsView(OverviewView[TransactionRow]):
@@ -77,8 +76,7 @@ class TransactionsView(OverviewView[TransactionRow]):
 
     def items(self) -> list[TransactionRow]:
         """See `OverviewView`."""
-        rows, matching = self.session.overviews.transactions.rows(self.session.now), self.session.matching
-        return [each for each in rows if matching is None or each.transactional_id in matching.transactions]
+        return transactions.shown(self.session, self.session.view)
 
     def unlisted(self) -> tuple[int, str]:
         """See `OverviewView`."""
@@ -100,25 +98,7 @@ class TransactionsView(OverviewView[TransactionRow]):
 
     def item_text(self, item: TransactionRow) -> Text:
         """See `OverviewView`."""
-        clock = self.session.clock
-        places = [f"{topic}[{partition}]" for topic, partition in item.partitions]
-        held = [
-            f"{each.topic}[{each.partition}] at {each.last_stable_offset:,} since {clock.time(each.since)} "
-            f"({each.records:,} records after it)"
-            for each in item.held
-        ]
-        return lines(
-            ("client", safe(f"{item.client_id} at {item.client}") if item.client else "not observed"),
-            ("protocol", f"version {item.version}" if item.version else ""),
-            ("began", clock.labelled(item.begun_at) if item.begun_at is not None else ""),
-            ("last request", clock.labelled(item.last_at)),
-            ("last connection ended", clock.labelled(item.gone_at) if item.gone_at is not None else ""),
-            ("partitions", ", ".join(places[:_MOST_PLACES])),
-            ("offsets of groups", ", ".join(item.groups[:_MOST_PLACES])),
-            ("holds", ", ".join(held[:_MOST_PLACES])),
-            ("markers seen", f"{item.markers:,}" if item.markers else ""),
-            ("errors", names_and_counts(item.errors)),
-        )
+        return lines(*transactions.facts(self.session, item))
 
     def open(self, item: TransactionRow) -> None:
         """See `OverviewView`."""

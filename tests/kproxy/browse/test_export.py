@@ -136,17 +136,20 @@ def test_a_save_that_fails_leaves_nothing(
     assert not path.exists()
 
 
-def test_a_capture_has_the_frames_with_their_times(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("suffix", "magic"), [("pcap", "4d3cb2a1"), ("pcapng", "0a0d0d0a")])
+def test_a_capture_has_the_frames_with_their_times(tmp_path: Path, suffix: str, magic: str) -> None:
     path = DATA / "pcap" / "kcat-4.3.1.pcap.gz"
     session = session_of_capture(path)
-    assert list(save_capture(session, tmp_path / "saved.pcap.gz"))[-1] > 100
-    assert stat.S_IMODE((tmp_path / "saved.pcap.gz").stat().st_mode) == 0o600
+    made = tmp_path / f"saved.{suffix}"
+    assert list(save_capture(session, made))[-1] > 100
+    assert stat.S_IMODE(made.stat().st_mode) == 0o600
+    assert made.read_bytes()[:4].hex() == magic
 
     def frames(lines: Iterable[Line]) -> list[tuple[object, ...]]:
         of = (each for each in lines if isinstance(each, RequestLine | ResponseLine))
         return sorted((each.client, each.ts, each.api, each.correlation_id, each.frame) for each in of)
 
-    saved = list(lines_of(tmp_path / "saved.pcap.gz", detail=Detail.RAW))
+    saved = list(lines_of(made, detail=Detail.RAW))
     assert frames(saved) == frames(lines_of(path, detail=Detail.RAW))
     assert not [each for each in saved if each.__struct_config__.tag == "gap"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import io
 import itertools
 import json
 import os
@@ -19,6 +20,7 @@ import pytest
 
 from dissectors import records
 from kproxy.browse.fields.detail import side
+from kproxy.browse.session import BrowseSession
 from kproxy.filters.fields import FIELDS, Kind
 from kproxy.html import contents
 from kproxy.trace.lines import Detail, ErrorEntry, FindingEntry, RequestLine, ResponseLine, TopicEntry
@@ -319,3 +321,24 @@ def test_a_finding_in_a_request_that_succeeded_is_listed_last() -> None:
     refused = sessions.response(bad, errors=[ErrorEntry("error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION")])
     opened, _ = page_of([good, bad, sessions.response(good), refused])
     assert [cause["code"] for cause in opened.data["causes"]] == ["S002", "S001"]
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = BrowseSession.work
+    for terminal in (_Terminal(), io.StringIO()):
+        turns = iter([True, True])
+        monkeypatch.setattr(BrowseSession, "work", lambda *given, more=turns: work(*given) or next(more, False))
+        monkeypatch.setattr("sys.stderr", terminal)
+        page_of(exchange("t"))
+        if terminal.isatty():
+            assert re.findall(r"[^\r\n]+[\r\n]", terminal.getvalue()) == [
+                "kproxy: counting: 99 %\r", "kproxy: counting: 99 %\r", "kproxy: writing the page: 0 of 1 rows\r",
+                "kproxy: writing the page: 1 of 1 rows\n",
+            ]  # fmt: skip
+        else:
+            assert not terminal.getvalue()

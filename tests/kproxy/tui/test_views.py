@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.browse.facts.texts import squeezed
 from kproxy.browse.overviews import connections
 from kproxy.browse.rows.visible_rows import VisibleRows
 from kproxy.browse.session import BrowseSession
 from kproxy.trace.lines import FindingLine
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.overview import OverviewView, bars, squeezed
+from kproxy.tui.overview import OverviewView, bars
 from kproxy.tui.table import Table
 from kproxy.tui.timeline import Timeline
 from tests.kproxy.browse.sessions import finding, request, session_of, session_of_capture

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import logging
 import re
 import socket
 from collections.abc import AsyncIterator, Generator
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -17,13 +19,16 @@ from yarl import URL
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.sources.source import SourcePhase
 from kproxy.filters import FilterError
+from kproxy.trace.lines import FRAME_LINES, Detail, RequestLine
 from kproxy.web import answers, views
 from kproxy.web.access import AccessControl
 from kproxy.web.pictures import Pictures
 from kproxy.web.server import WebServer
 from tests.kproxy.browse.sessions import Given, finding, request, response, session_of
+from tests.kproxy.captured import lines_of
 from tests.kproxy.html.test_page import exchange
 
+CAPTURES = Path(__file__).parents[3] / "captures"
 EVIL = "<img src=x>"
 
 
@@ -38,11 +43,16 @@ class Client:
 
     async def get(self, path: str, *, key: bool = True, **headers: str) -> tuple[int, str, aiohttp.ClientResponse]:
         """Status, text, and all of it."""
+        status, body, response = await self.read(path, key=key, **headers)
+        return status, body.decode(response.get_encoding(), errors="replace"), response
+
+    async def read(self, path: str, *, key: bool = True, **headers: str) -> tuple[int, bytes, aiohttp.ClientResponse]:
+        """Status, bytes, and all of it."""
         if key:
             headers["Cookie"] = f"{self.door.cookie}={self.door.token}"
         url = URL(f"http://{self.host}{path}", encoded=True)
         async with self._http.get(url, headers=headers, allow_redirects=False) as response:
-            return response.status, await response.text(errors="replace"), response
+            return response.status, await response.read(), response
 
     async def json(self, path: str) -> Any:
         status, text, _ = await self.get(path)
@@ -88,8 +98,8 @@ async def client(lines: list[Any]) -> AsyncIterator[Client]:
 
 PATHS = (
     "/", "/app/main.js", "/app/page.css", "/api/info", "/api/state", "/api/rows", "/api/rows.jsonl", "/api/rows.csv",
-    "/api/position", "/api/exchanges/0", "/api/causes", "/api/tables/apis", "/api/records", "/api/events",
-    "/api/over-time", "/api/topics-over-time", "/api/timelines/groups", "/nowhere",
+    "/api/rows.pcapng", "/api/position", "/api/exchanges/0", "/api/causes", "/api/tables/apis", "/api/records",
+    "/api/events", "/api/over-time", "/api/topics-over-time", "/api/timelines/groups", "/nowhere",
 )  # fmt: skip
 
 
@@ -115,7 +125,10 @@ async def test_the_token_gives_the_page_and_a_cookie_that_gives_the_rest(client:
         client.door.token, True, "Strict", "/",
     )  # fmt: skip
     assert client.door.token not in page
-    wanted, seen = [*re.findall(r'(?:src|href)="(app/[^"]+)"', page)], set()
+    preloaded = set(re.findall(r'rel="modulepreload" href="(app/[^"]+)"', page))
+    wanted: list[str] = re.findall(r'src="(app/[^"]+)"', page)
+    seen: set[str] = set()
+    wanted.append("app/page.css")
     while wanted:
         if (path := wanted.pop()) in seen:
             continue
@@ -124,6 +137,7 @@ async def test_the_token_gives_the_page_and_a_cookie_that_gives_the_rest(client:
         assert (status, response.content_type) == (200, "text/css" if path.endswith("css") else "text/javascript")
         wanted += [f"app/{name}" for name in re.findall(r'^import .* from "\./(\w+\.js)";$', text, re.MULTILINE)]
     assert {"app/main.js", "app/pane.js", "app/filter_match.js"} <= seen
+    assert preloaded == seen - {"app/served.js", "app/page.css"}  # each is asked for at once, and nothing else
     for path in ("/app/__init__.py", "/app/../assemble.py", "/app/%2e%2e/assemble.py", "/app/", "/app/x.js", "/static"):
         assert (await client.get(path))[0] in (403, 404), path
 
@@ -300,3 +314,33 @@ async def test_a_picture_is_made_again_after_changes_only() -> None:
     for number in range(40):
         await pictures.picture(number, session.view, steps)
     assert len(pictures._pictures) <= 16
+
+
+async def test_rows_and_one_exchange_as_a_capture_without_secrets(client: Client, tmp_path: Path) -> None:
+    lines = list(lines_of(CAPTURES / "sasl-plain-in-the-clear.pcap.gz", detail=Detail.RAW))
+    logins = [line for line in lines if isinstance(line, RequestLine) and line.api == "SaslAuthenticate"]
+    captured = gzip.decompress((CAPTURES / "sasl-plain-in-the-clear.pcap.gz").read_bytes())
+    secret = b"\0alice\0open"
+    assert logins
+    assert secret in captured
+    client.source.add(*lines)
+    await client.until("/api/rows", lambda answer: answer["count"] > 2)
+
+    async def saved(query: str) -> list[tuple[str, str | None]]:
+        status, data, response = await client.read(f"/api/rows.pcapng{query}")
+        assert (status, response.content_type) == (200, "application/x-pcapng")
+        assert response.headers["Content-Disposition"] == 'attachment; filename="kproxy-rows.pcapng"'
+        assert secret not in data
+        (tmp_path / "saved.pcapng").write_bytes(data)
+        read = lines_of(tmp_path / "saved.pcapng", detail=Detail.RAW)
+        return sorted((line.ts, line.frame) for line in read if isinstance(line, FRAME_LINES))
+
+    assert await saved("") == sorted((line.ts, line.frame) for line in lines if isinstance(line, FRAME_LINES))
+    rows = (await client.json("/api/rows?filter=api=SaslAuthenticate"))["rows"]
+    assert len(await saved("?filter=api=SaslAuthenticate")) == 2 * len(rows)
+    [asked, _] = await saved(f"?row={rows[0][0]}")
+    assert asked == (logins[0].ts, logins[0].frame)
+    for query in ("?row=0", "?row=999999", "?filter=nowhere"):
+        status, text, _ = await client.get(f"/api/rows.pcapng{query}")
+        assert (status, text) == (404, "no bytes here: record with --detail raw\n"), query
+    assert (await client.get("/api/rows.pcapng?filter=api="))[0] == 400

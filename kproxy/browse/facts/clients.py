@@ -1,0 +1,36 @@
+"""Clients."""
+
+from __future__ import annotations
+
+from kproxy.browse.facts.texts import Facts, names_and_counts, software
+from kproxy.browse.overviews.clients import Client
+from kproxy.browse.session import BrowseSession
+from kproxy.browse.session_view import SessionView
+
+
+def shown(session: BrowseSession, view: SessionView) -> list[Client]:
+    """See the package."""
+    rows, matching = session.overviews.clients.rows(), view.matching
+    return [each for each in rows if matching is None or (each.client_id, each.host) in matching.clients]
+
+
+def facts(session: BrowseSession, item: Client) -> Facts:
+    """See the package."""
+    used = (
+        f"{each.api} v{each.lowest}" + (f"-{each.highest}" if each.highest > each.lowest else "") for each in item.apis
+    )
+    old = (
+        f"{each.api} v{each.version}"
+        + (f" (Kafka 4 serves v{each.least} and later)" if each.least is not None else " (removed in Kafka 4)")
+        for each in item.old
+    )
+    return [
+        ("client", f"{item.client_id or '(none)'}  {software(item)}  {item.host}"),
+        ("Kafka 4", f"{item.verdict.value}: {item.reason}"),
+        ("removed versions", ", ".join(old)),
+        ("negotiates versions", "yes" if item.negotiates else "not seen"),
+        ("uses", "  ".join(used) + ("  ..." if item.more_versions else "")),
+        ("errors", names_and_counts(item.errors)),
+        ("repeated findings", f"{item.repeated:,}" if item.repeated else ""),
+        ("last seen", session.clock.labelled(item.last_at)),
+    ]

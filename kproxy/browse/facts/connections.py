@@ -1,0 +1,57 @@
+"""Connections."""
+
+from __future__ import annotations
+
+from kproxy.browse.facts.texts import Facts, names_and_counts, software
+from kproxy.browse.overviews.connection import ConnectionSummary
+from kproxy.browse.session import BrowseSession
+from kproxy.browse.session_view import SessionView
+from kproxy.trace.timestamps import timestamp
+
+
+def shown(session: BrowseSession, view: SessionView) -> list[ConnectionSummary]:
+    """See the package."""
+    rows, matching = session.overviews.connections.rows(), view.matching
+    return [each for each in rows if matching is None or each.connection_id in matching.connections]
+
+
+def names(item: ConnectionSummary) -> str:
+    """The client ids; empty if none was sent."""
+    return ", ".join(dict.fromkeys(each for each in item.client_ids if each)) + " ..." * item.more_client_ids
+
+
+def waited_us(session: BrowseSession, item: ConnectionSummary) -> int | None:
+    """How long the oldest request waits; None if none does."""
+    return None if not item.in_flight or item.oldest is None else max(0, session.now - item.oldest.since) // 1000
+
+
+def facts(session: BrowseSession, item: ConnectionSummary) -> Facts:
+    """See the package."""
+    clock, throttle = session.clock, item.last_throttle
+    oldest = item.oldest if item.in_flight else None
+    late = session.source.late.get(item.connection_id) if oldest is not None else None
+    if late is not None and oldest is not None and late.ts != timestamp(oldest.since):
+        late = None  # that request has its response
+    asked = "" if oldest is None else f"{oldest.api or '?'} v{oldest.api_version}, id {oldest.correlation_id}"
+    versions = (f"{api} v{',v'.join(map(str, used))}" for api, used in sorted(item.versions.items()))
+    return [
+        ("connection", f"{item.connection_id}  {item.client} -> {item.server}{'  TLS' if item.tls else ''}"),
+        ("opened", clock.labelled(item.opened_at) if item.opened_at else "before the trace begins"),
+        ("ended", f"{clock.labelled(item.closed_at)} {_how(item)}".strip() if item.closed_at else ""),
+        ("software", software(item)),
+        ("login", f"{item.sasl} {item.sasl_error or ''}".strip() if item.sasl else ""),
+        ("principal", item.principal or ""),
+        ("client instance", item.client_instance_id or ""),
+        ("oldest request", f"{asked}, since {clock.labelled(oldest.since)}" if oldest is not None else ""),
+        ("late", f"{late.wait}: {late.why}" if late is not None else ""),
+        ("versions used", "  ".join(versions)),
+        ("errors", names_and_counts(item.errors)),
+        ("throttled", f"{item.throttled} times, the last for {throttle.ms} ms" if throttle else ""),
+        ("repeated findings", f"{item.repeated:,}" if item.repeated else ""),
+        ("not inspected", f"{item.gap_bytes:,} bytes in {item.gaps} gaps" if item.gaps else ""),
+    ]
+
+
+def _how(item: ConnectionSummary) -> str:
+    """``fin by client``; the end of a capture is nobody's doing."""
+    return " ".join(filter(None, (item.closed_how, f"by {item.closed_by}" if item.closed_by else None)))

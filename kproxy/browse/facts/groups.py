@@ -1,0 +1,68 @@
+"""Groups, and the records that members of share groups hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kproxy.browse.facts.texts import Facts, names_and_counts
+from kproxy.browse.session import BrowseSession
+from kproxy.browse.session_view import SessionView
+from kproxy.groups import GroupRow, GroupView
+from kproxy.shares import HeldRecords
+from kproxy.trace.formatting import duration
+
+#: Most ranges of records of a member that are named.
+_MOST_RANGES: Final = 6
+_DONE: Final = {
+    "accept": "accepted",
+    "release": "released",
+    "reject": "rejected",
+    "renew": "renewed",
+    "gap": "skipped as gaps",
+}
+
+
+def shown(session: BrowseSession, view: SessionView) -> list[GroupRow]:
+    """See the package."""
+    rows, matching = session.overviews.groups.rows(session.now), view.matching
+    return [each for each in rows if matching is None or each.group in matching.groups]
+
+
+def facts(session: BrowseSession, group: GroupView) -> Facts:
+    """See the package; stalls, generations and members are in `group`."""
+    row, clock = group.row, session.clock
+    labels = {lane.member.key: lane.member.label for lane in group.lanes}
+    evicted = ("members", group.lanes_evicted), ("events", group.events_evicted), ("stalls", group.stalls_evicted)
+    return [
+        ("leader", labels.get(row.leader, row.leader)),
+        ("coordinator", row.coordinator),
+        ("last commit", clock.labelled(row.commit_at) if row.commit_at else ""),
+        ("errors", names_and_counts(row.errors)),
+        ("no longer kept", ", ".join(f"{number:,} {what}" for what, number in evicted if number)),
+    ]
+
+
+def held(session: BrowseSession, group: GroupView) -> Iterator[tuple[str, str, str]]:
+    """Yield each member that holds records: its label, ``holds 12 records``, and which with their locks."""
+    now = session.now
+    labels = {lane.member.member_id: lane.member.label for lane in group.lanes}
+    for member, ranges in sorted(session.overviews.shares.held(group.row.group, now).items()):
+        count = sum(each.last - each.first + 1 for each in ranges)
+        parts = [_records(each, now) for each in ranges[:_MOST_RANGES]]
+        more = f" and {len(ranges) - len(parts)} more ranges" if len(ranges) > len(parts) else ""
+        yield labels.get(member, member), f"holds {count:,} records", f"{', '.join(parts)}{more}"
+
+
+def acknowledged(session: BrowseSession, group: GroupView) -> str:
+    """``12 accepted, 1 released``; empty if no record was acknowledged."""
+    counts = session.overviews.shares.acknowledged(group.row.group)
+    return ", ".join(f"{number:,} {_DONE[kind]}" for kind, number in sorted(counts.items()))
+
+
+def _records(records: HeldRecords, now: int) -> str:
+    """``jobs[0] 5-9 (delivery 2, lock 12.3 s)``."""
+    span = f"{records.first}" if records.first == records.last else f"{records.first}-{records.last}"
+    lock = "" if records.until is None else f", lock {duration((records.until - now) // 1000)}"
+    gone = ", its connection has ended" if records.gone else ""
+    return f"{records.topic}[{records.partition}] {span} (delivery {records.deliveries}{lock}{gone})"

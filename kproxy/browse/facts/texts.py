@@ -1,0 +1,28 @@
+"""Texts and counts that several overviews need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kproxy.browse.overviews.clients import Client
+from kproxy.browse.overviews.connection import ConnectionSummary
+
+Facts = list[tuple[str, str]]
+
+
+def names_and_counts(pairs: Sequence[tuple[str, int]]) -> str:
+    """``NOT_LEADER 3x, UNKNOWN 1x``."""
+    return ", ".join(f"{name} {number:,}x" for name, number in pairs)
+
+
+def software(item: Client | ConnectionSummary) -> str:
+    """``apache-kafka-java 4.3.1``; empty if the client did not send it."""
+    return f"{item.software_name or ''} {item.software_version or ''}".strip()
+
+
+def squeezed(counts: Sequence[int], width: int) -> list[int]:
+    """Return the counts summed into `width` parts."""
+    parts = [0] * min(width, len(counts))
+    for number, count in enumerate(counts):
+        parts[number * len(parts) // len(counts)] += count
+    return parts

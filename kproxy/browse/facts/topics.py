@@ -1,0 +1,94 @@
+"""Topics: their traffic, readers, clients and partitions."""
+
+from __future__ import annotations
+
+from kproxy.browse.facts.texts import Facts, names_and_counts
+from kproxy.browse.overviews.topic import PartitionSummary, ReaderLag, TopicClient, TopicSummary, Traffic
+from kproxy.browse.session import BrowseSession
+from kproxy.browse.session_view import SessionView
+from kproxy.trace.formatting import duration, size
+
+
+def shown(session: BrowseSession, view: SessionView) -> list[TopicSummary]:
+    """See the package."""
+    rows, matching = session.overviews.topics.rows(session.now), view.matching
+    return [each for each in rows if matching is None or not matching.topics.isdisjoint((each.topic, each.topic_id))]
+
+
+def name(item: TopicSummary) -> str:
+    """The name, or the id if the name is unknown."""
+    return item.topic or item.topic_id or "?"
+
+
+def facts(session: BrowseSession, item: TopicSummary, most: int) -> Facts:
+    """See the package; with `most` readers, clients and partitions."""
+    topics, key = session.overviews.topics, item.topic or item.topic_id or ""
+    return [
+        ("topic", f"{name(item)}  {item.topic_id or ''}".strip()),
+        ("partitions", f"{item.partitions:,} seen, {item.producers:,} producers, {item.consumers:,} consumers"),
+        ("written", _summed(item.produced, "requests")),
+        ("read", _summed(item.fetched, "responses")),
+        ("lag", ", ".join(_reader(each) for each in topics.readers(key)[:most])),
+        ("delivery", _delivery(item)),
+        ("clients", "; ".join(_client(each) for each in topics.clients(key)[:most])),
+        ("by partition", "  ".join(_partition(each) for each in topics.partitions(key)[:most])),
+        ("errors", names_and_counts(item.errors)),
+    ]
+
+
+def _reader(reader: ReaderLag) -> str:
+    """``group billing 12 (most 40), 3.2 s behind by CreateTime``."""
+    text = f"{'group ' if reader.is_group else ''}{reader.name} {reader.lag:,} (most {reader.lag_max:,})"
+    if reader.age_ms is not None:
+        text += f", {age(reader.age_ms)} behind by {'LogAppendTime' if reader.append_time else 'CreateTime'}"
+    return text + (f", delivery {_delivery(reader)}" if reader.delivery_us is not None else "")
+
+
+def age(ms: int) -> str:
+    """A duration; a record may be from the future, if clocks differ."""
+    return f"-{duration(-ms * 1000)}" if ms < 0 else duration(ms * 1000)
+
+
+def _delivery(item: TopicSummary | ReaderLag | PartitionSummary) -> str:
+    """``3.1 ms (most 20.0 ms)``: the time from Produce to Fetch."""
+    if item.delivery_us is None or item.delivery_max_us is None:
+        return ""
+    return f"{duration(item.delivery_us)} (most {duration(item.delivery_max_us)})"
+
+
+def _client(client: TopicClient) -> str:
+    """``shop at 10.0.0.1 (group billing) writes 12 records, 3.1 KB, reads 3 records, 800 B``."""
+    group = f" (group {client.group})" if client.group else ""
+    does = []
+    if client.produced_requests:
+        does.append(f"writes {client.produced_records:,} records, {size(client.produced_bytes)}")
+    if client.fetched_responses:
+        does.append(f"reads {client.fetched_records:,} records, {size(client.fetched_bytes)}")
+    return f"{client.client_id or '(none)'} at {client.host}{group} {', '.join(does)}".rstrip()
+
+
+def _partition(part: PartitionSummary) -> str:
+    """``[0] 1.2 KB in, 3.4 KB out, lag 7``."""
+    text = [f"{size(part.produced_bytes)} in"] if part.produced_bytes else []
+    text += [f"{size(part.fetched_bytes)} out"] if part.fetched_bytes else []
+    text += [f"lag {part.lag:,}"] if part.lag else []
+    text += [f"delivery {_delivery(part)}"] if part.delivery_us is not None else []
+    return f"[{part.partition}] {', '.join(text)}".rstrip()
+
+
+def _summed(traffic: Traffic, frames: str) -> str:
+    if not traffic.requests:
+        return ""
+    codecs = names_and_counts(traffic.compression)
+    each = (
+        f", {(traffic.records + traffic.refused_records) / traffic.batches:,.1f} records per batch"
+        if traffic.batches
+        else ""
+    )
+    requests = f"{traffic.requests:,} {frames} ({traffic.empty:,} empty)"
+    refused = f" ({traffic.refused_records:,} more refused, {size(traffic.refused_bytes)})" * bool(
+        traffic.refused_records
+    )
+    counted = f"{traffic.records:,} records, {size(traffic.bytes)}{refused} in {requests}"
+    counted += f", {traffic.batches:,} batches{each}"
+    return counted + (f", {codecs}" if codecs else "")

@@ -1,0 +1,41 @@
+"""Transactional producers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kproxy.browse.facts.texts import Facts, names_and_counts
+from kproxy.browse.session import BrowseSession
+from kproxy.browse.session_view import SessionView
+from kproxy.transactions import TransactionRow
+
+#: Most partitions and groups that are named.
+_MOST: Final = 50
+
+
+def shown(session: BrowseSession, view: SessionView) -> list[TransactionRow]:
+    """See the package."""
+    rows, matching = session.overviews.transactions.rows(session.now), view.matching
+    return [each for each in rows if matching is None or each.transactional_id in matching.transactions]
+
+
+def facts(session: BrowseSession, item: TransactionRow) -> Facts:
+    """See the package."""
+    clock = session.clock
+    held = (
+        f"{each.topic}[{each.partition}] at {each.last_stable_offset:,} since {clock.time(each.since)} "
+        f"({each.records:,} records after it)"
+        for each in item.held[:_MOST]
+    )
+    return [
+        ("client", f"{item.client_id} at {item.client}" if item.client else "not observed"),
+        ("protocol", f"version {item.version}" if item.version else ""),
+        ("began", clock.labelled(item.begun_at) if item.begun_at is not None else ""),
+        ("last request", clock.labelled(item.last_at)),
+        ("last connection ended", clock.labelled(item.gone_at) if item.gone_at is not None else ""),
+        ("partitions", ", ".join(f"{topic}[{partition}]" for topic, partition in item.partitions[:_MOST])),
+        ("offsets of groups", ", ".join(item.groups[:_MOST])),
+        ("holds", ", ".join(held)),
+        ("markers seen", f"{item.markers:,}" if item.markers else ""),
+        ("errors", names_and_counts(item.errors)),
+    ]

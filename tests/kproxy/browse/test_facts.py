@@ -1,0 +1,44 @@
+"""Facts about items of overviews, which the terminal and the web application both show."""
+
+from __future__ import annotations
+
+from kproxy.browse.facts import connections
+from kproxy.browse.sources.source import SourcePhase
+from kproxy.browse.tables.all_tables import TABLES
+from kproxy.control.protocol import LateResponse
+from kproxy.trace.lines import RequestLine
+from kproxy.trace.timestamps import timestamp
+from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response, session_of
+from tests.kproxy.stories import told
+
+
+def _late(asked: RequestLine) -> LateResponse:
+    at = timestamp(BEGAN + 6 * SECOND)
+    return LateResponse(asked.connection_id, asked.correlation_id, asked.ts, at, 0, "rebalance", "it may wait")
+
+
+def test_why_a_request_is_late_is_a_fact_of_that_request_only() -> None:
+    first, second = request(1), request(2, at=1)
+    for lines, late in (([first], first), ([first, response(first), second], first)):
+        session = session_of(lines, phase=SourcePhase.LIVE)
+        session.source.late[first.connection_id] = _late(late)
+        [item] = [
+            each for each in connections.shown(session, session.view) if each.connection_id == first.connection_id
+        ]
+        facts = dict(connections.facts(session, item))
+        assert facts["late"] == ("rebalance: it may wait" if len(lines) == 1 else "")
+        [row] = [each for each in TABLES["connections"](session, session.view).rows if each.key == first.connection_id]
+        assert list(row.facts) == connections.facts(session, item)
+
+
+def test_share_groups_have_the_records_that_members_hold() -> None:
+    session = session_of(told("""
+> ShareGroupHeartbeat v1 {"group_id": "work", "member_id": "m-1", "member_epoch": 0}
+< {"member_id": "m-1", "member_epoch": 1, "heartbeat_interval_ms": 5000}
+> ShareFetch v1 {"group_id": "work", "member_id": "m-1", "share_session_epoch": 0, "topics": []}
+< {"acquisition_lock_timeout_ms": 30000, "responses": [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [
+  {"acquired_records": [{"first_offset": 5, "last_offset": 9, "delivery_count": 2}]}]}]}
+"""))  # fmt: skip
+    [row] = TABLES["share-groups"](session, session.view).rows
+    [held] = [text for label, text in row.facts if label == "holds records"]
+    assert "holds 5 records: iQ2TY3LnUY29Lbs4b27PzA[0] 5-9 (delivery 2, lock" in held

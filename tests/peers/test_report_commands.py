@@ -1,0 +1,84 @@
+"""The commands of a report's numbers and marks: each finds frames in the traces that the report is about."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kproxy.filters import parse
+from kproxy.trace.encoding import as_mapping, parse_line
+from tests.peers.browser import Tab
+
+pytest.importorskip("pyspark")
+pytestmark = pytest.mark.peers
+
+_ROOT = Path(__file__).parents[2]
+_CAPTURES = (
+    _ROOT / "tests" / "data" / "pcap" / "java-4.3.1.pcap.gz",
+    _ROOT / "captures" / "join-group-never-synced.pcap.gz",
+)
+#: Clicks everything that shows a command; pairs of its text and the command.
+_CLICKED = """(() => {
+  const found = [], seen = document.getElementById("frames");
+  for (const one of document.querySelectorAll("button.opens, svg rect")) {
+    one.dispatchEvent(new Event("click"));
+    if (seen.open) { found.push([one.textContent, document.getElementById("command").textContent]); seen.close(); }
+  }
+  return found;
+})()"""
+
+
+def _kproxy(*words: object, **more: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kproxy", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **more)  # type: ignore[call-overload, no-any-return]
+
+
+def test_each_number_opens_frames_that_exist_also_of_several_clusters(tab: Tab, tmp_path: Path) -> None:
+    traces = tmp_path / "the traces"
+    traces.mkdir()
+    for capture in _CAPTURES:
+        made = _kproxy("dissect", "--json", "--detail", "full", "--fail-on", "never", capture)
+        (traces / f"{capture.name.partition('.')[0]}.jsonl").write_text(made.stdout)
+    told = _kproxy("analyze", "--html", tmp_path / "report.html", "the traces", cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    lines = [as_mapping(parse_line(line)) for file in traces.iterdir() for line in file.read_text().splitlines()]
+    tab.navigate((tmp_path / "report.html").as_uri())
+    tab.until("document.documentElement?.dataset.ready")
+    commands = {command: text for text, command in tab.run(_CLICKED)}
+    assert len(commands) > 100
+    assert any("stall" in command for command in commands)
+    for command, text in commands.items():
+        program, view, *chosen, paths = shlex.split(command)
+        assert (program, view, paths) == ("kproxy", "tui", "the traces")
+        option, text_of_filter = chosen or ("-f", "")
+        assert option == "-f"
+        count = sum(map(parse(text_of_filter).matches, lines)) if chosen else len(lines)
+        assert count >= (int(text.replace(",", "")) if text.replace(",", "").isdecimal() else 1), (text, command)
+    facts = tab.run(
+        "Object.fromEntries([...document.querySelectorAll('#facts div')].map((fact) => fact.innerText.split(/\\n+/)))"
+    )
+    assert set(facts) == {
+        "requests",
+        "bytes",
+        "error responses",
+        "clients",
+        "brokers",
+        "connections",
+        "sources",
+        "lines",
+    }
+    assert not tab.run(
+        "[...document.querySelectorAll('#facts dd')].filter((fact) => !fact.querySelector('.opens')).length"
+    )
+    [refused] = [command for command, text in commands.items() if "error in (" in command]
+    assert commands[refused] == facts["error responses"]
+    assert sum(map(parse(shlex.split(refused)[3]).matches, lines)) == int(facts["error responses"])
+    assert len(lines) == int(facts["lines"])
+    [_, _, *words] = shlex.split(next(command for command in commands if "error=" in command))
+    printed = _kproxy("dissect", "--json", "--fail-on", "never", *words, cwd=tmp_path).stdout
+    assert [json.loads(line)["kind"] for line in printed.splitlines()]
