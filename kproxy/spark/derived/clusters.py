@@ -44,12 +44,14 @@ def clustered(lines: DataFrame) -> tuple[DataFrame, list[str]]:
     watcher = F.concat(F.coalesce(F.regexp_replace("file", NAME, ""), F.lit("")), F.lit("/"), source())
     found = (
         lines.where(F.col("server").isNotNull())
-        .groupBy(watcher.alias("watcher"), "server", "cluster_id", "brokers")
+        .groupBy(watcher.alias("watcher"), "server", "cluster_id", F.array_join("brokers", ",").alias("brokers"))
         .agg(F.count("*").alias("lines"))
         .collect()
     )
     names = clusters(
-        Sighting(ServerPlace(row["watcher"], row["server"]), row["cluster_id"], row["brokers"] or (), row["lines"])
+        Sighting(
+            ServerPlace(row["watcher"], row["server"]), row["cluster_id"], _addresses(row["brokers"]), row["lines"]
+        )
         for row in found
     )
     several = sorted(set(names.values()))
@@ -59,6 +61,10 @@ def clustered(lines: DataFrame) -> tuple[DataFrame, list[str]]:
     rows = lines.sparkSession.createDataFrame([(*place, name) for place, name in names.items()], schema)
     same = (watcher == F.col("_watcher")) & (F.col("server") == F.col("_server"))
     return lines.join(F.broadcast(rows), same, "left").drop("_watcher", "_server"), several
+
+
+def _addresses(joined: str | None) -> list[str]:
+    return [each for each in (joined or "").split(",") if each]
 
 
 def names_cluster() -> Column:

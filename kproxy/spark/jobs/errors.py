@@ -5,10 +5,13 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import client_name, is_decoded, maybe, place_in, topic_name, view
+from kproxy.spark.columns import client_name, is_decoded, maybe, once, place_in, topic_name, view
 from kproxy.spark.derived.topic_errors import placed_errors, topic_place
 from kproxy.spark.jobs import job
 
+#: Separates names of topics.
+_BETWEEN = "\0"
+_ERRORS = "array<struct<code bigint, name string, path string>>"
 _ORDER = ("api", "client", "broker", "principal", "topic")
 
 
@@ -35,39 +38,42 @@ def errors(lines: DataFrame) -> DataFrame:
         - first_at (timestamp, UTC): the first of them
         - last_at (timestamp, UTC): the last of them
     """
-    found = F.transform("errors", _error)
-    placed = placed_errors()
-
-    def of_topic(entry: Column, at: Column) -> Column:
-        here = F.filter(placed, lambda error: topic_place(error) == at)
-        return view("topic", topic_name(entry), errors=maybe(F.transform(here, _error)))
-
-    # Most responses have none: it takes a fifth of the time not to look for each topic's.
-    none = F.filter(maybe(F.transform("errors", _error)), lambda _: F.lit(False))
-    without_errors = F.transform("topics", lambda entry: view("topic", topic_name(entry), errors=none))
-    views = F.concat(
-        F.array(
-            view("api", F.col("api"), errors=maybe(found)),
-            view("client", client_name(), errors=maybe(found)),
-            view("broker", F.col("server"), errors=maybe(found)),
-            view("principal", F.col("principal"), errors=maybe(found)),
-        ),
-        maybe(F.when(F.size("errors") > 0, F.transform("topics", of_topic)).otherwise(without_errors)),
-    )
-    # The null added to a response's errors counts the response itself.
-    each = F.explode(F.array_append(F.array_distinct("view.errors"), F.lit(None))).alias("error")
-    # Few responses differ in more than their time: they are counted before they are multiplied.
+    # Few responses differ in more than their time: they are counted before they are multiplied, by texts, because the
+    # embedded engine takes much longer to group by lists.
     alike = (
         lines.where(is_decoded())
-        .groupBy("cluster", views.alias("views"))
+        .groupBy(
+            "cluster", "api", client_name().alias("client"), "server", "principal",
+            F.array_join(F.transform("topics", topic_name), _BETWEEN, "").alias("topics"),
+            F.to_json("errors").alias("errors"),
+        )
         .agg(F.count("*").alias("responses"), F.min("ts").alias("first_at"), F.max("ts").alias("last_at"))
+        .withColumn("topics", once(F.split(F.nullif("topics", F.lit("")), _BETWEEN)))
+        .withColumn("errors", once(F.from_json("errors", _ERRORS)))
+    )  # fmt: skip
+    of_response = F.array_distinct(F.transform("errors", lambda error: _error(error, F.lit(None))))
+    of_topics = F.array_distinct(F.transform(placed_errors(), lambda error: _error(error, topic_place(error))))
+    # The null added to a response's errors counts the response itself.
+    each = F.array_append(F.concat(maybe(of_response), maybe(of_topics)), F.lit(None))
+    response = F.array(
+        view("api", F.col("api")),
+        view("client", F.col("client")),
+        view("broker", F.col("server")),
+        view("principal", F.col("principal")),
+    )
+    topics = maybe(F.transform("topics", lambda topic: view("topic", F.nullif(topic, F.lit("")))))
+    place = F.col("error.topic")
+    views = (
+        F.when(F.col("error").isNull(), F.concat(response, topics))
+        .when(place.isNull(), response)
+        .otherwise(F.array(view("topic", F.nullif(F.get("topics", place), F.lit("")))))
     )
     times = ("responses", "first_at", "last_at")
     counted = (
-        alike.select("cluster", *times, F.explode("views").alias("view"))
+        alike.select("*", F.explode(each).alias("error"))
+        .select("cluster", *times, "error.code", "error.name", F.explode(views).alias("view"))
         .where(F.col("view.value").isNotNull())
-        .select("cluster", *times, "view.by", "view.value", each)
-        .groupBy("cluster", "by", "value", "error")
+        .groupBy("cluster", "view.by", "view.value", "code", F.col("name").alias("error"))
         .agg(
             F.sum("responses").alias("responses"),
             F.min("first_at").alias("first_at"),
@@ -75,13 +81,13 @@ def errors(lines: DataFrame) -> DataFrame:
         )
     )
     total = F.max("responses").over(Window.partitionBy("cluster", "by", "value"))
-    table = counted.withColumn("share", F.col("responses") / total).where(F.col("error").isNotNull())
+    table = counted.withColumn("share", F.col("responses") / total).where(F.col("code").isNotNull())
     return table.select(
         "cluster",
         "by",
         "value",
-        F.col("error.name").alias("error"),
-        F.col("error.code").alias("code"),
+        "error",
+        "code",
         "responses",
         "share",
         "first_at",
@@ -89,5 +95,6 @@ def errors(lines: DataFrame) -> DataFrame:
     ).orderBy(place_in(_ORDER, "by"), F.desc("responses"), "value", "error", "code", "cluster")
 
 
-def _error(entry: Column) -> Column:
-    return F.struct(entry["code"].alias("code"), entry["name"].alias("name"))
+def _error(entry: Column, topic: Column) -> Column:
+    """An error of a response, or of one of its topics, by the topic's index."""
+    return F.struct(entry["code"].alias("code"), entry["name"].alias("name"), topic.cast("int").alias("topic"))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dissectors.findings import Severity
 from dissectors.rules import rules
-from kproxy.spark.columns import client_name, direction, maybe, place_in
+from kproxy.spark.columns import client_name, constants, direction, maybe, place_in
 from kproxy.spark.jobs import job
 
 _ENTRY = ("code", "name", "severity", "message")
@@ -83,7 +81,7 @@ def findings(lines: DataFrame) -> DataFrame:
         F.max("ts").alias("last_at"),
         F.min(F.when(F.col("found.message").isNotNull(), example)).alias("example"),
     )
-    own = F.create_map(*map(F.lit, chain.from_iterable((rule.code, rule.severity.value) for rule in rules())))
+    own = constants({rule.code: rule.severity.value for rule in rules()})
     severity = F.coalesce("severity", own[F.col("code")])
     return grouped.select(
         "cluster",

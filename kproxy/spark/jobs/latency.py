@@ -46,13 +46,12 @@ def latency(lines: DataFrame) -> DataFrame:
     )
     table = (
         named.select("cluster", "api", "latency_us", F.explode(views).alias("view"))
-        .groupBy("cluster", "api", "view")
+        .groupBy("cluster", "view.by", "api", "view.value")
         .agg(
             F.count("*").alias("responses"),
             F.percentile("latency_us", F.array(*map(F.lit, _QUANTILES.values()))).alias("quantiles"),
             F.max("latency_us").alias("max_us"),
         )
-        .select("*", "view.*")
     )
     quantiles = [F.col("quantiles")[place].alias(name) for place, name in enumerate(_QUANTILES)]
     return table.select("cluster", "by", "api", "value", "responses", *quantiles, "max_us").orderBy(

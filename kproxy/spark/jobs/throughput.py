@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -49,24 +47,22 @@ def throughput(lines: DataFrame) -> DataFrame:
         - first_at (timestamp, UTC): the first frame
         - last_at (timestamp, UTC): the last frame
     """
-    nothing = F.lit(None).cast("string")
     records = F.when(carries_records(), F.lit(1))
-    entries = F.transform(
-        "topics", lambda entry: _counted([nothing] * 4 + [topic_name(entry)], entry["bytes"] * records)
+    sizes = {"bytes": F.col("size")}
+    frame = F.array(
+        view("api", F.col("api"), **sizes),
+        view("client", client_name(), **sizes),
+        view("broker", F.col("server"), **sizes),
+        view("principal", F.col("principal"), **sizes),
     )
-    frame = _counted([F.col("api"), client_name(), F.col("server"), F.col("principal"), nothing], F.col("size"))
+    entries = F.transform("topics", lambda entry: view("topic", topic_name(entry), bytes=entry["bytes"] * records))
     of_frames = lines.where(F.col("kind").isin("request", "response"))
-    frames = of_frames.select(
-        "cluster", "kind", "ts", F.explode(F.concat(F.array(frame), maybe(entries))).alias("counted")
-    )
-    views = F.explode(F.array(*(view(each, F.col(each)) for each in _ORDER))).alias("view")
     counted = (
-        frames.select("cluster", "kind", "ts", "counted.*")
-        .select("cluster", "kind", "ts", "bytes", views)
-        .where(F.col("view.value").isNotNull())
-        .groupBy("cluster", "view")
+        of_frames.select("cluster", "kind", "ts", F.explode(F.concat(frame, maybe(entries))).alias("view"))
+        .select("cluster", "kind", "ts", "view.*")
+        .where(F.col("value").isNotNull())
+        .groupBy("cluster", "by", "value")
         .agg(_sizes("request"), _sizes("response"), F.min("ts").alias("first_at"), F.max("ts").alias("last_at"))
-        .select("*", "view.*")
     )
     seconds = F.greatest(F.col("observed_us"), F.lit(_US)) / _US  # `greatest` ignores null
     total = F.col("request.total") + F.col("response.total")
@@ -90,11 +86,6 @@ def _observed(frames: DataFrame) -> DataFrame:
     """Return for how long each cluster was observed."""
     hours = observed(frames, F.col("cluster"), _HOUR_US)
     return hours.groupBy(F.col("by").alias("of")).agg(F.sum("observed_us").alias("observed_us"))
-
-
-def _counted(values: Sequence[Column], size: Column) -> Column:
-    """What counts for each of `_ORDER`, null for those for which it does not."""
-    return F.struct(*(value.alias(name) for name, value in zip(_ORDER, values, strict=True)), size.alias("bytes"))
 
 
 def _sizes(kind: str) -> Column:

@@ -68,7 +68,11 @@ class Fleet:
             cluster, severity, code, name, client, broker (null for none or several), findings (a count), first_at,
             last_at, message, blame, hint, expected, got and connection_id (an example).
         """
-        return _described(self.find(with_cluster(lines)).withColumn("code", F.lit(self.rule.code)))
+        return _described(self.found(with_cluster(lines)))
+
+    def found(self, lines: DataFrame) -> DataFrame:
+        """Return its findings with `code`, without what is the same for all of them."""
+        return self.find(lines).withColumn("code", F.lit(self.rule.code))
 
 
 _FOUND: Final[dict[str, Fleet]] = {}
@@ -104,9 +108,10 @@ def busy_rule(code: str, *, hint: str) -> Callable[[FindBusy], FindBusy]:
 
 def findings_of(lines: DataFrame) -> DataFrame:
     """Return the findings of all rules, as `Fleet.findings` does; those about busy minutes take one pass together."""
-    alone = [each.findings(lines) for each in rules() if each.find_busy is None]
+    lines = with_cluster(lines)
+    alone = [each.found(lines) for each in rules() if each.find_busy is None]
     busy = {each.rule.code: each.find_busy() for each in rules() if each.find_busy is not None}
-    return reduce(DataFrame.unionByName, [*alone, _described(_find_busy(with_cluster(lines), busy))])
+    return _described(reduce(DataFrame.unionByName, [*alone, _find_busy(lines, busy)]))
 
 
 def _find_busy(lines: DataFrame, sought: Mapping[str, BusyRule]) -> DataFrame:

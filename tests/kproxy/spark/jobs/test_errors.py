@@ -59,6 +59,21 @@ def test_produce_responses_for_several_topics_blame_one_only_if_all_have_failed(
     assert found == {"orders": (2, 2 / 3), "carts": (1, 0.5)}
 
 
+def test_an_error_finds_its_topic_among_those_with_odd_names(spark: SparkSession) -> None:
+    names = ["a,b", None, "", 'c"\\', "a,b", "\N{SNOWMAN}"]
+    paths = [f"responses[{place}].partitions[0].error_code" for place in range(len(names))]
+    lines = table(
+        spark,
+        response(at=1, topics=[TopicEntry(name) for name in names], errors=[refused(path) for path in paths[1:]]),
+        response(at=2, topics=[TopicEntry(None)], errors=[refused(paths[0])]),
+        response(at=3, topics=[TopicEntry(None, topic_id="x" * 22)], errors=[refused(paths[0])]),
+    )
+    rows = errors(lines).where("by = 'topic'").collect()
+    assert {row["value"]: (row["responses"], row["share"]) for row in rows} == {
+        "a,b": (1, 0.5), 'c"\\': (1, 1), "\N{SNOWMAN}": (1, 1), "x" * 22: (1, 1)
+    }  # fmt: skip
+
+
 def test_first_and_last_seen(spark: SparkSession) -> None:
     failed = [refused("error_code", 15, "COORDINATOR_NOT_AVAILABLE")]
     lines = table(spark, *(response("FindCoordinator", at=at, errors=failed if at != 9 else []) for at in (3, 1, 2, 9)))

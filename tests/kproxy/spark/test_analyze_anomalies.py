@@ -1,0 +1,95 @@
+"""The options of `kproxy analyze` for the table of anomalies: which days it compares, and whose hours."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kproxy.cli import main
+from kproxy.spark.session.embedded import EmbeddedEngine
+from kproxy.trace.lines import Line
+from tests.kproxy.spark.conftest import ENGINE
+from tests.kproxy.spark.files import text_of, write
+from tests.kproxy.spark.made import BEGIN_NS, request
+
+BEGIN = datetime.fromtimestamp(BEGIN_NS / 1e9, UTC)
+DAY = timedelta(days=1)
+Run = Callable[..., list[dict[str, Any]]]
+
+
+def asked(hour: datetime, count: int) -> list[Line]:
+    """So many requests, over an hour."""
+    at = (hour - BEGIN).total_seconds()
+    return [request(at=at + 3600 * place / count) for place in range(count)]
+
+
+def shown(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}"
+
+
+@pytest.fixture
+def run(spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command line here, and return its rows by job."""
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    monkeypatch.setattr(EmbeddedEngine, "connect", lambda _: spark)
+
+    def rows(*args: object) -> list[dict[str, Any]]:
+        capfd.readouterr()
+        status = main(["analyze", "--engine", ENGINE, "--format", "json", *map(str, args)])
+        out, err = capfd.readouterr()
+        assert (status, err) == (0, "")
+        return [json.loads(line) for line in out.splitlines()]
+
+    return rows
+
+
+def test_history_is_compared_with_and_is_in_no_other_table(run: Run, tmp_path: Path) -> None:
+    # The fourth day is as unusual as the last one, but before what is asked for.
+    counts = [20, 20, 20, 200, 20, 20, 200]
+    lines = [line for day, count in enumerate(counts) for line in asked(BEGIN + day * DAY, count)]
+    trace = write(tmp_path / "x.jsonl", text_of(*lines))
+    last = BEGIN + 6 * DAY
+    args = (trace, "--job", "anomalies", "--job", "throughput", "--since", shown(last))
+    alone, compared = run(*args), run(*args, "--history", "6")
+    assert {row["since"] for row in compared if row["job"] == "anomalies"} == {shown(last)}
+    assert [row for row in alone if row["job"] == "anomalies"] == []
+    assert [row for row in compared if row["job"] == "throughput"] == alone
+    assert {row["requests"] for row in alone} == {200}
+    everywhere = {row["since"] for row in run(trace, "--job", "anomalies")}
+    assert shown(BEGIN + 3 * DAY) in everywhere
+
+
+def test_a_time_zone_moves_the_hours_that_are_compared(run: Run, tmp_path: Path) -> None:
+    """Clocks in New York were set back on November 1: its busy hour is 14:00 UTC before, and 15:00 after."""
+    zone = ZoneInfo("America/New_York")
+    hours = [datetime(2026, 10, 24, tzinfo=UTC) + day * DAY + timedelta(hours=hour)
+             for day in range(14) for hour in (13, 14, 15)]  # fmt: skip
+    lines = [line for hour in hours for line in asked(hour, 200 if hour.astimezone(zone).hour == 10 else 20)]
+    trace = write(tmp_path / "x.jsonl", text_of(*lines))
+    assert run(trace, "--job", "anomalies")
+    assert run(trace, "--job", "anomalies", "--time-zone", "America/New_York") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--history", "6"), "--history needs --since: it adds days before it"),
+        (("--time-zone", "Nowhere/Land"), "unknown time zone Nowhere/Land: use a name such as Europe/Berlin"),
+        (("--since", "2026-11-21", "--history", "0"), "use 1 or more"),
+    ],
+)
+def test_options_that_cannot_be_are_explained(
+    options: tuple[str, ...], message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:  # by argparse, or by status
+        sys.exit(main(["analyze", "trace", "--job", "anomalies", *options]))
+    assert ended.value.code == 2
+    assert message in capfd.readouterr().err
