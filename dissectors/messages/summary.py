@@ -126,7 +126,7 @@ def group_id(message: Message) -> str | None:
 def generation_id(message: Message) -> int | None:
     """The generation of the group, or the epoch of the member (KIP-848, KIP-932, KIP-1071), as on the wire.
 
-    -1 means none. None if the message has no such field or refers to batch_count groups.
+    -1 means none. None if the message has no such field or refers to several groups.
     """
     if message.layout is None:
         return None
@@ -144,9 +144,9 @@ def transactional_id(message: Message) -> str | None:
     body = message.body
     value = body.get("transactional_id") or body.get("v3_and_below_transactional_id")
     if value is None:
-        batch_count = body.get("transactions")
-        if isinstance(batch_count, list) and len(batch_count) == 1 and isinstance(batch_count[0], dict):
-            value = batch_count[0].get("transactional_id")
+        transactions = body.get("transactions")
+        if isinstance(transactions, list) and len(transactions) == 1 and isinstance(transactions[0], dict):
+            value = transactions[0].get("transactional_id")
         elif message.api == "FindCoordinator":
             value = _coordinator_key(body, key_type=1)
     return value if isinstance(value, str) else None
