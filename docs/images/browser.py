@@ -20,11 +20,12 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 BUG = ROOT / "tests" / "data" / "bugs" / "metadata-throttle-first--java.pcap.gz"
 JAVA = ROOT / "tests" / "data" / "pcap" / "java-4.3.1.pcap.gz"
-#: Names of pictures of a page: its capture, the view's address, the theme, and what shows that it is drawn.
+BROKERS = ROOT / "tests" / "data" / "pcap" / "three-brokers-java-4.3.1.pcap.gz"
+#: Names of pictures of a page: its capture, the view's address, the theme, what shows that it is drawn, and its height.
 VIEWS = {
-    "ladder": (JAVA, "ladder?filter=api%3DJoinGroup+or+api%3DSyncGroup+or+api%3DOffsetCommit", "light", ".ladder a"),
-    "over-time": (JAVA, "over-time", "dark", ".throughput"),
-    "timelines": (JAVA, "timelines", "light", ".timelines a"),
+    "ladder": (BROKERS, "ladder?filter=client_id%3Dlab-java&start=40", "light", ".ladder a", 640),
+    "over-time": (BROKERS, "over-time", "dark", ".throughput", 800),
+    "timelines": (JAVA, "timelines", "light", ".timelines a", 640),
 }
 #: Bytes of a picture at most.
 MOST = 200_000
@@ -70,19 +71,19 @@ def page(tab: Tab, path: Path) -> bytes:
     return tab.picture()
 
 
-def view(tab: Tab, path: Path, capture: Path, address: str, theme: str, drawn: str) -> bytes:
+def view(tab: Tab, path: Path, capture: Path, address: str, theme: str, drawn: str, height: int) -> bytes:
     """A view of the page of a capture."""
-    open_page(tab, path, capture)
+    open_page(tab, path, capture, height)
     tab.run(f"document.documentElement.dataset.theme = '{theme}'; location.hash = '#/{address}'")
     tab.until(f"document.querySelector('{drawn}')")
     return tab.picture()
 
 
-def open_page(tab: Tab, path: Path, capture: Path) -> None:
+def open_page(tab: Tab, path: Path, capture: Path, height: int = 640) -> None:
     """Open the page of a capture."""
     command = [sys.executable, "-m", "kproxy", "dissect", "--html", "--fail-on", "never", str(capture)]
     path.write_bytes(subprocess.run(command, check=True, capture_output=True).stdout)
-    tab.resize(WIDTH, 640)
+    tab.resize(WIDTH, height)
     tab.navigate(path.as_uri())
     tab.until("document.documentElement?.dataset.ready")
 

@@ -14,6 +14,7 @@ from kproxy.html.assemble import MODULES, joined
 from kproxy.trace.encoding import append_line, encode_json
 from kproxy.trace.lines import FindingEntry
 from tests.kproxy.browse.pictures.test_over_time import picture
+from tests.kproxy.browse.pictures.test_topics_over_time import fetched
 from tests.kproxy.browse.pictures.test_topics_over_time import picture as topics_picture
 from tests.kproxy.browse.sessions import session_of_capture
 from tests.kproxy.browse.sides import request_line
@@ -453,6 +454,24 @@ def test_a_finger_selects_a_part_of_the_time(tab: Tab, tmp_path: Path) -> None:
     assert text.startswith('api="Fetch" and latency>=')
     assert " and ts>=" in text
     tab.until(f"/^[1-9]\\d* of 436 rows$/.test({COUNT})")
+
+
+def test_a_mark_of_lag_leads_to_the_frame_that_shows_it(tab: Tab, tmp_path: Path) -> None:
+    out = bytearray()
+    for pair in (fetched(([3], 7)), fetched(([3], 9), ([4], 0), at=0.1), fetched(([4], 2), at=9)):
+        for line in pair:
+            append_line(line, out)
+    trace = tmp_path / "lag.jsonl"
+    trace.write_bytes(out)
+    show(tab, tmp_path, trace)
+    tab.run("location.hash = '#/over-time'")
+    tab.until("document.querySelectorAll('.lag a').length === 3")
+    labels = tab.run(
+        "[...document.querySelectorAll('.lag a')].map((mark) => mark.getAttribute('aria-label').slice(0, 9))"
+    )
+    assert labels == ["7 records", "9 records", "2 records"]
+    tab.run("location.hash = document.querySelectorAll('.lag a')[1].getAttribute('href')")
+    tab.until(f"document.body.dataset.view === 'frames' && {COUNT} === '1 of 3 rows'")
 
 
 def test_timelines_follow_the_filter(tab: Tab, tmp_path: Path) -> None:

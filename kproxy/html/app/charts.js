@@ -78,8 +78,8 @@ const select = (picture, brush, height, done) => {
   picture.addEventListener("click", (event) => { if (dragged) { event.preventDefault(); dragged = false; } }, true);
 };
 
-/** Bars over time, scaled to `most`; `hrefOf` returns the address of the frames of a part, `shown` a value as text. */
-export const bars = (data, values, { most, pixels, name, label, hrefOf, shown, hasTimes = false }) => {
+/** Bars over time, scaled to `most`; `hrefOf` returns the address of the frames of a part, `shown` a value as text, `scale` the highest one in the few pixels beside them. */
+export const bars = (data, values, { most, pixels, name, label, hrefOf, shown, scale = shown, hasTimes = false }) => {
   const height = 38, wide = room(pixels) / data.parts, whole = height + (hasTimes ? TICKS : 2);
   const marks = values.map((value, part) => {
     if (!value) return null;
@@ -87,5 +87,5 @@ export const bars = (data, values, { most, pixels, name, label, hrefOf, shown, h
     return link(hrefOf(part), "column", text, shape("rect", { x: LEFT + part * wide, y: height - high, width: Math.max(1.5, wide - 0.5), height: high }, shape("title", {}, text)));
   });
   return shape("svg", { width: pixels, height: whole, viewBox: `0 0 ${pixels} ${whole}`, role: "group", "aria-label": label, class: `bars ${name}` },
-    shape("line", { class: "grid", x1: LEFT, x2: pixels - RIGHT, y1: height, y2: height }), shape("text", { class: "tick", x: LEFT - 6, y: 12, "text-anchor": "end" }, shown(most)), marks, hasTimes ? times(data, pixels, height + 14) : null);
+    shape("line", { class: "grid", x1: LEFT, x2: pixels - RIGHT, y1: height, y2: height }), shape("text", { class: "tick", x: LEFT - 6, y: 12, "text-anchor": "end" }, scale(most)), marks, hasTimes ? times(data, pixels, height + 14) : null);
 };

@@ -94,7 +94,7 @@ export class OverTimeView {
     const behind = lag.names.map((name, at) => [name, lag.values[at]]).filter(([, values]) => values.some(Boolean)), values = behind.map(([, each]) => each), most = Math.max(1, ...values.flat());
     sections.push(el("h2", "", "Lag by partition", others(lag.names, lag.others), el("span", "dim", behind.length ? " records that a Fetch response leaves to read, the highest" : lag.names.length ? " none: every Fetch response reaches the end" : " no Fetch response shows it")));
     behind.forEach(([[field, name, partition]], at) => sections.push(...chart("lag", partition < 0 ? `${name}, sum of several partitions` : `${name} [${partition}]`, values, at, [`${field}=${quoted(name)}`, partition < 0 ? null : `partition=${partition}`],
-      { most, what: "Lag", more: (records) => [`lag>=${records}`], shown: (records) => counted(records, "record") })));
+      { most, what: "Lag", more: (records) => [`lag>=${records}`], shown: (records) => counted(records, "record"), scale: (records) => records < 1e6 ? records.toLocaleString("en") : records.toExponential(1) })));
     return sections;
   }
   /** The latencies in words: what a reader without the picture needs, too. */
