@@ -117,6 +117,13 @@ def test_windows_of_a_proxy_follow_it_and_say_when_it_is_gone(
         one.until("!document.getElementById('lost').hidden")
 
 
+def test_a_capture_that_is_still_read_opens_with_what_is_wrong(chromium: Browser, tmp_path: Path) -> None:
+    with web(_ROOT / "captures" / "join-group-never-synced.pcap.gz", cwd=tmp_path) as server:
+        window = opened(chromium, server.address)
+        assert window.run("location.hash") == "#/wrong"
+        window.until("document.querySelector('.cause')")
+
+
 def test_a_million_rows_scroll(chromium: Browser, tmp_path: Path) -> None:
     """The list is scaled: an element higher than a browser can lay out would end in the middle."""
     with web(_JAVA, cwd=tmp_path) as server:
