@@ -57,6 +57,12 @@ def test_a_capture_filtered_opened_and_linked(chromium: Browser, tmp_path: Path)
         other = opened(chromium, link)
         other.until(f"({_HEAD} || '').includes('JoinGroup')")
         assert other.run(_COUNT) == "4 of 436 rows"
+        opener = "[...document.querySelectorAll('#tools button')].find((each) => each.textContent === 'download ▾')"
+        other.run(f"{opener}.click()")
+        item = "[...document.querySelectorAll('[role=menuitem]')].find((each) => each.textContent.includes('pcapng'))"
+        other.run("HTMLAnchorElement.prototype.click = function () { window.saved = [this.download, this.protocol]; }")
+        other.run(f"{item}.click()")
+        assert other.until("window.saved") == ["kproxy-rows.pcapng", "blob:"]
         for view in (
             "wrong",
             "connections",
