@@ -51,7 +51,7 @@ def contents(session: BrowseSession, names: list[str], progress: Progress = lamb
     incomplete = 0
     kept: list[int] = []
     total = len(session.visible)
-    for row, exchange in _exchanges(session):
+    for done, (row, exchange) in enumerate(_exchanges(session)):
         number = len(kept)
         for line in lines_of(exchange):
             findings.add(line, row)
@@ -62,8 +62,8 @@ def contents(session: BrowseSession, names: list[str], progress: Progress = lamb
             packed, is_cut = lines_json(exchange)
             lines.add(packed)
             incomplete += is_cut
-        if not number % _STEP:
-            progress(number, total)
+        if not done % _STEP:
+            progress(done, total)
     rows.close()
     lines.close()
     numbers = {row: number for number, row in enumerate(kept)}

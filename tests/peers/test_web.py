@@ -57,6 +57,12 @@ def test_a_capture_filtered_opened_and_linked(chromium: Browser, tmp_path: Path)
         other = opened(chromium, link)
         other.until(f"({_HEAD} || '').includes('JoinGroup')")
         assert other.run(_COUNT) == "4 of 436 rows"
+        opener = "[...document.querySelectorAll('#tools button')].find((each) => each.textContent === 'download ▾')"
+        other.run(f"{opener}.click()")
+        item = "[...document.querySelectorAll('[role=menuitem]')].find((each) => each.textContent.includes('pcapng'))"
+        other.run("HTMLAnchorElement.prototype.click = function () { window.saved = [this.download, this.protocol]; }")
+        other.run(f"{item}.click()")
+        assert other.until("window.saved") == ["kproxy-rows.pcapng", "blob:"]
         for view in (
             "wrong",
             "connections",
@@ -115,6 +121,13 @@ def test_windows_of_a_proxy_follow_it_and_say_when_it_is_gone(
         assert server.process.communicate(timeout=60)[1].count("Traceback") == 0
         assert server.process.returncode == 0
         one.until("!document.getElementById('lost').hidden")
+
+
+def test_a_capture_that_is_still_read_opens_with_what_is_wrong(chromium: Browser, tmp_path: Path) -> None:
+    with web(_ROOT / "captures" / "join-group-never-synced.pcap.gz", cwd=tmp_path) as server:
+        window = opened(chromium, server.address)
+        assert window.run("location.hash") == "#/wrong"
+        window.until("document.querySelector('.cause')")
 
 
 def test_a_million_rows_scroll(chromium: Browser, tmp_path: Path) -> None:

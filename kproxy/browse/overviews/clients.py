@@ -57,6 +57,8 @@ class Client:
     host: str
     connections: int
     requests: int
+    request_bytes: int
+    response_bytes: int
     apis: tuple[ApiUse, ...]
     more_versions: bool
     negotiates: bool
@@ -83,6 +85,8 @@ class _State:
     listed: bool = True
     connections: int = 0
     requests: int = 0
+    request_bytes: int = 0
+    response_bytes: int = 0
     versions: dict[tuple[int, int], int] = field(default_factory=dict)
     more_versions: bool = False
     old: dict[int, Use] = field(default_factory=dict)
@@ -164,6 +168,7 @@ class Clients:
             _set_software(connection, line.software_name, line.software_version or "")
         client = self._client(connection, line, row, at)
         client.requests += 1
+        client.request_bytes += line.size
         if key == _API_VERSIONS and not connection.sent_api_versions:
             connection.sent_api_versions = True
             self._negotiating[client.key[0], client.key[3]] = None
@@ -185,6 +190,7 @@ class Clients:
         if key is None or version is None:
             return  # its request is unknown
         client = self._client(connection, line, row, at)
+        client.response_bytes += line.size
         if line.findings:
             client.findings.add(line.findings)
         if line.errors:
@@ -251,6 +257,8 @@ class Clients:
             host=host,
             connections=state.connections,
             requests=state.requests,
+            request_bytes=state.request_bytes,
+            response_bytes=state.response_bytes,
             apis=_apis(state.versions),
             more_versions=state.more_versions,
             negotiates=negotiates,

@@ -23,6 +23,8 @@ _COLUMNS = (
     OverviewColumn("host", style="dim"),
     OverviewColumn("connections", ColumnKind.COUNT),
     OverviewColumn("requests", ColumnKind.COUNT),
+    OverviewColumn("in", ColumnKind.BYTES),
+    OverviewColumn("out", ColumnKind.BYTES),
     OverviewColumn("last seen", ColumnKind.TIME),
     OverviewColumn("errors", ColumnKind.COUNT, "error"),
     OverviewColumn("findings", ColumnKind.FINDINGS),
@@ -34,7 +36,10 @@ _COLUMNS = (
 def clients(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The clients, or those in the rows of a view."""
     rows = [_row(session, each) for each in facts.shown(session, view)]
-    about = "Clients by client id, software and host. Kafka 4 no longer serves the oldest versions (KIP-896)."
+    about = (
+        "Clients by client id, software and host. In and out are the bytes of requests and of responses. Kafka 4 no"
+        " longer serves the oldest versions (KIP-896)."
+    )
     return OverviewTable("Clients", about, _COLUMNS, rows, "-requests")
 
 
@@ -45,6 +50,8 @@ def _row(session: BrowseSession, item: Client) -> OverviewRow:
         item.host,
         item.connections,
         item.requests,
+        item.request_bytes,
+        item.response_bytes,
         microseconds(item.last_at),
         item.refusals,
         severities(item.findings),

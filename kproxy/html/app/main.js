@@ -84,7 +84,9 @@ class App {
     this.summarize();
     this.source.onChange(() => this.changed(), (lost) => { $("lost").hidden = !lost; });
     let causes = await this.source.causes();
-    for (let tries = 0; tries < 5 && !causes.length && this.source.state.reading; tries++) {
+    /* A capture has no rows until the process that reads it has started. */
+    for (let tries = 0; !causes.length && this.source.state.reading && (tries < 5 || (!this.source.state.rows && tries < 60)); tries++) {
+      if (!tries) $("view").replaceChildren(el("p", "none", "reading …"));
       await new Promise((waited) => setTimeout(waited, 150));
       causes = await this.source.causes();
     }

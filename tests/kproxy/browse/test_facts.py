@@ -42,3 +42,15 @@ def test_share_groups_have_the_records_that_members_hold() -> None:
     [row] = TABLES["share-groups"](session, session.view).rows
     [held] = [text for label, text in row.facts if label == "holds records"]
     assert "holds 5 records: iQ2TY3LnUY29Lbs4b27PzA[0] 5-9 (delivery 2, lock" in held
+
+
+def test_which_client_sends_most_is_a_column_of_clients() -> None:
+    big, small = (
+        request(1, client_id="big", connection_id="n-1", size=500),
+        request(2, client_id="small", connection_id="n-2"),
+    )
+    session = session_of([big, small, response(big), response(small)])
+    table = TABLES["clients"](session, session.view)
+    titles = [column.title for column in table.columns]
+    bytes_of = {row.values[0]: (row.values[titles.index("in")], row.values[titles.index("out")]) for row in table.rows}
+    assert bytes_of == {"big": (500, 50), "small": (100, 50)}
