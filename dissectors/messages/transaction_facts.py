@@ -83,9 +83,8 @@ def _of_fetch(message: Message) -> PartitionEnds:
     held: list[HeldPartition] = []
     for topic in topic_records(message):
         for partition, row, data, batch in topic.partitions:
-            stable = row.get("last_stable_offset", -1)
-            is_held = 0 <= stable < row.get("high_watermark", -1)
-            if not is_held and (batch is None or not batch.attributes & _OF_TRANSACTIONS):
+            stable, end = row.get("last_stable_offset", -1), row.get("high_watermark", -1)
+            if not (is_held := 0 <= stable < end) and (batch is None or not batch.attributes & _OF_TRANSACTIONS):
                 continue  # nearly all
             place, holder = (topic.key, partition or 0), (-1, -1)
             for each in batches(data, only=_OF_TRANSACTIONS if is_held else CONTROL):
@@ -96,7 +95,7 @@ def _of_fetch(message: Message) -> PartitionEnds:
                 elif each.base_offset <= stable <= each.last_offset:
                     holder = each.producer_id, each.producer_epoch
             if is_held:
-                held.append(HeldPartition(*place, stable, row["high_watermark"], *holder, brought=bool(data)))
+                held.append(HeldPartition(*place, stable, end, *holder, brought=bool(data)))
     return PartitionEnds(markers, held) if markers or held else _NOTHING
 
 

@@ -75,7 +75,7 @@ def is_follower(asked: Mapping[str, Any]) -> bool:
 
 def end_field(asked: Mapping[str, Any]) -> str:
     """The response field with the end offset for this reader."""
-    return "last_stable_offset" if is_read_committed(asked) else "high_watermark"
+    return "last_stable_offset" if asked.get("isolation_level") == _READ_COMMITTED else "high_watermark"
 
 
 def is_read_committed(asked: Mapping[str, Any]) -> bool:
@@ -255,9 +255,7 @@ class Fetches:
             return
         body = message.body
         topics = body.get("responses")
-        self.is_empty = not topics or not any(
-            records.data for topic in topic_records(message) for records in topic.partitions
-        )
+        self.is_empty = not topics or not _has_records(message)
         if connection.flags & _REFUSED:
             self.refused = refusals(body, "partitions", "partition_index")
         if asked is None or event.request is None:
@@ -394,6 +392,14 @@ def _ends(asked: Mapping[str, Any], body: Mapping[str, Any]) -> dict[TopicPartit
         for name in (topic_of(topic),)
         for each in topic.get("partitions") or ()
     }
+
+
+def _has_records(message: Message) -> bool:
+    for _, _, partitions in topic_records(message):
+        for _, _, data, _ in partitions:
+            if data:
+                return True
+    return False
 
 
 def _has_unstable(records: PartitionRecords) -> bool:

@@ -103,13 +103,15 @@ class ProduceHabits:
         self.window = self.uncompressed = None
         self.unacknowledged = self.sent = 0
         count, place, counts = 0, _NOWHERE, self._counts
-        for topic in topic_records(event.message):
-            for records in topic.partitions:
+        for name, topic_id, partitions in topic_records(event.message):
+            topic = name or topic_id or ""
+            for records in partitions:
                 batch = records.batch
                 if batch is not None:
-                    count += batch.records_count
-                    place = topic.key, records.partition
-                    counts[place] = counts.get(place, 0) + batch.records_count
+                    in_batch = batch.records_count
+                    count += in_batch
+                    place = topic, records.partition
+                    counts[place] = counts.get(place, 0) + in_batch
                     self.producer_id = batch.producer_id
                     if not batch.attributes & _CODEC:
                         self._plain += batch.end

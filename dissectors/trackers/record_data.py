@@ -111,14 +111,14 @@ class RecordData:
         self.message, self.parts, self.failed, self.null, self.faults = message, [], [], [], {}
         self.attributes = self.magics = self.suspects = 0
         topics, rows = _PRODUCE if message.is_request else _FETCH
-        for at, topic in enumerate(topic_records(message)):
-            for position, records in enumerate(topic.partitions):
-                row, data = records.row, records.data
+        for at, (name, topic_id, in_topic) in enumerate(topic_records(message)):
+            topic = name or topic_id or ""
+            for position, (partition, row, data, batch) in enumerate(in_topic):
                 if not data and data is not None and not row.get("error_code"):
                     continue
-                part = PartitionData((topic.key, records.partition or 0), (topics, at, rows, position), row, [], 0)
+                part = PartitionData((topic, partition or 0), (topics, at, rows, position), row, [], 0)
                 if data:
-                    self._examine(data, records.batch, part, event, connection)
+                    self._examine(data, batch, part, event, connection)
                 elif row.get("error_code"):
                     self.failed.append(part)
                 elif "records" in row:

@@ -320,22 +320,17 @@ def _assigned(message: Message) -> list[TopicEntry]:
 
 def _with_base_offsets(topics: list[TopicEntry], body: dict[str, Any]) -> list[TopicEntry]:
     """The topics of a Produce request with the offsets that its response assigns."""
-    answered = {
-        topic.get("name") or topic.get("topic_id"): {
-            each["index"]: each["base_offset"] if each["base_offset"] >= 0 else None
-            for each in topic["partition_responses"] or ()
-        }
-        for topic in body.get("responses") or ()
-    }
-    made = []
+    responses = {topic.get("name") or topic.get("topic_id"): topic for topic in body.get("responses") or ()}
+    entries = []
     for entry in topics:
-        if (found := answered.get(entry.topic) or answered.get(entry.topic_id)) is not None:
-            offsets = [found.get(number) for number in entry.partitions]
-            if offsets.count(None) < len(offsets):
-                made.append(replace(entry, offsets=offsets))  # the request's line has the entry, too
-                continue
-        made.append(entry)
-    return made
+        if (topic := responses.get(entry.topic) or responses.get(entry.topic_id)) is not None:
+            assigned = {row["index"]: row["base_offset"] for row in topic["partition_responses"] or ()}
+            offsets = [assigned.get(partition, -1) for partition in entry.partitions]
+            if max(offsets, default=-1) >= 0:
+                known = [offset if offset >= 0 else None for offset in offsets] if min(offsets) < 0 else offsets
+                entry = replace(entry, offsets=known)  # the request's line has the entry, too
+        entries.append(entry)
+    return entries
 
 
 def _add_software(line: RequestLine | ResponseLine, body: dict[str, Any]) -> None:

@@ -37,21 +37,33 @@ class _Conflicts(Recurrence):
     """Per group and partition: how often one client committed a lower offset than another."""
 
 
+class _End:
+    """The end of a partition as reported to a client: the topic id, if the version has it, and the end offset."""
+
+    __slots__ = ("offset", "topic_id")
+
+    def __init__(self, topic_id: str | None, offset: int) -> None:
+        self.topic_id = topic_id
+        self.offset = offset
+
+    def update(self, topic_id: str | None, offset: int) -> None:
+        """Raise the end. It is lowered only if the topic is another one: followers may lag."""
+        if self.offset < offset or (topic_id != self.topic_id and None not in (topic_id, self.topic_id)):
+            self.offset = offset
+            self.topic_id = topic_id or self.topic_id
+
+
 class _Ends:
-    """Partition ends as reported to clients that commit: the topic id, if the version has it, and the end offset."""
+    """Partition ends as reported to clients that commit."""
 
     def __init__(self) -> None:
         self.clients: BoundedDict[_Client, None] = BoundedDict(_MAX_CLIENTS)
-        self.offsets: BoundedDict[tuple[_Client, str, int], tuple[str | None, int]] = BoundedDict(_MAX_ENDS)
+        self.offsets: BoundedDict[tuple[_Client, str, int], _End] = BoundedDict(_MAX_ENDS)
         self.settled_at = 0
         self.losses = LossCheck()
 
     def update(self, client: _Client, event: ResponseReceived, message: Message, connection: ConnectionState) -> None:
-        """Store the ends in a Fetch or ListOffsets response.
-
-        Followers may lag, so an end is lowered only if the topic id has changed. ListOffsets has no topic ids. A broker
-        takes the high watermark before it reads, so the records may end behind it.
-        """
+        """Store the ends in a Fetch or ListOffsets response. ListOffsets has no topic ids."""
         if message.api == "Fetch":
             self._update_by_fetch(client, event, message, connection)
             return
@@ -62,30 +74,28 @@ class _Ends:
             for row in topic.get("partitions") or ():
                 partition = row.get("partition_index", 0)
                 if (name, partition) in listed:
-                    self._raise((client, name, partition), None, row.get("offset", -1))
+                    self._set((client, name, partition), None, row.get("offset", -1))
 
     def _update_by_fetch(
         self, client: _Client, event: ResponseReceived, message: Message, connection: ConnectionState
     ) -> None:
-        names, offsets = connection.run.topic_names, self.offsets
-        parts = record_data(event, connection).parts
-        read = {part.place: part.batches[-1].last_offset + 1 for part in parts if part.batches} if parts else None
+        names = connection.run.topic_names
         for name, topic_id, partitions in topic_records(message):
-            topic_key = name or topic_id or ""
-            known_name = names.get(topic_key, topic_key)
-            for number, row, _, _ in partitions:
-                partition = number or 0
-                end = row.get("high_watermark", -1)
-                if read and (read_to := read.get((topic_key, partition), -1)) > end:
-                    end = read_to
-                known = offsets.get(place := (client, known_name, partition))
-                if known is None or known[1] < end or known[0] != topic_id:
-                    self._raise(place, topic_id, end)
+            key = name or topic_id or ""
+            for partition, row, _, _ in partitions:
+                self._set((client, names.get(key, key), partition or 0), topic_id, row.get("high_watermark", -1))
+        # A broker takes the high watermark before it reads, so the records may end behind it.
+        for part in record_data(event, connection).parts:
+            if part.batches and (end := part.batches[-1].last_offset + 1) > part.row.get("high_watermark", -1):
+                key, partition = part.place
+                self._set((client, names.get(key, key), partition), None, end)
 
-    def _raise(self, key: tuple[_Client, str, int], topic_id: str | None, end: int) -> None:
-        known = self.offsets.get(key)
-        if known is None or known[1] < end or (topic_id is not None and known[0] not in (None, topic_id)):
-            self.offsets[key] = (topic_id or (known[0] if known else None), end)
+    def _set(self, place: tuple[_Client, str, int], topic_id: str | None, end: int) -> None:
+        known = self.offsets.get(place)
+        if known is None:
+            self.offsets[place] = _End(topic_id, end)
+        elif known.offset != end or known.topic_id != topic_id:
+            known.update(topic_id, end)
 
 
 def _latest(asked: Mapping[str, Any]) -> frozenset[TopicPartition]:
@@ -168,14 +178,14 @@ def commit_regressed(event: ResponseReceived, connection: ConnectionState) -> It
     https://kafka.apache.org/documentation/#design_consumerposition
     https://github.com/twmb/franz-go/issues/1426
     """
+    message = event.message
+    if message is None:
+        return
     ends = connection.run.state(_Ends)
     if ends.losses.is_outdated(connection):
         ends.offsets.clear()
         ends.settled_at = event.at + _SETTLED_NS
-    message = event.message
     client = (host_of(connection.client), connection.client_id)
-    if message is None:
-        return
     if message.api != "OffsetCommit":
         if client in ends.clients:
             ends.update(client, event, message, connection)
@@ -235,9 +245,11 @@ def _beyond_end(
         for row in topic.get("partitions") or ():
             place = (topic_of(topic), row.get("partition_index", 0))
             key: Key = key_of(asked.get("group_id") or "", place, connection)
-            _, end = ends.offsets.get((client, key[1], key[2]), (None, -1))
+            known = ends.offsets.get((client, key[1], key[2]))
             commit = commits.last(key)
-            if end < 0 or commit is None or commit.at != event.at or commit.offset <= end or reported == _MAX_REPORTED:
+            if known is None or commit is None or commit.at != event.at or reported == _MAX_REPORTED:
+                continue
+            if not 0 <= (end := known.offset) < commit.offset:
                 continue
             reported += 1
             yield Problem(
