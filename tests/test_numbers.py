@@ -61,5 +61,21 @@ def test_the_rules_of_a_fleet_are_listed() -> None:
     assert [rule.live for rule in FLEET_RULES] == [rule.code in live for rule in FLEET_RULES]
 
 
+def test_each_tracker_is_in_the_map() -> None:
+    modules = sorted((ROOT / "dissectors/trackers").glob("*.py"))
+    first = {
+        module.stem: (ast.get_docstring(ast.parse(module.read_text())) or "").split("\n\n")[0].replace("\n", " ")
+        for module in modules
+        if module.stem != "__init__"
+    }
+    page = (ROOT / "docs/architecture.md").read_text().split("### The trackers\n")[1].split("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE) == list(first.items())
+
+
+def test_the_glossary_is_in_order() -> None:
+    terms = re.findall(r"^\| ([^|]+) \|", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)[1:]
+    assert terms == sorted(terms, key=str.lower)
+
+
 def test_both_places_have_the_same_version() -> None:
     assert re.findall(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE) == [__version__]
