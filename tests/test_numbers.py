@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from dissectors import schemas
 from dissectors.rules import rules
-from dissectors.rules.offline import FLEET_RULES, OFFLINE_RULES
+from dissectors.rules.offline import FLEET_RULES, OFFLINE_RULES, OfflineRule
 from kproxy.probe.check import checks
 from kproxy.version import __version__
 from tests.habits.table import HABITS
@@ -42,11 +43,38 @@ def test_a_number_in_a_page_is_that_of_the_code(name: str) -> None:
     assert {number for _, number in numbers} == {count()}, numbers
 
 
+def _over_fleet(rule: OfflineRule) -> str:
+    """The first paragraph of the function that checks a rule over a fleet, read without pyspark."""
+    name = rule.name.replace("-", "_")
+    module = ast.parse((ROOT / f"kproxy/spark/rules/{name}.py").read_text())
+    [function] = [each for each in module.body if isinstance(each, ast.FunctionDef) and each.name == name]
+    return (ast.get_docstring(function) or "").split("\n\n")[0].replace("\n", " ")
+
+
 def test_the_rules_of_a_fleet_are_listed() -> None:
-    [listed] = re.findall(
-        r"`kproxy analyze` finds ([A-Z0-9, and]+) for a whole fleet", (ROOT / "docs/habits.md").read_text()
-    )
-    assert re.findall(r"[A-Z]\d{3}", listed) == [rule.code for rule in FLEET_RULES if rule.live]
+    page = (ROOT / "docs/habits.md").read_text().split("## Live and over a fleet")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| \[(\w+)\]\(\S+\) \| (yes|no: .{30,}?) \| (.*) \|$", page, re.MULTILINE)
+    live = {rule.code for rule in rules()}
+    assert [(code, says == "yes", what) for code, says, what in rows] == [
+        (rule.code, rule.code in live, _over_fleet(rule)) for rule in FLEET_RULES
+    ]
+    assert [rule.live for rule in FLEET_RULES] == [rule.code in live for rule in FLEET_RULES]
+
+
+def test_each_tracker_is_in_the_map() -> None:
+    modules = sorted((ROOT / "dissectors/trackers").glob("*.py"))
+    first = {
+        module.stem: (ast.get_docstring(ast.parse(module.read_text())) or "").split("\n\n")[0].replace("\n", " ")
+        for module in modules
+        if module.stem != "__init__"
+    }
+    page = (ROOT / "docs/architecture.md").read_text().split("### The trackers\n")[1].split("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE) == list(first.items())
+
+
+def test_the_glossary_is_in_order() -> None:
+    terms = re.findall(r"^\| ([^|]+) \|", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)[1:]
+    assert terms == sorted(terms, key=str.lower)
 
 
 def test_both_places_have_the_same_version() -> None:

@@ -89,6 +89,7 @@ def _all_in(entries: str, key: str) -> Read:
 
 
 _ages = _all_in("topics", "ages_ms")
+_base_offsets = _all_in("topics", "offsets")
 
 
 def _software(line: Line) -> Sequence[str]:
@@ -230,6 +231,9 @@ FIELDS: tuple[FilterField, ...] = (
           columns=("topics",)),
     _many("age", Kind.DURATION, "age of the first record that a Fetch response has of any partition; a bare number is "
           "milliseconds", lambda line: [age for age in _ages(line) if age is not None], columns=("topics",), unit=1000),
+    _many("base_offset", Kind.NUMBER, "base offset of the first record batch that a response has of any partition: the "
+          "same in the Produce and the Fetch response are the two ends of a delivery",
+          lambda line: [offset for offset in _base_offsets(line) if offset is not None], columns=("topics",)),
     _many("bytes", Kind.SIZE, "record bytes of any topic, or the bytes of a gap", _bytes,
           columns=("topics", "bytes")),
     _one("group_id", Kind.TEXT, "consumer group", "group"),

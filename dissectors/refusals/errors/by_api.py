@@ -166,6 +166,27 @@ ERRORS: Final[JudgementsByApi] = {
         "enable them (group.version 1, group.coordinator.rebalance.protocols), or use group.protocol=classic",
         harm=Harm.DATA,
     ),
+    ("StreamsGroupTopologyDescriptionUpdate", Error.UNSUPPORTED_VERSION): final(
+        "the broker stores no topology descriptions, so it requests none (KIP-1331)",
+        "the client must push only after a heartbeat response with topology_description_required; to store "
+        "descriptions, set group.streams.topology.description.plugin.class on all brokers",
+        harm=Harm.NONE,
+    ),
+    ("StreamsGroupTopologyDescriptionUpdate", Error.INVALID_REQUEST): final(
+        "the epoch of the pushed topology is not the group's, or the description is malformed (KIP-1331)",
+        "push the description of the topology that the member joined with, with its epoch; the broker's message names "
+        "both epochs or the wrong node; after a change of the topology, update all instances",
+        fields=("topology_epoch",),
+    ),
+    ("StreamsGroupTopologyDescriptionUpdate", Error.GROUP_ID_NOT_FOUND): final(
+        "no streams group has this id: it was deleted meanwhile, or is of another type",
+        "the member must join with StreamsGroupHeartbeat before it pushes", harm=Harm.NONE,
+    ),
+    ("StreamsGroupTopologyDescriptionUpdate", Error.UNKNOWN_MEMBER_ID): transient(
+        "the streams group does not have this member: its session expired, or it left",
+        "the client must rejoin with member_epoch 0, and push when the coordinator requests it again",
+        blame="client", patience=ELECTION, fields=("member_id",),
+    ),
     # Transactions
     **_each(
         _TRANSACTIONS, Error.COORDINATOR_NOT_AVAILABLE,

@@ -151,8 +151,16 @@ ERRORS: Final[Judgements] = {
         "restart the member with the current version of the application",
         harm=Harm.DATA,
     ),
-    Error.GROUP_DELETION_FAILED: final("the group could not be deleted", "check the broker's log", blame="broker"),
+    Error.GROUP_DELETION_FAILED: final(
+        "the group still exists, because the plugin could not delete the description of its topology (KIP-1331)",
+        "check the coordinator's log and the plugin of group.streams.topology.description.plugin.class, and repeat "
+        "the request",
+        blame="broker",
+    ),
     Error.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED: final(
-        "the description of the topology could not be stored", "check the broker's log", blame="broker"
+        "the plugin did not store the description of the topology (KIP-1331); the group runs without it",
+        "read the broker's message and the coordinator's log; if the failure is permanent, the coordinator requests "
+        "no description again until the topology's epoch changes; otherwise it requests it again after 30 s or more",
+        blame="broker",
     ),
 }  # fmt: skip

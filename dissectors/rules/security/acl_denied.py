@@ -50,9 +50,11 @@ _OPERATIONS: dict[int, dict[str, str]] = {
     },
     _GROUP: {
         "READ": "JoinGroup SyncGroup Heartbeat LeaveGroup OffsetCommit TxnOffsetCommit AddOffsetsToTxn "
-        "ConsumerGroupHeartbeat ShareGroupHeartbeat",
-        "DELETE": "DeleteGroups OffsetDelete",
-        "DESCRIBE": "OffsetFetch FindCoordinator DescribeGroups ListGroups ConsumerGroupDescribe",
+        "ConsumerGroupHeartbeat ShareGroupHeartbeat ShareFetch ShareAcknowledge AlterShareGroupOffsets "
+        "StreamsGroupHeartbeat StreamsGroupTopologyDescriptionUpdate",
+        "DELETE": "DeleteGroups OffsetDelete DeleteShareGroupOffsets",
+        "DESCRIBE": "OffsetFetch FindCoordinator DescribeGroups ListGroups ConsumerGroupDescribe ShareGroupDescribe "
+        "StreamsGroupDescribe DescribeShareGroupOffsets",
     },
     _CLUSTER: {
         "CREATE": "CreateTopics Metadata",

@@ -10,7 +10,7 @@ from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.messages.message import UNSUPPORTED_VERSION, Message
 from dissectors.rules import rule
-from dissectors.rules.version_negotiation.unsupported_version_elsewhere import TELEMETRY
+from dissectors.rules.version_negotiation.unsupported_version_elsewhere import SERVED_BY_PLUGINS
 from dissectors.trackers.authentication import Authentication
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -117,7 +117,7 @@ def advertised_not_served(event: ResponseReceived | ConnectionEnded, connection:
             and event.request_body is not None
         ):
             ranges = connection.state(Versions).ranges(connection)
-            if ranges and _serves(ranges, message) and message.api not in TELEMETRY:
+            if ranges and _serves(ranges, message) and message.api not in SERVED_BY_PLUGINS:
                 yield Problem(
                     f"{connection.server} answers {message.api} v{message.version} with UNSUPPORTED_VERSION although"
                     f" it advertises {range_text(ranges[message.api_key])}",

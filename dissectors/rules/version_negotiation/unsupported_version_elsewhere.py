@@ -13,8 +13,9 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import API_VERSIONS, Versions
 
-#: Brokers without a telemetry plugin refuse these APIs, which is not a fault; S044 counts the refusals.
-TELEMETRY = frozenset({"GetTelemetrySubscriptions", "PushTelemetry"})
+#: Brokers advertise these APIs, and without a plugin refuse them, which is no fault of theirs. S044 counts those of
+#: telemetry, and E001 explains those of topology descriptions (KIP-1331).
+SERVED_BY_PLUGINS = frozenset({"GetTelemetrySubscriptions", "PushTelemetry", "StreamsGroupTopologyDescriptionUpdate"})
 
 
 @rule(
@@ -65,7 +66,7 @@ def unsupported_version_elsewhere(event: ResponseReceived, connection: Connectio
     message = event.message
     if message is None or message.body.get("error_code") != UNSUPPORTED_VERSION or message.api_key == API_VERSIONS:
         return
-    if event.request_body is None or message.api in TELEMETRY:
+    if event.request_body is None or message.api in SERVED_BY_PLUGINS:
         return
     if connection.state(Versions).ranges(connection) is None:
         yield Problem(

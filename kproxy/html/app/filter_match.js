@@ -83,6 +83,7 @@ const READS = {
   topic: inEach("topics", "topic"), topic_id: inEach("topics", "topic_id"), partition: allInEach("topics", "partitions"),
   records: inEach("topics", "records"), batches: inEach("topics", "batches"), lag: inEach("topics", "lag"),
   age: (line) => allInEach("topics", "ages_ms")(line).filter(isThere),
+  base_offset: (line) => allInEach("topics", "offsets")(line).filter(isThere),
   broker: listed("brokers"), rewritten: inEach("rewritten", "path"),
   marker: inEach("markers", "topic"), held: inEach("held", "topic"),
   task: listed("tasks"), acquired: inEach("acquired", "topic"), acknowledged: inEach("acknowledged", "type"),

@@ -88,6 +88,7 @@ _MANY: Mapping[str, Callable[[], Column]] = {
     "acquired": _in("acquired", "topic"),
     "acknowledged": _in("acknowledged", "type"),
     "age": lambda: F.array_compact(_all_in("topics", "ages_ms")()),
+    "base_offset": lambda: F.array_compact(_all_in("topics", "offsets")()),
     "bytes": _bytes,
     "software": _software,
     "error": _errors,

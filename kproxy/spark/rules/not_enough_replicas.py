@@ -16,7 +16,7 @@ _LEAST = 3
 
 @rule("S047", hint="find the broker that is down or behind (kafka-topics --describe --under-min-isr-partitions)")
 def not_enough_replicas(lines: DataFrame) -> DataFrame:
-    """Three or more such errors in Produce responses, by broker and topic."""
+    """Three or more errors NOT_ENOUGH_REPLICAS (or its AFTER_APPEND) in Produce responses, by broker and topic."""
     answers = lines.where((F.col("kind") == "response") & (F.col("api") == "Produce") & (F.size("errors") > 0))
     refused = answers.withColumn("error", F.explode("errors")).where(F.col("error.name").isin(*_TOO_FEW))
     entry = F.get("topics", F.regexp_extract("error.path", r"\[([0-9]+)\]", 1).cast("int"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dissectors import schemas
 from tests.kproxy.stories import findings
 
 BEAT = '{number}> StreamsGroupHeartbeat v0 {{"group_id": "g", "member_id": "m{number}", "member_epoch": 1{more}}}'
@@ -80,3 +81,69 @@ def test_tasks_that_another_member_got_are_not_left_behind() -> None:
         ', "active_tasks": [{"subtopology_id": "0", "partitions": [0, 1, 2]}], "standby_tasks": [], "warmup_tasks": []'
     )
     assert not [each for each in findings(LOST.replace("TASKS", tasks), "G007") if each.severity == "warning"]
+
+
+def asks(required: bool = True) -> str:
+    return (
+        '> StreamsGroupHeartbeat v1 {"group_id": "g", "member_id": "m", "member_epoch": 1}\n'
+        f'< {{"member_id": "m", "member_epoch": 1, "topology_description_required": {str(required).lower()}}}'
+    )
+
+
+def pushes(error: int = 0, epoch: int = 0) -> str:
+    return (
+        f'> StreamsGroupTopologyDescriptionUpdate v0 {{"group_id": "g", "member_id": "m", "topology_epoch": {epoch}}}\n'
+        f'< {{"error_code": {error}, "error_message": "because"}}'
+    )
+
+
+def described(*parts: str) -> list[tuple[str | None, str]]:
+    return [(each.blame, each.message) for each in findings("\n".join(parts), "G017")]
+
+
+def test_a_description_that_the_coordinator_requests_although_it_was_stored_is_the_brokers_fault() -> None:
+    [(blame, message)] = described(*(part for _ in range(3) for part in (asks(), pushes(), "+30s")))
+    assert blame == "broker"
+    assert "again and again: 3 pushes within 60 s succeeded" in message
+
+
+def test_a_client_that_pushes_without_a_request_is_named() -> None:
+    [(blame, message)] = described(asks(), pushes(), *(part for _ in range(2) for part in (asks(False), pushes())))
+    assert blame == "client"
+    assert message.startswith(
+        "client 'app' at 10.0.0.101:50001 has pushed the topology description of streams group 'g'"
+    )
+    assert message.endswith("2 times without a request of the coordinator")
+
+
+def test_a_push_that_fails_answers_the_request() -> None:
+    assert described(*(part for _ in range(4) for part in (asks(), pushes(135), "+60s"))) == []
+
+
+def test_each_epoch_of_a_topology_has_its_own_pushes() -> None:
+    assert described(*(part for epoch in range(4) for part in (asks(), pushes(epoch=epoch), "+60s"))) == []
+
+
+def test_each_status_of_kafka_has_a_sentence() -> None:
+    for code, name in schemas.enum("streams_group_status").items():
+        [message, *_] = said(beat(1, code), "+61s", beat(1, code))
+        assert f"has status {name}" in message
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (135, "the plugin did not store the description of the topology"),
+        (42, "the epoch of the pushed topology is not the group's"),
+        (69, "no streams group has this id"),
+        (35, "the broker stores no topology descriptions"),
+    ],
+)
+def test_a_refused_push_is_explained(error: int, words: str) -> None:
+    found = findings(asks() + "\n" + pushes(error))
+    assert [words in each.message for each in found] == [True], found
+
+
+def test_an_acl_that_a_push_lacks_is_read_on_the_group() -> None:
+    found = findings("\n".join([asks(), *[pushes(30)] * 4]), "X014")
+    assert "is not allowed to READ group 'g': StreamsGroupTopologyDescriptionUpdate" in found[0].message

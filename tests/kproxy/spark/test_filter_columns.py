@@ -28,7 +28,7 @@ BY_HAND = [
     "error=35", "error~UNSUPPORTED", "error in (3, 35)", "latency>=1ms", "latency<999us", "size>1KB", "acks=-1", "acks",
     "tls", "not tls", "tls=false", "midstream!=true", "client=10.*", "client~'^10[.]'", "client!=shop", "client_id=''",
     "topic=*o*", "topic~'^o.*s$'", "not topic", "partition=0", "partition!=0", "partition>0", "bytes", "bytes=0",
-    "records<2", "batches>=1", "compression=none", "compression!=none", "lag", "lag=0", "age>1ms",
+    "records<2", "batches>=1", "compression=none", "compression!=none", "lag", "lag=0", "age>1ms", "base_offset>=1",
     "age", "software~kafka", "software",
     "finding=L*", "finding~'^(L00[1-5]|V0)'", "finding in (L003, V011)", "finding!=L003", "severity>=warning",
     "severity=error", "severity!=info", "blame=broker", "message~version", "hint", "expected~bytes", "got", "marked",
