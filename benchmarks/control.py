@@ -94,11 +94,11 @@ def kproxy(name: str, port: int, directory: Path, *options: str) -> Iterator[Con
         [*command, "--trace", str(directory), *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     assert child.stderr is not None
-    found = re.search(r"127\.0\.0\.1:(\d+) ->", child.stderr.readline())
-    assert found is not None
+    match = re.search(r"127\.0\.0\.1:(\d+) ->", child.stderr.readline())
+    assert match is not None
     inspector = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()[0]
     try:
-        yield Contender(name, int(found[1]), {"relay": child.pid, "inspector": int(inspector)})
+        yield Contender(name, int(match[1]), {"relay": child.pid, "inspector": int(inspector)})
     finally:
         child.terminate()
         child.communicate()

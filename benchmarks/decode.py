@@ -30,7 +30,7 @@ _ROUNDS = 5
 
 def bodies() -> dict[Kind, list[bytes]]:
     """The messages of all captures of real clients, without their headers."""
-    found: dict[Kind, list[bytes]] = {}
+    bodies: dict[Kind, list[bytes]] = {}
     for path in sorted((DATA / "pcap").glob("*.pcap.gz")):
         for line in lines_of(path, detail=Detail.RAW):
             if not isinstance(line, RequestLine | ResponseLine) or not line.frame:
@@ -41,8 +41,8 @@ def bodies() -> dict[Kind, list[bytes]]:
             is_request = isinstance(line, RequestLine)
             message = read_request(frame) if is_request else read_response(frame, line.api_key, line.api_version)
             if message.layout is not None and message.error is None and message.version == line.api_version:
-                found.setdefault((line.api_key, line.api_version, is_request), []).append(frame[message.body_start :])
-    return found
+                bodies.setdefault((line.api_key, line.api_version, is_request), []).append(frame[message.body_start :])
+    return bodies
 
 
 def kproxy(kind: Kind) -> Reader:
@@ -67,11 +67,15 @@ def kafka_python(kind: Kind) -> Reader:
     """A client that makes Python of Kafka's schemas, as kproxy does."""
     from kafka.protocol.api_message import ApiMessage
 
-    for each in ("admin", "consumer", "metadata", "producer", "sasl"):
-        importlib.import_module(f"kafka.protocol.{each}")
+    for family in ("admin", "consumer", "metadata", "producer", "sasl"):
+        importlib.import_module(f"kafka.protocol.{family}")
     key, version, is_request = kind
-    [found] = [each for each in ApiMessage.__subclasses__() if key == each.API_KEY and each.is_request() is is_request]
-    return functools.partial(found.decode, version=version)
+    [subclass] = [
+        subclass
+        for subclass in ApiMessage.__subclasses__()
+        if key == subclass.API_KEY and subclass.is_request() is is_request
+    ]
+    return functools.partial(subclass.decode, version=version)
 
 
 def aiokafka(kind: Kind) -> Reader:
@@ -82,8 +86,10 @@ def aiokafka(kind: Kind) -> Reader:
         importlib.import_module(f"aiokafka.protocol.{each}")
     key, version, is_request = kind
     base = RequestStruct if is_request else Response
-    [found] = [each for each in base.__subclasses__() if (key, version) == (each.API_KEY, each.API_VERSION)]
-    return lambda body: found.decode(io.BytesIO(body))
+    [subclass] = [
+        subclass for subclass in base.__subclasses__() if (key, version) == (subclass.API_KEY, subclass.API_VERSION)
+    ]
+    return lambda body: subclass.decode(io.BytesIO(body))
 
 
 def readable(library: Callable[[Kind], Reader], messages: dict[Kind, list[bytes]]) -> dict[Kind, Reader]:

@@ -59,9 +59,9 @@ def fuzzed(count: int) -> None:
     made = [source.exchange(number) for number in range(count)]
     least = [float("inf")] * count
     for _ in range(3):
-        for number, one in enumerate(made):
+        for number, exchange in enumerate(made):
             began = time.process_time()
-            explain(one.response, (one.key, one.version)) if number % 2 else explain(one.request)
+            explain(exchange.response, (exchange.key, exchange.version)) if number % 2 else explain(exchange.request)
             least[number] = min(least[number], 1000 * (time.process_time() - began))
         gc.collect()
     cuts = statistics.quantiles(least, n=100)

@@ -40,7 +40,7 @@ ROWS: Final = {
     ),
 }
 #: An API with fewer frames is not measured: its connections would cost more than its frames.
-_LEAST_FRAMES: Final = 400
+_MIN_FRAMES: Final = 400
 #: Frames in one process, if need be of the same capture several times: otherwise, noise hides the cost of each.
 _ENOUGH_FRAMES: Final = 20_000
 
@@ -106,7 +106,7 @@ def measure_apis(path: Path, checkouts: Mapping[str, Path], rounds: int) -> None
         }
         for api, traffic in sorted(of_api.items(), key=lambda item: -len(item[1])):
             share = f"{api:>20}: {len(traffic):8,} frames ({len(traffic) / total:6.1%})"
-            if len(traffic) < _LEAST_FRAMES:
+            if len(traffic) < _MIN_FRAMES:
                 print(share, flush=True)
                 continue
             alone = Path(folder) / "alone.pcap"

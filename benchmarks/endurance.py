@@ -121,11 +121,11 @@ def started_proxy(upstream: int, directory: Path, options: Sequence[str]) -> Ite
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
         assert child.stderr is not None
         first = child.stderr.readline()
-        found = re.match(r"listening on 127\.0\.0\.1:(\d+)", first)
-        if not found:
+        match = re.match(r"listening on 127\.0\.0\.1:(\d+)", first)
+        if not match:
             child.kill()
             sys.exit(first)
-        proxy = Proxy(child, int(found[1]), shared)
+        proxy = Proxy(child, int(match[1]), shared)
         reader = threading.Thread(target=proxy.printed.extend, args=(child.stderr,))
         reader.start()
         try:

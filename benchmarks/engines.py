@@ -41,8 +41,8 @@ def runs(lines: int, folder: Path, engines: list[str]) -> Iterator[tuple[str, tu
 
 def main() -> None:
     """Print a row for each run."""
-    engines = [each for each in sys.argv[1:] if not each.isdigit()] or ["embedded", "spark"]
-    numbers = [int(each) for each in sys.argv[1:] if each.isdigit()] or [370, 100_000, 1_000_000, 4_000_000]
+    engines = [argument for argument in sys.argv[1:] if not argument.isdigit()] or ["embedded", "spark"]
+    numbers = [int(argument) for argument in sys.argv[1:] if argument.isdigit()] or [370, 100_000, 1_000_000, 4_000_000]
     print("|     lines | run            | CPU s | MB    | first s | end s |")
     for lines in numbers:
         with tempfile.TemporaryDirectory() as directory:

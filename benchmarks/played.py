@@ -36,12 +36,12 @@ def played(checkout: Path, traffic: Iterable[Sent], trace: Path | None, options:
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert process.stderr is not None
-        if not (found := re.match(r"listening on .*:(\d+) ->", said := process.stderr.readline())):
+        if not (match := re.match(r"listening on .*:(\d+) ->", said := process.stderr.readline())):
             process.kill()
             raise SystemExit(f"kproxy of {checkout} does not start: {said}")
         broker.accept()[0].close()  # before it listens, kproxy checks that the upstream is there
         try:
-            play(traffic, (HOST, int(found[1])), broker)
+            play(traffic, (HOST, int(match[1])), broker)
         finally:
             process.send_signal(signal.SIGTERM)
             printed = process.stderr.read()

@@ -17,7 +17,7 @@ from kproxy.capture import BytesCaptured, Reassembler, open_capture
 #: Short recordings of each kind of client; see tests/data/README.md.
 TRAFFIC: Final = sorted((Path(__file__).resolve().parents[1] / "tests/data/traffic").glob("*.pcap.gz"))
 _LENGTH_BYTES: Final = 4
-_LEAST_BYTES: Final = 12  # of a request: length, API key, version, correlation id
+_MIN_BYTES: Final = 12  # of a request: length, API key, version, correlation id
 
 
 def unpacked(directory: Path) -> list[Path]:
@@ -56,8 +56,8 @@ def all_sent(paths: Iterable[Path]) -> list[Sent]:
     """What was sent in several captures, or several times in one, on connections of their own."""
     every: list[Sent] = []
     for path in paths:
-        first = 1 + max((each.connection for each in every), default=-1)
-        every += (each._replace(connection=first + each.connection) for each in sent(path))
+        first = 1 + max((sent.connection for sent in every), default=-1)
+        every += (sent._replace(connection=first + sent.connection) for sent in sent(path))
     return every
 
 
@@ -69,8 +69,8 @@ def frames(path: Path) -> Iterator[Frame]:
         connection, is_request, _, _ = part
         parts = waiting[connection, is_request]
         parts.append(part)
-        while (head := b"".join(each.data for each in parts)[:_LEAST_BYTES]) and (
-            sum(len(each.data) for each in parts)
+        while (head := b"".join(sent.data for sent in parts)[:_MIN_BYTES]) and (
+            sum(len(sent.data) for sent in parts)
             >= (size := _LENGTH_BYTES + int.from_bytes(head[:_LENGTH_BYTES], "big"))
         ):
             if is_request:

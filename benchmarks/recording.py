@@ -80,10 +80,10 @@ def java(kafka: Kafka, bootstrap: str, seconds: float) -> None:
             )
             for more in producers
         ]
-        for each in running:
-            each.start()
-        for each in running:
-            each.join()
+        for process in running:
+            process.start()
+        for process in running:
+            process.join()
     kafka.tool("consumer-perf", *at, "--topic", "java", "--num-records", "1000", "--fetch-size", "20000")
 
 

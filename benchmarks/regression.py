@@ -39,7 +39,7 @@ from relay_load import ECHO, SMALL_FRAME, connect, cpu_seconds, process, upstrea
 
 PINNED: Final = "b25c0c763186c94814d933aa81f7f484348b40aa"
 #: Speed of this checkout, relative to the pinned revision, below which the check fails.
-LEAST: Final = 0.85
+MIN_SPEED: Final = 0.85
 _HERE: Final = Path(__file__).resolve().parents[1]
 _COPIES: Final = 3  # of the pieces, 6,000 frames each: so the start of Python is a fifth of the work
 _BROKEN_FRAMES: Final = 150
@@ -68,20 +68,20 @@ def check(measures: Mapping[str, Measure], rounds: int) -> list[str]:
     slow = []
     for work, measure in measures.items():
         pairs = compare(measure, rounds)
-        if speed(pairs) < LEAST:
+        if speed(pairs) < MIN_SPEED:
             pairs += compare(measure, 2 * rounds)
         times = ", ".join(
             f"{min(seconds):.3f} {name}" for name, seconds in zip(Pair._fields, zip(*pairs, strict=True), strict=True)
         )
         print(f"{work:18} {times} (least CPU s): {speed(pairs):.2f} times as fast", flush=True)
-        if speed(pairs) < LEAST:
+        if speed(pairs) < MIN_SPEED:
             slow.append(work)
     return slow
 
 
 def speed(pairs: Sequence[Pair]) -> float:
     """How many times as fast this checkout is: the median of all rounds."""
-    return statistics.median(each.pinned / each.here for each in pairs)
+    return statistics.median(pair.pinned / pair.here for pair in pairs)
 
 
 def unpack(revision: str, directory: Path) -> str | None:
@@ -156,9 +156,9 @@ def relays(trees: Mapping[str, Path], directory: Path) -> Iterator[Measure]:
             )
             stack.callback(relay.kill)
             assert relay.stderr is not None
-            if not (found := re.match(r"listening on .*:(\d+) ->", said := relay.stderr.readline())):
+            if not (match := re.match(r"listening on .*:(\d+) ->", said := relay.stderr.readline())):
                 raise SystemExit(f"the relay of {tree} does not start: {said}")
-            running[name] = relay.pid, int(found[1])
+            running[name] = relay.pid, int(match[1])
 
         def measure(name: str) -> float:
             pid, own = running[name]
@@ -207,7 +207,7 @@ def main() -> None:
             args.rounds,
         )
     if slow:
-        sys.exit(f"slower than {LEAST:.0%} of revision {args.pinned[:12]}: {', '.join(slow)}")
+        sys.exit(f"slower than {MIN_SPEED:.0%} of revision {args.pinned[:12]}: {', '.join(slow)}")
 
 
 if __name__ == "__main__":

@@ -173,11 +173,11 @@ def free_port() -> int:
 
 def contenders(stack: ExitStack, directory: Path, checkouts: list[Path], only: list[str]) -> list[Contender]:
     port, pid = stack.enter_context(process(upstream))
-    found = [Contender("direct", port, pid)]
+    contenders = [Contender("direct", port, pid)]
 
     def add(name: str, run: Callable[[], AbstractContextManager[tuple[int, int]]]) -> None:
         if any(text in name for text in only):
-            found.append(Contender(name, *stack.enter_context(run())))
+            contenders.append(Contender(name, *stack.enter_context(run())))
 
     def tapped(target: Callable[[socket.socket], None]) -> AbstractContextManager[tuple[int, int]]:
         return process(kproxy, port, stack.enter_context(inspector(target)))
@@ -213,7 +213,7 @@ def contenders(stack: ExitStack, directory: Path, checkouts: list[Path], only: l
         own = free_port()
         listening = f"TCP-LISTEN:{own},bind=127.0.0.1,fork,reuseaddr,nodelay"
         add("socat", lambda: command(own, socat, listening, f"TCP:127.0.0.1:{port},nodelay"))
-    return found
+    return contenders
 
 
 def main() -> None:
@@ -234,9 +234,9 @@ def main() -> None:
     print_ratios(found)
 
 
-def print_figures(found: list[Contender]) -> None:
+def print_figures(contenders: list[Contender]) -> None:
     print(f"{'':34}" + "".join(f"{figure:>11}{'CPU':>8}" for figure in FIGURES))
-    for contender in found:
+    for contender in contenders:
         cells = ""
         for figure in FIGURES:
             value, cpu = (statistics.median(contender.figures[figure + which]) for which in ("", " CPU"))
@@ -245,11 +245,11 @@ def print_figures(found: list[Contender]) -> None:
         print(f"{contender.name:34}{cells}")
 
 
-def print_ratios(found: list[Contender]) -> None:
+def print_ratios(contenders: list[Contender]) -> None:
     """Speed and CPU, compared with the first relay: the median of the rounds' ratios, and their middle half."""
-    direct, reference, *others = found
+    direct, reference, *others = contenders
     print("\nTime of a round trip, compared with direct:")
-    for contender in found[1:]:
+    for contender in contenders[1:]:
         times = (ratios(contender.figures[figure], direct.figures[figure]) for figure in TRIPS)
         print(
             f"{contender.name:34}" + "".join(f"{figure:>10}{each}" for figure, each in zip(TRIPS, times, strict=True))

@@ -59,20 +59,20 @@ def difference(checkouts: tuple[Path, Path], way: list[str], path: Path) -> str 
     """The first lines that differ, if any do."""
     command = [sys.executable, "-P", "-m", "kproxy", "dissect", *way, str(path)]
     running = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=_environment(each))
-        for each in checkouts
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=_environment(checkout))
+        for checkout in checkouts
     ]
     try:
-        outputs = [each.stdout for each in running if each.stdout]
+        outputs = [process.stdout for process in running if process.stdout]
         for number, (old, new) in enumerate(itertools.zip_longest(*outputs, fillvalue=b"nothing"), 1):
             if old != new:
                 return _shown(number, old, new)
-        old_status, new_status = (each.wait() for each in running)
+        old_status, new_status = (process.wait() for process in running)
         return f"status {old_status} before, {new_status} now" if old_status != new_status else None
     finally:
-        for each in running:
-            each.kill()
-            each.communicate()
+        for process in running:
+            process.kill()
+            process.communicate()
 
 
 def _shown(number: int, old: bytes, new: bytes) -> str:
@@ -101,9 +101,9 @@ def _live_lines(checkout: Path, path: Path, options: list[str]) -> Mapping[int, 
     with tempfile.TemporaryDirectory() as trace:
         played(checkout, sent(path), Path(trace), options)
         for line in _lines(Path(trace)):
-            found = _CONNECTION.search(line)
+            match = _CONNECTION.search(line)
             without = _CONNECTION.sub(b"", line)
-            lines[int(found[1]) if found else -1].append(_OF_THE_RUN.sub(b"", without))
+            lines[int(match[1]) if match else -1].append(_OF_THE_RUN.sub(b"", without))
     if not lines:
         raise SystemExit(f"kproxy of {checkout} has written no line of {path.name}")
     return lines

@@ -132,9 +132,9 @@ class Services:
         every = [TopicPartition(name, number) for name, partitions in TOPICS.items() for number in range(partitions)]
         while not self.stop.wait(0.5):
             admin.list_topics(timeout=5)
-            for found in admin.list_offsets({each: OffsetSpec.latest() for each in every}).values():
+            for offset in admin.list_offsets({each: OffsetSpec.latest() for each in every}).values():
                 with contextlib.suppress(KafkaException):  # leaders are still elected
-                    found.result(10)
+                    offset.result(10)
             admin.list_consumer_groups().result(10)
 
 
@@ -145,8 +145,8 @@ def main() -> None:
         running = [pool.submit(each) for each in services.all()]
         time.sleep(float(sys.argv[2]))
         services.stop.set()
-    for each in running:
-        each.result()
+    for process in running:
+        process.result()
 
 
 if __name__ == "__main__":

@@ -133,13 +133,13 @@ def _reap() -> bool:
 def _family(pid: int) -> list[int]:
     try:
         children = [
-            int(each)
+            int(child)
             for task in Path(f"/proc/{pid}/task").iterdir()
-            for each in (task / "children").read_text().split()
+            for child in (task / "children").read_text().split()
         ]
     except OSError:
         return []
-    return [pid, *(each for child in children for each in _family(child))]
+    return [pid, *(descendant for child in children for descendant in _family(child))]
 
 
 def stages(traces: Path, folder: Path) -> dict[str, tuple[str | Path, ...]]:

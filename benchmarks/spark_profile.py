@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--job", action="append", choices=jobs.names())
     parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE")
     args = parser.parse_args()
-    settings = dict(each.split("=", 1) for each in args.conf)
+    settings = dict(setting.split("=", 1) for setting in args.conf)
     spark = session(short=is_short(args.traces), tiny=is_tiny(args.traces), settings=settings)
     assert SparkContext._gateway is not None
     meter = Meter(SparkContext._gateway.proc.pid)

@@ -34,7 +34,7 @@ def jobs(names: list[str] | tuple[str, ...]) -> list[str]:
 
 def known(checkout: Path) -> list[str]:
     """The tables of a checkout."""
-    return sorted(each.stem.replace("_", "-") for each in Path(checkout, "kproxy/spark/jobs").glob("[!_]*.py"))
+    return sorted(path.stem.replace("_", "-") for path in Path(checkout, "kproxy/spark/jobs").glob("[!_]*.py"))
 
 
 def differing(old: bytes, new: bytes) -> list[str]:
@@ -54,8 +54,8 @@ def main() -> None:
     parser.add_argument("--archive", action="store_true")
     parser.add_argument("--outputs", type=Path)
     args = parser.parse_args()
-    checkouts = [each.resolve() for each in args.checkouts]
-    traces = [str(each.resolve()) for each in args.traces]
+    checkouts = [checkout.resolve() for checkout in args.checkouts]
+    traces = [str(trace.resolve()) for trace in args.traces]
     chosen = args.stage or ["all", "one", "convert", "six"]
     with tempfile.TemporaryDirectory() as directory:
         cache = {"XDG_CACHE_HOME": f"{directory}/cache"}
@@ -75,15 +75,15 @@ def main() -> None:
                 cost(*_ANALYZE, *stages["one"], cwd=checkouts[1], env={**cache, "PYTHONPATH": str(checkouts[1])})
         print("| stage | old: CPU s, first output | new: CPU s, first output | DuckDB: CPU s |")
         for stage, words in ((name, stages[name]) for name in stages if name in chosen):
-            found: list[list[Cost]] = [[], []]
+            costs: list[list[Cost]] = [[], []]
             outputs = [b"", b""]
             for number in range(args.rounds):
                 for place, checkout in enumerate(checkouts):
                     table = f"{directory}/{place}{number}"
-                    command = (*_ANALYZE, *(each.replace(f"{directory}/@", table) for each in words))
+                    command = (*_ANALYZE, *(word.replace(f"{directory}/@", table) for word in words))
                     environment = {**cache, "PYTHONPATH": str(checkout), "KPROXY_SPARK_ARCHIVE": "no"}
                     each, outputs[place] = cost(*command, cwd=checkout, env=environment)
-                    found[place].append(each)
+                    costs[place].append(each)
                     if stage == "convert" and not Path(directory, "last").exists():
                         Path(directory, "last").symlink_to(table)
             if differ := differing(*outputs):
@@ -91,7 +91,7 @@ def main() -> None:
             if args.outputs:
                 for name, output in zip(("old", "new"), outputs, strict=True):
                     Path(args.outputs, f"{stage}.{name}.json").write_bytes(output)
-            old, new = (f"{min(each).cpu:.1f}, {min(run.first for run in each):.1f} s" for each in found)
+            old, new = (f"{min(costs).cpu:.1f}, {min(run.first for run in costs):.1f} s" for costs in costs)
             peer = f"{cost(*peers[stage])[0].cpu:.1f}" if stage in peers and find_spec("duckdb") else "–"
             print(f"| {stage} | {old} | {new} | {peer} |", flush=True)
 

@@ -141,12 +141,12 @@ def to_the_middle(screen: Screen) -> None:
 
 def told(times: Times) -> Iterator[str]:
     """Median, p99 and maximum of each, and the median of the CPU."""
-    for label, each in times.items():
-        took = sorted(wall for wall, _ in each)
+    for label, series in times.items():
+        took = sorted(wall for wall, _ in series)
         p99 = took[int(len(took) * 0.99)]
-        used = statistics.median(cpu for _, cpu in each)
+        used = statistics.median(cpu for _, cpu in series)
         yield "".join(f"{1e3 * value:10.0f}" for value in (statistics.median(took), p99, took[-1], used)).join(
-            (f"    {label:16}", f" ms{len(each):8} times")
+            (f"    {label:16}", f" ms{len(series):8} times")
         )
 
 
@@ -204,7 +204,9 @@ def of_trips(trips: dict[str, list[float]], contender: Contender, plain: Contend
     """Median and p99 of round trips, with their ratios to those of the other."""
     shown = []
     for share in (0.5, 0.99):
-        own, base = (sorted(trips[each.name])[int(len(trips[each.name]) * share)] for each in (contender, plain))
+        own, base = (
+            sorted(trips[command.name])[int(len(trips[command.name]) * share)] for command in (contender, plain)
+        )
         shown.append(f"{own * 1e6:10.0f} µs {own / base:6.2f}")
     return "".join(shown)
 

@@ -122,4 +122,4 @@ def check_exchange(request: bytes, response: bytes | None = None) -> list[Findin
     if response is not None:
         judged += conversation.receive_data(Direction.RESPONSE, response, at=0)
     judged += conversation.give_up_frames(at=INCOMPLETE_AFTER)
-    return [finding for each in judged for finding in each.findings]
+    return [finding for judgement in judged for finding in judgement.findings]

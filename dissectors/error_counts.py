@@ -47,9 +47,9 @@ class ErrorCounts:
     def merged(cls, several: Iterable[ErrorCounts]) -> ErrorCounts:
         """The sum of several counters."""
         total = cls()
-        for each in several:
-            total.responses += each.responses
-            for name, count in each.row():
+        for counts in several:
+            total.responses += counts.responses
+            for name, count in counts.row():
                 total._names[name] = total._names.get(name, 0) + count
         return total
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import TracebackType
 
-_MOST_TEXT = 200
-_MOST_PLACES = 6
+_MAX_TEXT = 200
+_MAX_PLACES = 6
 _PACKAGES = ("dissectors", "kproxy")
 
 
@@ -28,9 +28,9 @@ class Failure:
     def of(cls, step: str, error: Exception) -> Failure:
         """Describe an exception that was just caught."""
         text = " ".join(str(error).split())
-        if len(text) > _MOST_TEXT:
-            text = f"{text[:_MOST_TEXT]}..."
-        return cls(step, type(error).__name__, text, tuple(_places(error.__traceback__))[-_MOST_PLACES:])
+        if len(text) > _MAX_TEXT:
+            text = f"{text[:_MAX_TEXT]}..."
+        return cls(step, type(error).__name__, text, tuple(_places(error.__traceback__))[-_MAX_PLACES:])
 
     @property
     def title(self) -> str:
@@ -43,10 +43,10 @@ class Failure:
 
 def _places(traceback: TracebackType | None) -> list[str]:
     """File and line of each stack frame, outermost first; paths start at the package."""
-    found = []
+    places = []
     while traceback is not None:
         parts = traceback.tb_frame.f_code.co_filename.replace("\\", "/").split("/")
         start = max((index for index, part in enumerate(parts) if part in _PACKAGES), default=len(parts) - 1)
-        found.append(f"{'/'.join(parts[start:])}:{traceback.tb_lineno}")
+        places.append(f"{'/'.join(parts[start:])}:{traceback.tb_lineno}")
         traceback = traceback.tb_next
-    return found
+    return places

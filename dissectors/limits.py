@@ -15,7 +15,7 @@ _FACTORS: Final[Mapping[str, Mapping[str, float]]] = {
     "bytes": {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30},
 }
 _EXAMPLES: Final = {"s": "5s or 500ms", "%": "90%", "bytes": "65536 or 1M"}
-_MOST: Final = {"s": 86_400.0, "%": 100.0}
+_MAX_BY_UNIT: Final = {"s": 86_400.0, "%": 100.0}
 _ABSURD: Final = 1e12
 
 
@@ -45,7 +45,9 @@ class Limit:
         """
         factors = _FACTORS.get(self.unit, {"": 1})
         number = text.strip()
-        unit = next((each for each in sorted(factors, key=len, reverse=True) if each and number.endswith(each)), "")
+        unit = next(
+            (factor for factor in sorted(factors, key=len, reverse=True) if factor and number.endswith(factor)), ""
+        )
         try:
             value = float(number.removesuffix(unit)) * factors[unit]
         except ValueError:
@@ -58,7 +60,7 @@ class Limit:
     @property
     def most(self) -> float:
         """The largest valid value."""
-        return _MOST.get(self.unit, _ABSURD)
+        return _MAX_BY_UNIT.get(self.unit, _ABSURD)
 
     def text(self, value: float) -> str:
         """A value with its unit, as `parse` takes it."""
@@ -67,7 +69,7 @@ class Limit:
         return f"{value:.0f}"
 
     def _valid(self) -> str:
-        upper = f" to {self.text(self.most)}" if self.unit in _MOST else " or more"
+        upper = f" to {self.text(self.most)}" if self.unit in _MAX_BY_UNIT else " or more"
         kind = "" if self.unit in ("s", "%") else f" {self.unit}"
         return f"use {self.text(self.least)}{upper}{kind}, e.g. {_EXAMPLES.get(self.unit, self.text(self.default))}"
 

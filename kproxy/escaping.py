@@ -64,4 +64,4 @@ def json_text(encoded: bytes) -> bytes:
     r"""JSON whose strings have no character that acts on a terminal; it is equal after parsing (``\u009b``)."""
     if encoded.isascii() and b"\x7f" not in encoded:
         return encoded
-    return _ACTIVE.sub(lambda found: f"\\u{ord(found[0]):04x}", encoded.decode()).encode()
+    return _ACTIVE.sub(lambda match: f"\\u{ord(match[0]):04x}", encoded.decode()).encode()

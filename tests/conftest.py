@@ -59,7 +59,7 @@ def internal_errors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Failure, "of", of)
     yield met
     if "internal_errors" not in request.node.function.__code__.co_varnames:
-        assert not [each for each in met if each.step != "telling a story"]
+        assert not [failure for failure in met if failure.step != "telling a story"]
 
 
 if sys.version_info < (3, 12):

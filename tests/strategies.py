@@ -45,19 +45,19 @@ def layouts() -> st.SearchStrategy[Layout]:
 
 def values(of: Layout) -> st.SearchStrategy[dict[str, Any]]:
     """Values that `of` can hold, as `decode` gives them: nulls where it allows them, known and unknown tags."""
-    optional: dict[str, st.SearchStrategy[Any]] = {one.name: _value(one) for one in of.tagged}
+    optional: dict[str, st.SearchStrategy[Any]] = {field.name: _value(field) for field in of.tagged}
     if of.flexible:
         tag = st.integers(_UNKNOWN_TAGS.start, _UNKNOWN_TAGS.stop - 1)
         tags = st.dictionaries(tag, st.binary(max_size=8), min_size=1, max_size=2)
         optional["_tags"] = tags.map(lambda tags: [list(pair) for pair in sorted(tags.items())])
-    return st.fixed_dictionaries({one.name: _value(one) for one in of.fields}, optional=optional)
+    return st.fixed_dictionaries({field.name: _value(field) for field in of.fields}, optional=optional)
 
 
-def _value(one: Field) -> st.SearchStrategy[Any]:
-    made = values(one.struct) if one.struct is not None else _PRIMITIVES[one.type]
-    if one.array:
+def _value(field: Field) -> st.SearchStrategy[Any]:
+    made = values(field.struct) if field.struct is not None else _PRIMITIVES[field.type]
+    if field.array:
         made = st.lists(made, max_size=2)
-    return st.none() | made if one.nullable else made
+    return st.none() | made if field.nullable else made
 
 
 @st.composite

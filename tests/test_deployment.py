@@ -30,12 +30,12 @@ def documents() -> list[Any]:
 
 
 def compose() -> dict[str, Any]:
-    return next(each for each in documents() if "services" in each)
+    return next(document for document in documents() if "services" in document)
 
 
 def sidecar() -> dict[str, Any]:
-    pod = next(each for each in documents() if each.get("kind") == "Deployment")["spec"]["template"]["spec"]
-    return next(each for each in pod["initContainers"] if each["name"] == "kproxy")
+    pod = next(document for document in documents() if document.get("kind") == "Deployment")["spec"]["template"]["spec"]
+    return next(container for container in pod["initContainers"] if container["name"] == "kproxy")
 
 
 def unit() -> configparser.ConfigParser:
@@ -79,7 +79,7 @@ def test_the_systemd_unit_and_its_configuration(tmp_path: Path) -> None:
     program, *words = shlex.split(service["ExecStart"])
     assert program.endswith("/kproxy")
     [path] = [word for word in words if word.endswith(".toml")]
-    [toml] = [each for each in blocks("toml") if each.startswith(f"# {path}\n")]
+    [toml] = [block for block in blocks("toml") if block.startswith(f"# {path}\n")]
     file = tmp_path / "kproxy.toml"
     file.write_text(toml)
     args = parsed([str(file) if word == path else word for word in words])
@@ -99,7 +99,9 @@ def test_probes_ask_where_kproxy_answers() -> None:
         probe = container[kind]["httpGet"]
         assert probe["port"] == port["name"]
         assert probe["path"] == ("/healthz" if kind == "readinessProbe" else "/livez")
-    annotations = next(each for each in documents() if each.get("kind") == "Deployment")["spec"]["template"]["metadata"]
+    annotations = next(document for document in documents() if document.get("kind") == "Deployment")["spec"][
+        "template"
+    ]["metadata"]
     assert annotations["annotations"]["prometheus.io/port"] == str(http.port)
 
 
@@ -112,8 +114,8 @@ def test_compose_publishes_every_port_that_clients_are_directed_to() -> None:
     assert advertise is not None
     assert advertise.base is not None
     published: set[int] = set()
-    for each in services["kproxy"]["ports"]:
-        first, _, last = each.rpartition(":")[2].partition("-")
+    for port in services["kproxy"]["ports"]:
+        first, _, last = port.rpartition(":")[2].partition("-")
         published |= set(range(int(first), int(last or first) + 1))
     others = [name for name in services if name not in ("kproxy", "broker-1")]  # broker-1 is reached as the upstream
     ids = [services[name]["environment"]["KAFKA_NODE_ID"] for name in others]

@@ -27,9 +27,9 @@ def modules() -> dict[str, ast.Module]:
 def imported(node: ast.AST) -> set[str]:
     """The modules that an import statement names; from a package it may take a module or a name."""
     if isinstance(node, ast.Import):
-        return {each.name for each in node.names} & PATHS.keys()
+        return {name.name for name in node.names} & PATHS.keys()
     if isinstance(node, ast.ImportFrom) and node.module in PATHS:
-        inner = {f"{node.module}.{each.name}" for each in node.names} & PATHS.keys()
+        inner = {f"{node.module}.{name.name}" for name in node.names} & PATHS.keys()
         return inner if len(inner) == len(node.names) else {*inner, node.module}
     return set()
 

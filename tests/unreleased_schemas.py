@@ -45,7 +45,7 @@ def _release() -> Release:
         _definition("OffsetDeleteResponse", validVersions="0-1", flexibleVersions="1+",
                     headerVersions={"0": "0", "1+": "1"}),
         _definition("GetTelemetrySubscriptionsRequest", validVersions="0-1", headerVersions={"0": "2", "1+": "3"},
-                    fields=[{**each, "versions": "0"} for each in telemetry]),
+                    fields=[{**field, "versions": "0"} for field in telemetry]),
         _definition("GetTelemetrySubscriptionsResponse", validVersions="0-1", headerVersions={"0+": "1"}),
     ]  # fmt: skip
     served = {"min": 0, "max": 1, "stable": 1, "listeners": ["broker"]}
@@ -67,7 +67,7 @@ def header_v3() -> Iterator[None]:
     old_apis = {key: apis[key] for key in data.apis}
     served = {name: schemas.message(name)["served"] for name in data.messages}
     lines |= {name: dump({**each, "served": served[name]}).encode() for name, each in data.messages.items()}
-    apis |= {key: schemas._api(each) for key, each in data.apis.items()}
+    apis |= {key: schemas._api(api) for key, api in data.apis.items()}
     _forget()
     try:
         yield

@@ -52,8 +52,8 @@ _REQUEST_HEAD = struct.Struct(">ihhih").unpack_from
 _RESPONSE_HEAD = struct.Struct(">ii").unpack_from
 
 #: The smallest length prefixes: a request header without a client id; a correlation id alone.
-LEAST_REQUEST = 8
-LEAST_RESPONSE = 4
+MIN_REQUEST = 8
+MIN_RESPONSE = 4
 
 #: The most requests in flight that are tracked per connection; beyond that the oldest is dropped.
 MAX_IN_FLIGHT = 10_000
@@ -132,8 +132,8 @@ class Connection:
         responses = FrameFinder(8, self._plausible_response, self._is_response, max_frame_bytes)
         limits = (max_frame_bytes, max_decoded_bytes)
         self._framers = (
-            Framer(LEAST_REQUEST, requests, *limits, seeking=midstream),
-            Framer(LEAST_RESPONSE, responses, *limits, seeking=midstream),
+            Framer(MIN_REQUEST, requests, *limits, seeking=midstream),
+            Framer(MIN_RESPONSE, responses, *limits, seeking=midstream),
         )
         self._in_flight = _InFlight()
         self._replacements: dict[Direction, tuple[int, bytes]] = {}  # offset of the frame, and what was sent instead
@@ -252,10 +252,10 @@ class Connection:
             return None
         if direction is Direction.REQUEST:
             return read_request(frame)
-        found = self._in_flight.find(_RESPONSE_HEAD(frame, 0)[1])
-        if found is None:
+        request = self._in_flight.find(_RESPONSE_HEAD(frame, 0)[1])
+        if request is None:
             return None
-        asked = found[1].message
+        asked = request[1].message
         return read_response(frame, asked.api_key, asked.version)
 
     def _take(self, direction: Direction, item: Item, at: int, events: list[Event]) -> None:
@@ -384,18 +384,18 @@ class Connection:
 
     def _update_least(self) -> None:
         """Set the smallest valid length prefix of both directions; tokens may be empty."""
-        self._framers[Direction.REQUEST].least = 0 if self._raw_sasl else LEAST_REQUEST
-        self._framers[Direction.RESPONSE].least = 0 if self._raw_sasl or self._tokens else LEAST_RESPONSE
+        self._framers[Direction.REQUEST].least = 0 if self._raw_sasl else MIN_REQUEST
+        self._framers[Direction.RESPONSE].least = 0 if self._raw_sasl or self._tokens else MIN_RESPONSE
 
     def _plausible_response(self, buffer: bytearray | bytes, pos: int) -> bool:
         """Whether a response to a request in flight may begin at `pos`."""
         return self._in_flight.find(_RESPONSE_HEAD(buffer, pos)[1]) is not None
 
     def _is_response(self, frame: bytes) -> bool:
-        found = self._in_flight.find(_RESPONSE_HEAD(frame, 0)[1])
-        if found is None:
+        request = self._in_flight.find(_RESPONSE_HEAD(frame, 0)[1])
+        if request is None:
             return False
-        asked = found[1].message
+        asked = request[1].message
         return _decodes(read_response(frame, asked.api_key, asked.version))
 
 

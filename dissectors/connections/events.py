@@ -286,8 +286,8 @@ class InspectionFailed:
     @property
     def frame_message(self) -> Message | None:
         """The message of the frame being inspected, if any."""
-        found: Message | None = getattr(self.about, "message", None)
-        return found
+        message: Message | None = getattr(self.about, "message", None)
+        return message
 
 
 @dataclass(slots=True)

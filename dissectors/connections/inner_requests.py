@@ -15,7 +15,7 @@ _HEAD = 14
 _NEXT = 16
 
 #: The occurrences of the client id that are examined.
-_MOST = 64
+_MAX_OUTER_IDS = 64
 
 
 class InnerRequest(NamedTuple):
@@ -37,7 +37,7 @@ def inner_request(message: Message) -> InnerRequest | None:
         return None
     frame, at = message.frame, _HEAD
     text = frame[_HEAD - 2 : _HEAD + int.from_bytes(frame[_HEAD - 2 : _HEAD], "big")]  # with its length
-    for _ in range(_MOST):
+    for _ in range(_MAX_OUTER_IDS):
         at = frame.find(text, at + 1)
         if at < 0:
             return None

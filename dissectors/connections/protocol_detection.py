@@ -40,9 +40,9 @@ START_BYTES = 32
 
 PROXY_V1 = b"PROXY "
 PROXY_V2 = b"\r\n\r\n\x00\r\nQUIT\n"
-_PROXY_V1_MOST = 107
+_PROXY_V1_MAX = 107
 #: With these bytes `proxy_header` knows the size of a header.
-PROXY_BYTES = _PROXY_V1_MOST
+PROXY_BYTES = _PROXY_V1_MAX
 
 
 def detect_protocol(start: bytes) -> OtherProtocol | None:
@@ -81,9 +81,9 @@ def proxy_header(start: bytes) -> ProxyHeader | None:
     if PROXY_V2.startswith(start):
         return ProxyHeader(2, 16)
     if start.startswith(PROXY_V1) or PROXY_V1.startswith(start):
-        end = start.find(b"\r\n", 0, _PROXY_V1_MOST)
+        end = start.find(b"\r\n", 0, _PROXY_V1_MAX)
         if end >= 0:
             return ProxyHeader(1, end + 2)
-        if len(start) < _PROXY_V1_MOST:
+        if len(start) < _PROXY_V1_MAX:
             return ProxyHeader(1, len(start) + 1)
     return None

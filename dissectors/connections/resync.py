@@ -9,7 +9,7 @@ from collections.abc import Callable
 #: bytes, if no other frame was found by then.
 MAX_CHECKED_BYTES = 16 * 1024
 #: The smallest frame: a length prefix and a correlation id.
-LEAST_BYTES = 8
+MIN_BYTES = 8
 
 
 class FrameFinder:
@@ -47,7 +47,7 @@ class FrameFinder:
         end = offset + len(buffer)
         highest = self._longest >> 24
         for at in range(max(self._next - offset, 0), len(buffer) - self._head + 1):
-            if buffer[at] > highest or not LEAST_BYTES <= (extent := _extent(buffer, at)) <= self._longest:
+            if buffer[at] > highest or not MIN_BYTES <= (extent := _extent(buffer, at)) <= self._longest:
                 continue
             if self._plausible(buffer, at):
                 begins = offset + at

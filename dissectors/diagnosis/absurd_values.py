@@ -17,7 +17,7 @@ from dissectors.wire.layout import Field, Layout
 #: The bits that one value contradicts a reading with, and at most all of them.
 ABSURD = 24.0
 UNLIKELY = 20.0
-MOST = 25.0
+MAX_ABSURDITY = 25.0
 
 #: Fields that tell the elements of an array apart, and those of them that count from 0.
 _INDEXES = frozenset({"partition_index", "partition", "partition_id", "index"})
@@ -35,42 +35,42 @@ _CODES = ("error_code", "is_internal")
 
 def frame_absurdity(layout: Layout, values: Mapping[str, Any]) -> float:
     """By how many bits the values of a frame contradict the layout that they were read in, at most `MOST`."""
-    return min(sum(_of_struct(layout, values)), MOST)
+    return min(sum(_of_struct(layout, values)), MAX_ABSURDITY)
 
 
 def _of_struct(layout: Layout, values: Mapping[str, Any]) -> Iterator[float]:
-    for one in layout.fields:
-        value = values.get(one.name)
+    for field in layout.fields:
+        value = values.get(field.name)
         if value is None:
             continue
-        if one.struct is None:
-            for each in value if one.array else (value,):
-                if _is_absurd(one, each):
+        if field.struct is None:
+            for element in value if field.array else (value,):
+                if _is_absurd(field, element):
                     yield ABSURD
-        elif one.array:
+        elif field.array:
             yield from _of_keys(value)
-            for each in value:
-                yield from _of_struct(one.struct, each)
+            for element in value:
+                yield from _of_struct(field.struct, element)
         else:
-            yield from _of_struct(one.struct, value)
+            yield from _of_struct(field.struct, value)
 
 
-def _is_absurd(one: Field, value: Any) -> bool:
-    if isinstance(value, bool) or one.name in FREE:
+def _is_absurd(field: Field, value: Any) -> bool:
+    if isinstance(value, bool) or field.name in FREE:
         return False
-    if isinstance(value, int) and one.name.endswith(_CODES):
-        return integer(one)(value) >= WRONG
-    return is_shifted(one, value)
+    if isinstance(value, int) and field.name.endswith(_CODES):
+        return integer(field)(value) >= WRONG
+    return is_shifted(field, value)
 
 
 def _of_keys(elements: list[Mapping[str, Any]]) -> Iterator[float]:
     """The elements of an array differ in their keys; indexes are near each other, and not multiples of 256."""
     for key in _KEYS.intersection(elements[0]) if len(elements) > 1 else ():
-        found = [each[key] for each in elements if each.get(key) is not None]
-        if len(set(found)) < len(found):
+        values = [element[key] for element in elements if element.get(key) is not None]
+        if len(set(values)) < len(values):
             yield UNLIKELY
-        if key in _INDEXES and len(found) > 1:
-            *_, next_greatest, greatest = sorted(found)
+        if key in _INDEXES and len(values) > 1:
+            *_, next_greatest, greatest = sorted(values)
             if greatest > FAR * (next_greatest + FAR):
                 yield UNLIKELY
             elif greatest >> 8 and not greatest & 0xFF and next_greatest != greatest - 1:

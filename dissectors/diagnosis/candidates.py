@@ -18,7 +18,7 @@ from dissectors.wire.layout import Layout, cached_on_owner
 COMMON = 6.0
 
 #: The largest prior, in bits, of an edit that is tried as a second one.
-SECOND_MOST = 7.5
+MAX_SECOND_COST = 7.5
 
 #: The prior, in bits, of writing a field of the same name in another struct in the same wrong way.
 AGAIN = 1.0
@@ -49,11 +49,13 @@ def choices(pair: FrameLayouts, proposals: Proposals, most: float = float("inf")
         most: The largest prior to return, in bits.
     """
     whole = (*of_header(pair.header), *of_body(pair.body, proposals.version))
-    made = whole_frame_choices(pair, whole, most)
+    candidates = whole_frame_choices(pair, whole, most)
     for location in struct_locations(pair.body):
-        made += [(each.prior, each, location) for each in proposals.of(location) if each.prior <= most]
-    made.sort(key=_prior)
-    return made
+        candidates += [
+            (proposal.prior, proposal, location) for proposal in proposals.of(location) if proposal.prior <= most
+        ]
+    candidates.sort(key=_prior)
+    return candidates
 
 
 def second_edits(
@@ -68,38 +70,44 @@ def second_edits(
         right_ids: The ids of the structs of the right layout.
         on: The first edit.
     """
-    made = whole_frame_choices(pair, of_header(pair.header), SECOND_MOST)
-    if on.field in WHOLE or on.prior > SECOND_MOST:  # otherwise the pair is tried in the other order
+    candidates = whole_frame_choices(pair, of_header(pair.header), MAX_SECOND_COST)
+    if on.field in WHOLE or on.prior > MAX_SECOND_COST:  # otherwise the pair is tried in the other order
         lost = () if on.field == "header" else ("body_version", "generic_error_body")  # these would undo the first edit
-        proposed = (each for each in of_body(pair.body, proposals.version) if each.kind not in lost)
-        made += whole_frame_choices(pair, proposed, SECOND_MOST)
+        proposed = (proposal for proposal in of_body(pair.body, proposals.version) if proposal.kind not in lost)
+        candidates += whole_frame_choices(pair, proposed, MAX_SECOND_COST)
     # A body created for one search must not cache its locations, which refer to it: that cycle would need the
     # collector.
     for location in struct_locations(pair.body) if on.field in WHOLE else _struct_locations(pair.body):
         if not (reach := trace.reach(location)):
             continue
         if on.field in WHOLE or id(location.layout) in right_ids:
-            local = proposals.of(location, SECOND_MOST)
+            local = proposals.of(location, MAX_SECOND_COST)
         else:
-            local = of_struct(pair.body.name, proposals.version, location.path, location.layout, SECOND_MOST, reach)
-        made += [(each.prior, each, location) for each in local if each.step < reach]
+            local = of_struct(pair.body.name, proposals.version, location.path, location.layout, MAX_SECOND_COST, reach)
+        candidates += [(proposal.prior, proposal, location) for proposal in local if proposal.step < reach]
         if on.kind in OF_FIELD and id(location.layout) in right_ids:
-            made += [
-                (AGAIN, each, location) for each in proposals.of(location) if _repeats(each, on) and each.step < reach
+            candidates += [
+                (AGAIN, proposal, location)
+                for proposal in proposals.of(location)
+                if _repeats(proposal, on) and proposal.step < reach
             ]
-    made.sort(key=_prior)
-    return made
+    candidates.sort(key=_prior)
+    return candidates
 
 
-def _repeats(one: Proposal, first: Proposal) -> bool:
+def _repeats(proposal: Proposal, first: Proposal) -> bool:
     """Whether a proposal writes a field of the same name in the same way, in another struct."""
-    return (one.kind, one.arguments, one.name) == (first.kind, first.arguments, first.name) and one.field != first.field
+    return (proposal.kind, proposal.arguments, proposal.name) == (
+        first.kind,
+        first.arguments,
+        first.name,
+    ) and proposal.field != first.field
 
 
 def whole_frame_choices(pair: FrameLayouts, proposed: Iterable[Proposal], most: float) -> list[Choice]:
     """The proposals for a whole frame that change it."""
-    found = (each for each in proposed if each.prior <= most)
-    return [(each.prior, each, None) for each in found if pair.under(each).changes(pair)]
+    proposals = (proposal for proposal in proposed if proposal.prior <= most)
+    return [(proposal.prior, proposal, None) for proposal in proposals if pair.under(proposal).changes(pair)]
 
 
 def _prior(choice: Choice) -> float:
@@ -132,18 +140,18 @@ def _struct_locations(body: Layout) -> list[StructLocation]:
 def _below(location: StructLocation) -> Iterator[StructLocation]:
     yield location
     layout, part = location.layout, location.part
-    names = [one.name for one in (*layout.fields, *layout.tagged)]
-    for index, one in enumerate((*layout.fields, *layout.tagged)):
-        inner = inner_of(one)
-        if one.struct is None or inner is None or one.exception is not None or names.count(one.name) > 1:
+    names = [field.name for field in (*layout.fields, *layout.tagged)]
+    for index, field in enumerate((*layout.fields, *layout.tagged)):
+        inner = inner_of(field)
+        if field.struct is None or inner is None or field.exception is not None or names.count(field.name) > 1:
             continue
         path, ups = (
-            (*location.path, one.name + "[]" * one.array),
+            (*location.path, field.name + "[]" * field.array),
             (*location.ups, (part, min(index, len(layout.fields)))),
         )
-        below = StructLocation(path, one.struct, inner.part, ups, location.above)
+        below = StructLocation(path, field.struct, inner.part, ups, location.above)
         if isinstance(inner, Array):
             below = below._replace(above=location.above | {inner}, array=inner)
-        elif inner.null is None and location.array is not None and one.tag is None:
+        elif inner.null is None and location.array is not None and field.tag is None:
             below = below._replace(array=location.array, fixed=location.fixed + part.min_size - inner.part.min_size)
         yield from _below(below)

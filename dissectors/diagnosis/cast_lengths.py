@@ -12,7 +12,7 @@ from dissectors.wire.paths import render
 from dissectors.wire.walk import walk
 
 #: The greatest length that a signed integer of 16 bits keeps.
-_MOST = (1 << 15) - 1
+_MAX_INT16 = (1 << 15) - 1
 
 #: The header of a batch up to its length, its smallest size, and its newest format, which is at `_MAGIC_AT`.
 _LOG_OVERHEAD, _SMALLEST, _MAGIC_AT, _NEWEST = 12, 14, 16, 2
@@ -50,7 +50,7 @@ def cast_length(message: Message) -> CastLength | None:
         written = len(node.value) if node.value is not None else -1
         start = node.end - max(written, 0)
         size = _batches(frame, start)
-        if size > _MOST and size != written and (size - written) % (1 << 16) == 0:
+        if size > _MAX_INT16 and size != written and (size - written) % (1 << 16) == 0:
             return CastLength(render(path[1:]), node.start, start, written, size)
     return None
 

@@ -125,8 +125,8 @@ class Trace:
             if not is_begun:
                 frame.exchange = proposal.exchange(location)
             frame.work -= len(steps)
-            for each in steps:
-                pos = each(frame, pos)
+            for step in steps:
+                pos = step(frame, pos)
             if is_begun and location.above:  # other elements have the struct too
                 frame.exchange = proposal.exchange(location)
             return self._finish(entry, pos)
@@ -176,8 +176,8 @@ class Trace:
         while entry.up is not None:
             if entry.array is not None:
                 pos = entry.array.rest(frame, pos, 1, entry.number)
-            for each in entry.up.part.steps[entry.at + 1 :]:
-                pos = each(frame, pos)
+            for step in entry.up.part.steps[entry.at + 1 :]:
+                pos = step(frame, pos)
             if frame.cost > frame.limit:
                 raise TooExpensive(pos)
             entry = entry.up

@@ -86,14 +86,14 @@ class FrameReading:
         return end
 
 
-def value_reader(one: Field, length: str | None, *, nullable: bool) -> Step:
+def value_reader(field: Field, length: str | None, *, nullable: bool) -> Step:
     """A step that reads a value of a field, with its length encoding if it has one."""
     if length is None:
-        return _fixed(one)
+        return _fixed(field)
     get = length_reader(length)
-    records, null = one.type == "records", value_costs.null(one)
-    if one.type != "string":
-        has_payload = may_have_payload(one.name)
+    records, null = field.type == "records", value_costs.null(field)
+    if field.type != "string":
+        has_payload = may_have_payload(field.name)
 
         def read_blob(frame: FrameReading, pos: int) -> int:
             size, pos = get(frame, pos)
@@ -102,14 +102,14 @@ def value_reader(one: Field, length: str | None, *, nullable: bool) -> Step:
             end = pos + size
             if end > frame.end:
                 raise Misfit(pos)
-            if has_payload and has_whole_payload(one.name, bytes(frame.data[pos:end])):
+            if has_payload and has_whole_payload(field.name, bytes(frame.data[pos:end])):
                 frame.cost += value_costs.count(size) + value_costs.PAYLOAD_BYTE * size
             else:
                 frame.cost += value_costs.count(size) + value_costs.blob(records, frame.data, pos, size)
             return end
 
         return read_blob
-    cost = value_costs.text(one)
+    cost = value_costs.text(field)
 
     def read_text(frame: FrameReading, pos: int) -> int:
         size, pos = get(frame, pos)
@@ -135,11 +135,11 @@ def _null(frame: FrameReading, pos: int, nullable: bool, cost: float) -> int:
 _UNPACK = {type_: struct.Struct(f">{code}").unpack_from for type_, code in CODES.items()}
 
 
-def _fixed(one: Field) -> Step:
-    width = WIDTHS[one.type]
-    unpack = _UNPACK[one.type]
-    cost = value_costs.integer(one)
-    free = one.name in value_costs.FREE
+def _fixed(field: Field) -> Step:
+    width = WIDTHS[field.type]
+    unpack = _UNPACK[field.type]
+    cost = value_costs.integer(field)
+    free = field.name in value_costs.FREE
 
     def read(frame: FrameReading, pos: int) -> int:
         end = pos + width
@@ -152,14 +152,14 @@ def _fixed(one: Field) -> Step:
     return read
 
 
-def array_reader(one: Field) -> Step:
+def array_reader(field: Field) -> Step:
     """A step that reads an array of primitive values, cached by position."""
-    assert one.length is not None
-    count, nullable = length_reader(one.length), one.nullable
-    element = value_reader(one, one.element_length, nullable=False)
-    size = {"int16": 2, "int32": 4}.get(one.element_length, 1) if one.element_length else WIDTHS[one.type]
-    fixed = one.element_length is None
-    null, empty = value_costs.null(one), value_costs.empty(one)
+    assert field.length is not None
+    count, nullable = length_reader(field.length), field.nullable
+    element = value_reader(field, field.element_length, nullable=False)
+    size = {"int16": 2, "int32": 4}.get(field.element_length, 1) if field.element_length else WIDTHS[field.type]
+    fixed = field.element_length is None
+    null, empty = value_costs.null(field), value_costs.empty(field)
 
     def elements(frame: FrameReading, pos: int) -> int:
         number, at = count(frame, pos)

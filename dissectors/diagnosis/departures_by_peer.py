@@ -10,8 +10,8 @@ from dissectors.messages.diagnosis_result import Diagnosis
 from dissectors.messages.message import Message
 
 #: Limits: messages (by server, API, version, direction) with known departures, and departures per message.
-MOST_MESSAGES = 2_000
-MOST_EACH = 4
+MAX_MESSAGES = 2_000
+MAX_PER_ENTRY = 4
 
 #: The number of searches without result for a message after which most frames are skipped.
 PATIENCE = 8
@@ -26,16 +26,16 @@ class KnownDepartures:
     """The departures of a run."""
 
     def __init__(self) -> None:
-        self._departures: BoundedDict[_Key, list[Diagnosis]] = BoundedDict(MOST_MESSAGES)
-        self._habits: BoundedDict[tuple[str, bool], set[Habit]] = BoundedDict(MOST_MESSAGES)
-        self._failed_searches: BoundedDict[_Key, int] = BoundedDict(MOST_MESSAGES)
+        self._departures: BoundedDict[_Key, list[Diagnosis]] = BoundedDict(MAX_MESSAGES)
+        self._habits: BoundedDict[tuple[str, bool], set[Habit]] = BoundedDict(MAX_MESSAGES)
+        self._failed_searches: BoundedDict[_Key, int] = BoundedDict(MAX_MESSAGES)
 
     def explain(self, message: Message, request: Message | None, server: str) -> Diagnosis | None:
         """The diagnosis of a frame: a known one if it fits, otherwise a new one."""
         key = (server, message.api_key, message.version, message.is_request)
         departures = self._departures.touch(key, list)
-        for each in departures:
-            if found := apply_known(message, each):
+        for departure in departures:
+            if found := apply_known(message, departure):
                 return found
         failed_searches = self._failed_searches.get(key, 0)
         if failed_searches > PATIENCE and failed_searches & (
@@ -51,7 +51,7 @@ class KnownDepartures:
             self._failed_searches[key] = 0
             if diagnosis.confidence >= LIKELY:
                 usual.update(habits(diagnosis.edit))
-            if len(departures) < MOST_EACH:
+            if len(departures) < MAX_PER_ENTRY:
                 departures.append(diagnosis)
         return diagnosis
 

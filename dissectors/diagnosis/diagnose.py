@@ -34,14 +34,14 @@ ORDINARY = 30.0
 ORDINARY_BYTE = 4.5
 
 #: The number of reported rivals, and their lowest confidence.
-MOST_RIVALS = 5
-LEAST_RIVAL = 0.02
+MAX_RIVALS = 5
+MIN_RIVAL = 0.02
 
 #: Strings of a request that are expected in its response.
-MOST_WORDS = 500
+MAX_WORDS = 500
 
 #: The most bytes to append in order to find out how many are missing.
-MOST_LACKING = 4096
+MAX_LACKING = 4096
 
 #: In large frames, the number of bytes in which the first departure is searched.
 BEGINNING = 8 << 10
@@ -53,10 +53,10 @@ LIKELY = 0.5
 AS_LIKELY = 0.75
 
 #: The highest confidence of trailing bytes and truncation, which explain nearly everything.
-MOST_LOOSE = 0.6
+MAX_LOOSE = 0.6
 
 #: The highest confidence of an edit of a frame that the right layout decodes to its last byte.
-MOST_DOUBTFUL = 0.9
+MAX_DOUBTFUL = 0.9
 
 
 def right_layout(message: Message) -> Layout | None:
@@ -107,7 +107,7 @@ def diagnose(
         walked = walk(best.layout, message.frame, 4)
         if walked.decode_warnings or not ordinary(best.layout, walked.values):
             return None
-        best.confidence = min(best.confidence, MOST_DOUBTFUL)
+        best.confidence = min(best.confidence, MAX_DOUBTFUL)
     return _diagnosis(message, right, ranked)
 
 
@@ -135,8 +135,8 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
         edit = with_sizes(edit, frame, best.layout)
         size = len(frame) if len(frame) <= SMALL else BEGINNING
         walked = walk(best.layout, frame, 4, size)
-        found = first_departure(right, best.layout, walked.nodes, 4)
-        place = found or Difference((), 4, len(frame), None, None)
+        difference = first_departure(right, best.layout, walked.nodes, 4)
+        place = difference or Difference((), 4, len(frame), None, None)
         shown = place.path[1:] if place.path[:1] == ("body",) else place.path
         path = render(shown)
         surplus = _surplus(frame, right, walked.values)
@@ -147,13 +147,13 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
         text += f" ({count} byte{'s' * (count != 1)} too {'many' if surplus > 0 else 'few'})"
     text += _or_instead(best, ranked[1:])
     rivals = [
-        Rival(with_sizes(each.edit, frame, each.layout), round(each.confidence, 3))
-        for each in ranked[1:]
-        if each.edit is not None
+        Rival(with_sizes(candidate.edit, frame, candidate.layout), round(candidate.confidence, 3))
+        for candidate in ranked[1:]
+        if candidate.edit is not None
     ]
     return Diagnosis(
         edit=edit,
-        confidence=round(min(best.confidence, MOST_LOOSE) if edit.kind in LOOSE else best.confidence, 3),
+        confidence=round(min(best.confidence, MAX_LOOSE) if edit.kind in LOOSE else best.confidence, 3),
         path=path,
         start=place.start,
         end=max(place.start, place.end),
@@ -161,7 +161,7 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
         hint=wording.hint(edit, right, message.version),
         surplus=surplus,
         also=tuple(best.also),
-        rivals=tuple(rival for rival in rivals if rival.confidence >= LEAST_RIVAL)[:MOST_RIVALS],
+        rivals=tuple(rival for rival in rivals if rival.confidence >= MIN_RIVAL)[:MAX_RIVALS],
         # A new layout: those of the search refer to everything that was tried on top of them.
         layout=None if edit.kind in LOOSE else edit.apply(right),
     )
@@ -172,11 +172,11 @@ def _or_instead(best: Ranked, others: list[Ranked]) -> str:
     if best.edit is None or best.edit.kind != "field_missing" or best.confidence >= LIKELY:
         return ""
     names = [
-        each.edit.field.rpartition(".")[2]
-        for each in others
-        if each.edit is not None
-        and each.edit.kind == "field_missing"
-        and each.confidence >= AS_LIKELY * best.confidence
+        candidate.edit.field.rpartition(".")[2]
+        for candidate in others
+        if candidate.edit is not None
+        and candidate.edit.kind == "field_missing"
+        and candidate.confidence >= AS_LIKELY * best.confidence
     ]
     if not names:
         return ""
@@ -187,7 +187,7 @@ def _missing_byte_count(frame: bytes, right: Layout) -> int | None:
     """The smallest number of missing bytes, found by appending zeros; None beyond a few thousand."""
     if len(frame) > SMALL:
         return None
-    walked = walk(right, frame + bytes(MOST_LACKING), 4)
+    walked = walk(right, frame + bytes(MAX_LACKING), 4)
     return None if walked.error else max(walked.end - len(frame), 1)
 
 
@@ -204,12 +204,12 @@ def _words(values: Any) -> Iterator[bytes]:
     """The strings in a body."""
     left = [values]
     count = 0
-    while left and count < MOST_WORDS:
+    while left and count < MAX_WORDS:
         value = left.pop()
         if isinstance(value, dict):
             left.extend(value.values())
         elif isinstance(value, list):
-            left.extend(value[:MOST_WORDS])
+            left.extend(value[:MAX_WORDS])
         elif isinstance(value, str) and len(value) > 2:
             count += 1
             yield value.encode("utf-8", "replace")
@@ -249,7 +249,7 @@ def apply_known(message: Message, known: Diagnosis) -> Diagnosis | None:
 
 
 def _parts(frame: Layout) -> tuple[Layout, Layout]:
-    header, body = (one.struct for one in frame.fields)
+    header, body = (field.struct for field in frame.fields)
     assert header is not None
     assert body is not None
     return header, body

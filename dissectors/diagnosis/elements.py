@@ -101,8 +101,8 @@ class Elements:
             if isinstance(at, Element):
                 pos = at.array.rest(frame, pos, at.indexes[-1] + 1, at.number)
                 at = at.inside
-            for each in at.part.steps[at.at + 1 :]:
-                pos = each(frame, pos)
+            for step in at.part.steps[at.at + 1 :]:
+                pos = step(frame, pos)
             if frame.cost > frame.limit:
                 raise TooExpensive(pos)
             at = at.up

@@ -41,8 +41,8 @@ def first_departure(right: Layout, written: Layout, nodes: list[Node], start: in
         if expected is not actual and expected != actual:
             if expected is None or _shape(expected) != _shape(actual) or (_is_null(node) and not expected.nullable):
                 return _place(right, written, index, node)
-            if found := _inside(expected, actual, node):
-                return replace(found, path=(actual.name, *found.path))
+            if difference := _inside(expected, actual, node):
+                return replace(difference, path=(actual.name, *difference.path))
         at = node.end
     if len(right.fields) > len(written.fields):
         expected = right.fields[len(written.fields)]
@@ -53,21 +53,21 @@ def first_departure(right: Layout, written: Layout, nodes: list[Node], start: in
 def _in_tags(right: Layout, written: Layout, tags: Node) -> Difference | None:
     """The difference in a tag buffer: all of it, or one field."""
     if right.tag_fault != written.tag_fault and written.wrong_size:
-        tag_names = {one.name for one in written.tagged if one.tag == written.wrong_size[0]}
+        tag_names = {field.name for field in written.tagged if field.tag == written.wrong_size[0]}
         at = next((node for node in tags.children if node.name in tag_names), None)
         return Difference(("_tags", at.name), at.start, at.end, None, None) if at else None
     if right.flexible != written.flexible or right.tag_fault != written.tag_fault:
         return Difference(("_tags",), tags.start, tags.end, None, None)
-    expected = {one.name: one for one in right.tagged}
-    actual = {one.name: one for one in written.tagged}
+    expected = {field.name: field for field in right.tagged}
+    actual = {field.name: field for field in written.tagged}
     for node in tags.children:
         right_field, read = expected.get(node.name), actual.get(node.name)
         if read is None or right_field == read:
             continue
         if right_field is None or _shape(right_field) != _shape(read):
             return Difference(("_tags", node.name), node.start, node.end, right_field, read)
-        if node.children and (found := _inside(right_field, read, node.children[0])):
-            return replace(found, path=("_tags", node.name, *found.path))
+        if node.children and (difference := _inside(right_field, read, node.children[0])):
+            return replace(difference, path=("_tags", node.name, *difference.path))
     return None
 
 
@@ -75,7 +75,7 @@ def _place(right: Layout, written: Layout, index: int, node: Node) -> Difference
     """The difference at an index of a struct: a missing, superfluous, moved or otherwise encoded field."""
     expected = right.fields[index] if index < len(right.fields) else None
     actual = written.fields[index]
-    right_names, written_names = [one.name for one in right.fields], [one.name for one in written.fields]
+    right_names, written_names = [field.name for field in right.fields], [field.name for field in written.fields]
     if expected is not None and expected.name not in written_names:
         return Difference((expected.name,), node.start, node.start, expected, actual)
     if (
@@ -93,16 +93,20 @@ def _place(right: Layout, written: Layout, index: int, node: Node) -> Difference
 
 def _moved_here(right_names: list[str], written_names: list[str], name: str) -> bool:
     """Whether both lists have the same order without that name."""
-    return [each for each in right_names if each != name] == [each for each in written_names if each != name]
+    return [right_name for right_name in right_names if right_name != name] == [
+        written_name for written_name in written_names if written_name != name
+    ]
 
 
-def _shape(one: Field) -> tuple[object, ...]:
+def _shape(field: Field) -> tuple[object, ...]:
     """How a field begins on the wire; a difference of its elements shows in them."""
-    return (one.name, one.array, one.length) if one.array else (one.name, one.type, one.array, one.length)
+    return (
+        (field.name, field.array, field.length) if field.array else (field.name, field.type, field.array, field.length)
+    )
 
 
-def _element(one: Field) -> tuple[object, ...]:
-    return (one.type, one.element_length, one.struct is None)
+def _element(field: Field) -> tuple[object, ...]:
+    return (field.type, field.element_length, field.struct is None)
 
 
 def _is_null(node: Node) -> bool:
@@ -120,6 +124,6 @@ def _inside(expected: Field, actual: Field, node: Node) -> Difference | None:
         if expected.struct is None or actual.struct is None:
             return None
         layout = layout_of_element(actual, int(element.name))
-        if found := first_departure(expected.struct, layout, element.children, element.start):
-            return replace(found, path=(element.name, *found.path))
+        if difference := first_departure(expected.struct, layout, element.children, element.start):
+            return replace(difference, path=(element.name, *difference.path))
     return None

@@ -22,7 +22,7 @@ class FrameLayouts(NamedTuple):
     @classmethod
     def of(cls, frame: Layout) -> FrameLayouts:
         """The layouts in the layout of a frame from `dissectors.edits.frame_layout`."""
-        header, body = (one.struct for one in frame.fields)
+        header, body = (field.struct for field in frame.fields)
         assert header is not None
         assert body is not None
         return cls(header, body)

@@ -33,8 +33,8 @@ def others(name: str, version: int, path: tuple[str, ...], struct: Layout) -> Ot
         path: The names of the fields that lead to the struct.
         struct: The struct, perhaps with edits.
     """
-    names = tuple(one.name for one in struct.fields)
-    return _others(name, version, path, names, tuple(one.name for one in struct.tagged), struct.flexible)
+    names = tuple(field.name for field in struct.fields)
+    return _others(name, version, path, names, tuple(field.name for field in struct.tagged), struct.flexible)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -42,20 +42,20 @@ def _others(
     name: str, version: int, path: tuple[str, ...], fields: tuple[str, ...], tagged: tuple[str, ...], flexible: bool
 ) -> Others:
     have, made_for = {*fields, *tagged}, Layout("", (), flexible)
-    made = Others({}, {}, {}, {})
+    others = Others({}, {}, {}, {})
     for other, struct in _history(name, version, path):
-        for index, one in enumerate(struct.fields):
-            made.since[one.name] = min(other, made.since.get(one.name, other))
-            if one.nullable:
-                made.nullable[one.name] = min(other, made.nullable.get(one.name, other))
-            if one.name not in have:
-                before = {each.name for each in struct.fields[:index]}
-                natural = sum(each in before for each in fields)
-                made.fields.setdefault(one.name, (other, natural, in_encoding_of(one, made_for)))
-        for one in struct.tagged:
-            if one.name not in have and one.tag is not None:
-                made.tags[one.name] = one
-    return made
+        for index, field in enumerate(struct.fields):
+            others.since[field.name] = min(other, others.since.get(field.name, other))
+            if field.nullable:
+                others.nullable[field.name] = min(other, others.nullable.get(field.name, other))
+            if field.name not in have:
+                before = {field.name for field in struct.fields[:index]}
+                natural = sum(name in before for name in fields)
+                others.fields.setdefault(field.name, (other, natural, in_encoding_of(field, made_for)))
+        for field in struct.tagged:
+            if field.name not in have and field.tag is not None:
+                others.tags[field.name] = field
+    return others
 
 
 @functools.lru_cache(maxsize=1024)
@@ -63,12 +63,12 @@ def _history(name: str, version: int, path: tuple[str, ...]) -> tuple[tuple[int,
     """The struct in every other version, the nearest first, and the later one first of two equally near."""
     if not path:
         near = sorted(
-            (each for each in versions(name) if each != version), key=lambda each: (abs(each - version), -each)
+            (other for other in versions(name) if other != version), key=lambda other: (abs(other - version), -other)
         )
-        return tuple((each, layout_of(name, each)) for each in near)
+        return tuple((other, layout_of(name, other)) for other in near)
     return tuple(
-        (other, found.struct)
+        (other, field.struct)
         for other, struct in _history(name, version, path[:-1])
-        for found in (*struct.fields, *struct.tagged)
-        if found.name == path[-1] and found.struct is not None
+        for field in (*struct.fields, *struct.tagged)
+        if field.name == path[-1] and field.struct is not None
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dissectors.diagnosis.costs import FrameReading
-from dissectors.diagnosis.diagnose import LEAST_RIVAL, LIKELY, MOST_RIVALS
+from dissectors.diagnosis.diagnose import LIKELY, MAX_RIVALS, MIN_RIVAL
 from dissectors.diagnosis.misfit import Misfit
 from dissectors.diagnosis.ranking import rank
 from dissectors.diagnosis.search import Found, search
@@ -82,18 +82,18 @@ def diagnose_payload(data: bytes, name: str) -> PayloadDiagnosis | None:
     layout = frame_layout(right.header, right.body)
     frame = _NO_SIZE + data
     readings = search(frame, layout, right.version, reads=False, work=WORK)
-    found = sorted([*readings.found, *_of_version(frame, name)], key=lambda each: each.cost)
-    best, *others = rank(frame, found, layout)
+    readings_by_cost = sorted([*readings.found, *_of_version(frame, name)], key=lambda reading: reading.cost)
+    best, *others = rank(frame, readings_by_cost, layout)
     if best.edit is None or best.edit.then or best.edit.kind in LOOSE or best.confidence < LIKELY / 2:
         return None
     # The fields of older versions are those before a missing one: the missing field is the simpler name.
-    edit, *also = sorted((best.edit, *best.also), key=lambda each: each.kind != "field_missing")
-    rivals = (Rival(each.edit, round(each.confidence, 3)) for each in others if each.edit is not None)
+    edit, *also = sorted((best.edit, *best.also), key=lambda edit: edit.kind != "field_missing")
+    rivals = (Rival(reading.edit, round(reading.confidence, 3)) for reading in others if reading.edit is not None)
     return PayloadDiagnosis(
         edit,
         round(best.confidence, 3),
         tuple(also),
-        tuple(each for each in rivals if each.confidence >= LEAST_RIVAL and each.edit.kind not in LOOSE)[:MOST_RIVALS],
+        tuple(rival for rival in rivals if rival.confidence >= MIN_RIVAL and rival.edit.kind not in LOOSE)[:MAX_RIVALS],
     )
 
 
@@ -128,11 +128,11 @@ def _cost(frame: bytes, layout: Layout, version: int, edit: Edit) -> float | Non
     return reading.cost if end == len(frame) else None
 
 
-def embedded(found: PayloadDiagnosis, field: str, name: str) -> PayloadDiagnosis:
+def embedded(diagnosis: PayloadDiagnosis, field: str, name: str) -> PayloadDiagnosis:
     """A diagnosis as one of the message that contains the payload in a field."""
 
     def inside(edit: Edit) -> Edit:
         return Edit.of("embedded_layout", field, payload=name, edit=edit)
 
-    rivals = tuple(replace(each, edit=inside(each.edit)) for each in found.rivals)
-    return PayloadDiagnosis(inside(found.edit), found.confidence, tuple(map(inside, found.also)), rivals)
+    rivals = tuple(replace(rival, edit=inside(rival.edit)) for rival in diagnosis.rivals)
+    return PayloadDiagnosis(inside(diagnosis.edit), diagnosis.confidence, tuple(map(inside, diagnosis.also)), rivals)

@@ -102,18 +102,18 @@ class Proposal:
         if self.kind == "field_moved":
             steps.insert(at, steps.pop(self.arguments[0]))
             return tuple(steps), min_size
-        one = self._field
+        field = self._field
         if self.kind == "field_missing":
             del steps[at]
-            return tuple(steps), min_size - least_of(one)
+            return tuple(steps), min_size - least_of(field)
         if self.kind == "field_duplicated":
-            from_ = steps.index(step_of(one))
-            key = object(), one.name
-            steps[from_] = copied(key, step_of(one), first=from_ < at)
-            steps.insert(at, copied(key, step_of(one), first=from_ >= at))
+            from_ = steps.index(step_of(field))
+            key = object(), field.name
+            steps[from_] = copied(key, step_of(field), first=from_ < at)
+            steps.insert(at, copied(key, step_of(field), first=from_ >= at))
         else:
-            steps.insert(at, step_of(one))
-        return tuple(steps), min_size + least_of(one)
+            steps.insert(at, step_of(field))
+        return tuple(steps), min_size + least_of(field)
 
     def _changed(self, struct: Layout) -> Layout:
         arguments, one = self.arguments, self.one
@@ -130,19 +130,19 @@ class Proposal:
         index = struct.fields.index(one)
         return with_field(without(struct, index), self._written(one), index)
 
-    def _written(self, one: Field) -> Field:
+    def _written(self, field: Field) -> Field:
         """The field as changed by the edit, shared by all structs that contain it."""
         key = (self.kind, self.field.endswith("[]"), self.arguments)
-        results = _written_fields(one)
+        results = _written_fields(field)
         result = results.get(key)
         if result is None:
             edit = replace(self.edit, field=self.name)
-            result = results[key] = edit.apply(Layout("", (one,))).fields[0]
+            result = results[key] = edit.apply(Layout("", (field,))).fields[0]
         return result
 
 
 @cached_on_owner
-def _written_fields(one: Field) -> dict[tuple[str, bool, tuple[Any, ...]], Field]:
+def _written_fields(field: Field) -> dict[tuple[str, bool, tuple[Any, ...]], Field]:
     """The variants of a field under each edit, by kind, whether only its elements change, and arguments."""
     return {}
 
@@ -163,7 +163,7 @@ def header_of(name: str, version: int) -> int:
 
 def of_header(header: Layout) -> tuple[Proposal, ...]:
     """The edits of a header."""
-    return _of_header(header.name, tuple(one.name for one in header.fields), header.flexible)
+    return _of_header(header.name, tuple(field.name for field in header.fields), header.flexible)
 
 
 @functools.lru_cache(64)

@@ -62,24 +62,24 @@ def rank(frame: bytes, found: list[Found], right: Layout) -> list[Ranked]:
         found: The result of `dissectors.diagnosis.search.Search.run`.
         right: Kafka's layout of the frame.
     """
-    ranked = [Ranked(each.edit, each.layout, each.cost, each.prior) for each in found]
-    close = [each for each in ranked if each.cost <= ranked[0].cost + CLOSE][:FINALISTS]
+    ranked = [Ranked(candidate.edit, candidate.layout, candidate.cost, candidate.prior) for candidate in found]
+    close = [candidate for candidate in ranked if candidate.cost <= ranked[0].cost + CLOSE][:FINALISTS]
     rest = ranked[len(close) :]
     if len(frame) <= SMALL:
         before = ranked[0].cost
         close = _second_look(frame, close, right)
         # The other readings may contradict themselves just as much.
-        more = max(min(each.cost for each in close) - before, 0.0)
-        for each in rest:
-            each.cost += more
-    ranked = sorted(close, key=lambda each: each.cost) + rest
-    weights = [2.0 ** ((ranked[0].cost - each.cost) * TEMPER) for each in ranked]
+        more = max(min(candidate.cost for candidate in close) - before, 0.0)
+        for candidate in rest:
+            candidate.cost += more
+    ranked = sorted(close, key=lambda candidate: candidate.cost) + rest
+    weights = [2.0 ** ((ranked[0].cost - candidate.cost) * TEMPER) for candidate in ranked]
     total = sum(weights) + 2.0 ** ((_absurdity(ranked[0]) - NONE) * TEMPER)
-    for each, weight in zip(ranked, weights, strict=True):
-        each.confidence = weight / total
+    for candidate, weight in zip(ranked, weights, strict=True):
+        candidate.confidence = weight / total
     if len(frame) <= NAMED:
         first = _first(ranked, right)
-        others = [each for each in ranked if each is not first]
+        others = [candidate for candidate in ranked if candidate is not first]
         _share(first, others, _explained(right, first, ranked))
         ranked = [first, *others]
     return ranked
@@ -95,9 +95,9 @@ def _absurdity(best: Ranked) -> float:
 def _share(first: Ranked, others: list[Ranked], explained: float) -> None:
     """Give the first reading a part of the confidences of those that it explains, and the others what remains."""
     more = EXPLAINED * (explained - first.confidence)
-    total = sum(each.confidence for each in others)
-    for each in others:
-        each.confidence *= max(total - more, 0.0) / (total or 1.0)
+    total = sum(candidate.confidence for candidate in others)
+    for candidate in others:
+        candidate.confidence *= max(total - more, 0.0) / (total or 1.0)
     first.confidence += more
 
 
@@ -107,18 +107,18 @@ def _second_look(frame: bytes, close: list[Ranked], right: Layout) -> list[Ranke
     Of these, an edit that takes something away and brings it back is not the first.
     """
     same: dict[tuple[object, ...], Ranked] = {}
-    for each in close:
-        walked = walk(each.layout, frame, 4)
-        same_reading = same.setdefault((each.loose, *_leaves(walked.nodes)), each)
-        if same_reading is each:
-            each.values = walked.values
-            each.cost += relation_cost(walked.values.get("header") or {}, walked.values.get("body") or {})
-        elif each.edit is not None and same_reading.edit is not None:
-            if restored(same_reading.edit, right) and not restored(each.edit, right):
+    for candidate in close:
+        walked = walk(candidate.layout, frame, 4)
+        same_reading = same.setdefault((candidate.loose, *_leaves(walked.nodes)), candidate)
+        if same_reading is candidate:
+            candidate.values = walked.values
+            candidate.cost += relation_cost(walked.values.get("header") or {}, walked.values.get("body") or {})
+        elif candidate.edit is not None and same_reading.edit is not None:
+            if restored(same_reading.edit, right) and not restored(candidate.edit, right):
                 same_reading.also.append(same_reading.edit)
-                same_reading.edit, same_reading.layout = each.edit, each.layout
+                same_reading.edit, same_reading.layout = candidate.edit, candidate.layout
             else:
-                same_reading.also.append(each.edit)
+                same_reading.also.append(candidate.edit)
     return list(same.values())
 
 
@@ -128,21 +128,27 @@ def _first(ranked: list[Ranked], right: Layout) -> Ranked:
     An edit explains another one if it writes the same bytes for the values that the other read: a missing error code
     explains a throttle time written as int16 before an error code of 0. The reverse is chance: the code could be any.
     """
-    near = [each for each in ranked if each.cost <= ranked[0].cost + STANDS_FOR]
-    return max(near, key=lambda one: _explained(right, one, ranked))
+    near = [candidate for candidate in ranked if candidate.cost <= ranked[0].cost + STANDS_FOR]
+    return max(near, key=lambda candidate: _explained(right, candidate, ranked))
 
 
-def _explained(right: Layout, one: Ranked, ranked: list[Ranked]) -> float:
+def _explained(right: Layout, candidate: Ranked, ranked: list[Ranked]) -> float:
     """The confidence of a reading and of those that its edit explains."""
-    return sum(each.confidence for each in ranked[:FINALISTS] if _stands_for(right, one, each))
+    return sum(each.confidence for each in ranked[:FINALISTS] if _stands_for(right, candidate, each))
 
 
-def _stands_for(right: Layout, one: Ranked, other: Ranked) -> bool:
-    if one is other:
+def _stands_for(right: Layout, candidate: Ranked, other: Ranked) -> bool:
+    if candidate is other:
         return True
-    if None in (one.edit, other.edit) or one.loose or other.loose or one.values is None or other.values is None:
+    if (
+        None in (candidate.edit, other.edit)
+        or candidate.loose
+        or other.loose
+        or candidate.values is None
+        or other.values is None
+    ):
         return False
-    return writes_same_bytes(right, one.layout, one.values, other.layout, other.values)
+    return writes_same_bytes(right, candidate.layout, candidate.values, other.layout, other.values)
 
 
 def _leaves(nodes: list[Node], path: tuple[str, ...] = ()) -> Iterator[tuple[object, ...]]:

@@ -44,7 +44,7 @@ _SETS = frozenset(
 
 _TWICE = 4.0
 _NEXT = 1.5
-_MOST_NEXT = 4.0
+_MAX_NEXT = 4.0
 
 #: Config types with numeric or boolean values (BOOLEAN, INT, SHORT, LONG), in ConfigDef's text form.
 _NUMBERS = (3, 4, 5)
@@ -57,8 +57,8 @@ def relation_cost(header: Values, body: Values) -> float:
     """The cost of contradictions between fields, minus the value of agreements."""
     brokers = body.get("brokers")
     nodes = None
-    if isinstance(brokers, list) and brokers and all(isinstance(each, Mapping) for each in brokers):
-        nodes = {each.get("node_id", each.get("broker_id")) for each in brokers}
+    if isinstance(brokers, list) and brokers and all(isinstance(broker, Mapping) for broker in brokers):
+        nodes = {broker.get("node_id", broker.get("broker_id")) for broker in brokers}
     cost = _members(header, body)
     for values in _structs(body):
         cost += _replica_roles(values, nodes) + _order(values) + _meaning(values) + _arrays(values)
@@ -72,8 +72,8 @@ def _structs(values: Values) -> Iterator[Values]:
         if isinstance(value, Mapping):
             yield from _structs(value)
         elif isinstance(value, list) and value and isinstance(value[0], Mapping):
-            for each in value[:_SAMPLE]:
-                yield from _structs(each)
+            for element in value[:_SAMPLE]:
+                yield from _structs(element)
 
 
 def _replica_roles(values: Values, nodes: set[Any] | None) -> float:
@@ -83,7 +83,7 @@ def _replica_roles(values: Values, nodes: set[Any] | None) -> float:
     leader = values.get("leader_id", values.get("leader"))
     if isinstance(replicas, list) and replicas:
         for name in _IN_REPLICAS:
-            cost += 4.0 * sum(each not in replicas for each in (values.get(name) or ())[:3])
+            cost += 4.0 * sum(replica not in replicas for replica in (values.get(name) or ())[:3])
         if (isr := values.get("isr_nodes", values.get("isr"))) and isinstance(leader, int) and leader != -1:
             cost += 1.0 * (leader not in isr)
         if isinstance(leader, int) and leader != -1:
@@ -100,9 +100,9 @@ def _order(values: Values) -> float:
     for names, wrong in _ASCENDING:
         numbers = [value for name in names if isinstance(value := values.get(name), int) and value >= 0]
         cost += wrong * (numbers != sorted(numbers))
-    for one, other, wrong in _TOGETHER:
-        if one in values and other in values and isinstance(values[one], int) and isinstance(values[other], int):
-            cost += wrong * ((values[one] < 0) != (values[other] < 0))
+    for name, other, wrong in _TOGETHER:
+        if name in values and other in values and isinstance(values[name], int) and isinstance(values[other], int):
+            cost += wrong * ((values[name] < 0) != (values[other] < 0))
     return cost
 
 
@@ -133,16 +133,16 @@ def _arrays(values: Values) -> float:
         elif isinstance(value[0], Mapping):
             for key in _KEYS:
                 if key in value[0]:  # and in the last one, if it was read so far
-                    cost += _keys(key, [each[key] for each in some if key in each])
+                    cost += _keys(key, [struct[key] for struct in some if key in struct])
     return cost
 
 
-def _keys(key: str, found: list[Any]) -> float:
-    if len(set(found)) < len(found):
+def _keys(key: str, values: list[Any]) -> float:
+    if len(set(values)) < len(values):
         return _TWICE
     if key in _INDEXES:
-        ascending = sum(after == before + 1 for before, after in pairwise(found))
-        return -float(min(_NEXT * ascending, _MOST_NEXT))
+        ascending = sum(after == before + 1 for before, after in pairwise(values))
+        return -float(min(_NEXT * ascending, _MAX_NEXT))
     return 0.0
 
 
@@ -154,7 +154,7 @@ def _members(header: Values, body: Values) -> float:
         cost -= 8.0 * member.startswith(f"{client}-")
     leader, members = body.get("leader"), body.get("members")
     if isinstance(leader, str) and leader and isinstance(members, list):
-        named = {each.get("member_id") for each in members if isinstance(each, Mapping)}
+        named = {member.get("member_id") for member in members if isinstance(member, Mapping)}
         if named:
             cost += -3.0 if leader in named else 4.0
             cost += 0.0 if member == leader else 2.0

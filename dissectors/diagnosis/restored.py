@@ -26,4 +26,4 @@ def _restores(step: Edit, body: Layout) -> bool:
     struct: Layout | None = body
     for part in above:
         struct = struct_of(struct, part) if struct is not None else None
-    return struct is not None and any(one.name == name for one in struct.fields)
+    return struct is not None and any(field.name == name for field in struct.fields)

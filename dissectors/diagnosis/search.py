@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from dissectors.collector import collector_disabled
-from dissectors.diagnosis.absurd_values import MOST, SMALL, UNLIKELY, frame_absurdity
+from dissectors.diagnosis.absurd_values import MAX_ABSURDITY, SMALL, UNLIKELY, frame_absurdity
 from dissectors.diagnosis.candidates import ALL, WHOLE, Choice, choices, second_edits
 from dissectors.diagnosis.checkpoints import Trace
 from dissectors.diagnosis.costs import FrameReading
@@ -41,13 +41,13 @@ ONE_ELEMENT = 6.0
 ONE_TAG_BUFFER = 1.0
 
 #: The number of elements that are tried separately.
-MOST_SUSPECTS = 12
+MAX_SUSPECTS = 12
 
 #: The additional cost in bits of a second edit.
 SECOND = 8.0
 
 #: The number of edits, those that read furthest, that are combined with a second one.
-MOST_DEEP = 12
+MAX_DEPTH = 12
 
 #: The distance in bits from the best reading within which others are kept as rivals.
 WINDOW = 24.0
@@ -243,15 +243,21 @@ class Search:
         self._found.append((cost, prior, edit))
         self._best = min(self._best, cost)
 
-    def _convincing(self, fixed: float, per_byte: float, rarity: float = float("inf"), absurd: float = MOST) -> bool:
+    def _convincing(
+        self, fixed: float, per_byte: float, rarity: float = float("inf"), absurd: float = MAX_ABSURDITY
+    ) -> bool:
         """Whether one edit explains the frame so well that less probable ones need not be tried."""
         most = fixed + per_byte * self._size
         found = [
-            each
-            for each in self._found
-            if each[0] < most and each[1] < rarity and (each[2] is None or each[2].kind not in LOOSE)
+            candidate
+            for candidate in self._found
+            if candidate[0] < most
+            and candidate[1] < rarity
+            and (candidate[2] is None or candidate[2].kind not in LOOSE)
         ]
-        return bool(found) and (absurd >= MOST or self._absurdity(min(found, key=lambda each: each[0])[2]) < absurd)
+        return bool(found) and (
+            absurd >= MAX_ABSURDITY or self._absurdity(min(found, key=lambda candidate: candidate[0])[2]) < absurd
+        )
 
     def _absurdity(self, edit: Edit | None) -> float:
         """The bits that the values read under an edit contradict it with."""
@@ -306,7 +312,7 @@ class Search:
     def _in_one_element(self, base: _Base, tried: list[Choice]) -> None:
         """Apply edits only in one element, first those of its own struct, then those of arrays in it."""
         self._elements = Elements(self._frame, self._pair, self._horizon)
-        suspects = self._elements.suspects(MOST_SUSPECTS)
+        suspects = self._elements.suspects(MAX_SUSPECTS)
         for is_in in (Element.has, Element.encloses):
             for element in suspects:
                 for choice in tried:
@@ -321,7 +327,7 @@ class Search:
             return
         kept = len(self._depths)
         proposals = of_other_apis(self._pair.body, self._proposals.version)
-        self._try_all(base, [(each.prior, each, None) for each in proposals])
+        self._try_all(base, [(proposal.prior, proposal, None) for proposal in proposals])
         del self._depths[kept:]
 
     def _try_pairs(self, tried: list[Choice]) -> None:
@@ -346,8 +352,8 @@ class Search:
         for prior, proposal, _ in tried:
             if proposal.kind in _KINDS and proposal.field in ALL:
                 yield proposal, None, prior
-        self._depths.sort(key=lambda each: (-each[0], each[1]))
-        for _, prior, proposal, element in self._depths[:MOST_DEEP]:
+        self._depths.sort(key=lambda depth: (-depth[0], depth[1]))
+        for _, prior, proposal, element in self._depths[:MAX_DEPTH]:
             if proposal.kind not in _KINDS or proposal.field not in ALL:
                 yield proposal, element, prior
 

@@ -27,33 +27,33 @@ _BLANKS = frozenset("\t\n\r")
 
 def shows_shift(layout: Layout, values: Mapping[str, Any]) -> bool:
     """Whether any value of a body looks as if it were read at a wrong offset."""
-    return any(is_shifted(one, value) for one, value in _leaves(layout, values))
+    return any(is_shifted(field, value) for field, value in _leaves(layout, values))
 
 
 def _leaves(layout: Layout, values: Mapping[str, Any]) -> Iterator[tuple[Field, Any]]:
-    for one in layout.fields:
-        value = values.get(one.name)
+    for field in layout.fields:
+        value = values.get(field.name)
         if value is None:
             continue
-        for each in value if one.array else (value,):
-            if one.struct is not None:
-                yield from _leaves(one.struct, each)
+        for element in value if field.array else (value,):
+            if field.struct is not None:
+                yield from _leaves(field.struct, element)
             else:
-                yield one, each
+                yield field, element
 
 
-def is_shifted(one: Field, value: Any) -> bool:
+def is_shifted(field: Field, value: Any) -> bool:
     """Whether the value of a field looks as if it were read at a wrong offset."""
     if isinstance(value, str):
-        return one.type == "string" and any(each < " " and each not in _BLANKS for each in value)
-    if not isinstance(value, int) or isinstance(value, bool) or one.name in FREE or one.type not in WIDTHS:
+        return field.type == "string" and any(character < " " and character not in _BLANKS for character in value)
+    if not isinstance(value, int) or isinstance(value, bool) or field.name in FREE or field.type not in WIDTHS:
         return False
-    if one.type == "int8":
-        return integer(one)(value) >= NOT_ONE
-    if one.name == "throttle_time_ms" and not -1 <= value <= LONGEST_THROTTLE:
+    if field.type == "int8":
+        return integer(field)(value) >= NOT_ONE
+    if field.name == "throttle_time_ms" and not -1 <= value <= LONGEST_THROTTLE:
         return abs(value) < (1 << 31) - 1  # the extremes are deliberate
-    width = WIDTHS[one.type]
-    return width > 1 and has_seam(value, width) and integer(one)(value) >= ODD
+    width = WIDTHS[field.type]
+    return width > 1 and has_seam(value, width) and integer(field)(value) >= ODD
 
 
 def has_seam(value: int, width: int) -> bool:

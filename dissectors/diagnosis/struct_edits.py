@@ -27,7 +27,7 @@ FAR = 8.0
 LENGTH_MISSING = 9.0
 
 #: More steps than any struct has.
-MOST_STEPS = 1 << 10
+MAX_STEPS = 1 << 10
 
 
 def of_struct(
@@ -36,7 +36,7 @@ def of_struct(
     path: tuple[str, ...],
     struct: Layout,
     most: float = float("inf"),
-    reach: int = MOST_STEPS,
+    reach: int = MAX_STEPS,
 ) -> list[Proposal]:
     """The edits of a struct, unordered: those with a prior of at most `most` bits and a step before `reach`."""
     others_found = others(name, version, tuple(part.removesuffix("[]") for part in path), struct)
@@ -54,21 +54,21 @@ class Proposals:
     def of(self, location: StructLocation, most: float = float("inf")) -> list[Proposal]:
         """The proposals for a struct with a prior of at most `most` bits."""
         key = id(location.layout), most
-        made = self._made.get(key)
-        if made is None:
+        proposals = self._made.get(key)
+        if proposals is None:
             if (all_of_them := self._made.get((key[0], float("inf")))) is not None:
-                found = [each for each in all_of_them[1] if each.prior <= most]
+                found = [proposal for proposal in all_of_them[1] if proposal.prior <= most]
             else:
                 found = of_struct(self.name, self.version, location.path, location.layout, most)
-            made = self._made[key] = location.layout, found  # keeps the layout alive, so that its id stays unique
-        return made[1]
+            proposals = self._made[key] = location.layout, found  # keeps the layout alive, so that its id stays unique
+        return proposals[1]
 
 
 #: Proposals are cached for messages (name and version) among the last so many.
-MOST_KEPT = 16
-MOST_SEEN = 32
-_cached_result: BoundedDict[tuple[str, int], Proposals] = BoundedDict(MOST_KEPT)
-_seen: BoundedDict[tuple[str, int], None] = BoundedDict(MOST_SEEN)
+MAX_KEPT = 16
+MAX_SEEN = 32
+_cached_result: BoundedDict[tuple[str, int], Proposals] = BoundedDict(MAX_KEPT)
+_seen: BoundedDict[tuple[str, int], None] = BoundedDict(MAX_SEEN)
 
 
 def proposals_for(name: str, version: int) -> Proposals:
@@ -91,7 +91,7 @@ class _Struct:
         self._above = "".join(f"{part}." for part in path)
         self._most = most - self._deeper
         self._made: list[Proposal] = []
-        self._names = [one.name for one in struct.fields]
+        self._names = [field.name for field in struct.fields]
         self._last = len(self._names) - 1
         # Duplicate fields are compared: such a struct is read from the first of them on.
         self._first_duplicate = next(
@@ -100,100 +100,100 @@ class _Struct:
 
     def proposals(self, name: str) -> list[Proposal]:
         """The edits of the struct, which is in the message of that name."""
-        for index, one in enumerate(self._struct.fields[: self._reach]):
-            self._missing(index, one)
-            if one.name == THROTTLE or self._most >= FAR:
-                self._moved(index, one)
-                self._duplicated(index, one)
-            if self._names.index(one.name) == index:
-                self._written(index, one)
+        for index, field in enumerate(self._struct.fields[: self._reach]):
+            self._missing(index, field)
+            if field.name == THROTTLE or self._most >= FAR:
+                self._moved(index, field)
+                self._duplicated(index, field)
+            if self._names.index(field.name) == index:
+                self._written(index, field)
         self._of_others()
         self._tags()
         self._without_length(name)
         return self._made
 
     def _propose(
-        self, kind: str, name: str, arguments: tuple[Any, ...], prior: float, step: int, one: Field | None = None
+        self, kind: str, name: str, arguments: tuple[Any, ...], prior: float, step: int, field: Field | None = None
     ) -> None:
         if prior <= self._most and step < self._reach:
             at = min(step, self._first_duplicate)
-            self._made.append(Proposal(kind, self._above + name, arguments, prior + self._deeper, at, one))
+            self._made.append(Proposal(kind, self._above + name, arguments, prior + self._deeper, at, field))
 
-    def _missing(self, index: int, one: Field) -> None:
+    def _missing(self, index: int, field: Field) -> None:
         if not self._last and self._path and not self._struct.flexible:
             return  # the struct would be empty
         # Missing fields are usually recent ones: the writer stopped at an older version.
-        age = min(self._others.since.get(one.name, self._version), self._version)
-        prior = 3.0 if one.name == THROTTLE else 5.5 if age == self._version > 0 else 6.2 if age else 6.5
-        self._propose("field_missing", one.name, (index,), prior, index, one)
+        age = min(self._others.since.get(field.name, self._version), self._version)
+        prior = 3.0 if field.name == THROTTLE else 5.5 if age == self._version > 0 else 6.2 if age else 6.5
+        self._propose("field_missing", field.name, (index,), prior, index, field)
 
-    def _moved(self, index: int, one: Field) -> None:
-        common, last = one.name == THROTTLE, self._last
+    def _moved(self, index: int, field: Field) -> None:
+        common, last = field.name == THROTTLE, self._last
         for to in range(last + 1):
             if to == index or (to == index + 1 and not common):
                 continue  # moving forward by one equals moving the next field back by one
             far = to in (0, last)
             prior = (4.0 if far else 6.5) if common else FAR if far or to == index - 1 else 10.0
-            self._propose("field_moved", one.name, (index, to), prior, min(index, to))
+            self._propose("field_moved", field.name, (index, to), prior, min(index, to))
 
-    def _duplicated(self, index: int, one: Field) -> None:
-        common, last = one.name == THROTTLE, self._last
+    def _duplicated(self, index: int, field: Field) -> None:
+        common, last = field.name == THROTTLE, self._last
         for where in range(last + 2):
             if where != index:
                 prior = 6.0 if common else FAR if where in (index + 1, last + 1) else 11.0
-                self._propose("field_duplicated", one.name, (where,), prior, min(index, where), one)
+                self._propose("field_duplicated", field.name, (where,), prior, min(index, where), field)
 
-    def _written(self, index: int, one: Field) -> None:
+    def _written(self, index: int, field: Field) -> None:
         """Integers of other widths, other length encodings, and null in non-nullable fields."""
-        for kind, name, argument, prior in self._of_field(one):
-            self._propose(kind, name, (argument,), prior, index, one)
+        for kind, name, argument, prior in self._of_field(field):
+            self._propose(kind, name, (argument,), prior, index, field)
 
-    def _of_field(self, one: Field) -> Iterator[tuple[str, str, Any, float]]:
-        name = one.name
-        if one.type in INTEGERS and not one.array and self._most >= FAR:
+    def _of_field(self, field: Field) -> Iterator[tuple[str, str, Any, float]]:
+        name = field.name
+        if field.type in INTEGERS and not field.array and self._most >= FAR:
             for written in INTEGERS:
-                if WIDTHS[written] != WIDTHS[one.type]:
-                    near = max(WIDTHS[written], WIDTHS[one.type]) == 2 * min(WIDTHS[written], WIDTHS[one.type])
+                if WIDTHS[written] != WIDTHS[field.type]:
+                    near = max(WIDTHS[written], WIDTHS[field.type]) == 2 * min(WIDTHS[written], WIDTHS[field.type])
                     yield "int_width", name, written, 10.0 if near else 13.0
-        for of, length in ((name, one.length), (f"{name}[]", one.element_length)):
-            if length is None or (one.struct is not None and not one.array):
+        for of, length in ((name, field.length), (f"{name}[]", field.element_length)):
+            if length is None or (field.struct is not None and not field.array):
                 continue
             compact = length == "uvarint"
             yield "length_encoding", of, "fixed" if compact else "compact", FAR
             if compact:
-                short = one.type == "string" and (of != name or not one.array)
+                short = field.type == "string" and (of != name or not field.array)
                 yield "length_encoding", of, "int32" if short else "int16", 13.0
             else:
                 yield "length_encoding", of, "int16" if length == "int32" else "int32", 9.5
             if compact:
                 yield "length_off_by_one", of, -1, 9.5
                 yield "length_off_by_one", of, 1, 10.5
-        if one.length is not None and not one.nullable and (one.struct is None or one.array):
+        if field.length is not None and not field.nullable and (field.struct is None or field.array):
             yield "null_in_non_nullable", name, self._others.nullable.get(name), 5.0
 
     def _without_length(self, name: str) -> None:
         """Payloads of group protocols without the length before them."""
         above = self._above.replace("[]", "")
-        for index, one in enumerate(self._struct.fields[: self._reach]):
-            if one.type == "bytes" and not one.array and (reader := reader_of(name, above + one.name)):
+        for index, field in enumerate(self._struct.fields[: self._reach]):
+            if field.type == "bytes" and not field.array and (reader := reader_of(name, above + field.name)):
                 for payload in payload_names(reader, None):
                     for version in versions(payload):
-                        self._propose("length_missing", one.name, (payload, version), LENGTH_MISSING, index, one)
+                        self._propose("length_missing", field.name, (payload, version), LENGTH_MISSING, index, field)
 
     def _of_others(self) -> None:
-        for name, (version, natural, one) in self._others.fields.items():
+        for name, (version, natural, field) in self._others.fields.items():
             for place in range(min(self._last + 2, self._reach)):
                 near = 5.0 if place == natural else 6.5 if place in (0, self._last + 1) else 7.5
                 prior = 3.5 if name == THROTTLE else near
-                self._propose("field_from_version", name, (version, place), prior, place, one)
+                self._propose("field_from_version", name, (version, place), prior, place, field)
 
     def _tags(self) -> None:
         struct, step = self._struct, self._last + 1
         if struct.flexible:
             if struct.fields or not self._path:
                 self._propose("tag_buffer_missing", "_tags", (), 5.0, step)
-            for name, one in self._others.tags.items():
-                self._propose("tag_below_version", name, (one.tag,), 6.0, step, one)
+            for name, tag in self._others.tags.items():
+                self._propose("tag_below_version", name, (tag.tag,), 6.0, step, tag)
         self._propose("tag_buffer_extra", "_tags", (), 7.5 if struct.flexible else 5.5, step)
-        for one in struct.tagged:
-            self._propose("tag_size", "_tags", (one.tag, 1), 8.0, step)
+        for field in struct.tagged:
+            self._propose("tag_size", "_tags", (field.tag, 1), 8.0, step)

@@ -32,8 +32,8 @@ class StructSteps:
     __slots__ = ("copies", "inner", "min_size", "steps")
 
     def __init__(self, layout: Layout) -> None:
-        readers = [_step(one) for one in layout.fields]
-        names = [one.name for one in layout.fields]
+        readers = [_step(field) for field in layout.fields]
+        names = [field.name for field in layout.fields]
         steps = [step for step, _ in readers]
         #: Whether a field occurs twice; the second occurrence is compared with the first.
         self.copies = len(set(names)) < len(names) or names[:2] == ["size", "correlation_id"]
@@ -45,7 +45,7 @@ class StructSteps:
         if layout.flexible:
             steps.append(_tags(layout) if layout.tagged or layout.tag_fault else _NO_KNOWN_TAGS)
         self.steps = tuple(steps)
-        self.min_size = sum(least_of(one) for one in layout.fields) + layout.flexible
+        self.min_size = sum(least_of(field) for field in layout.fields) + layout.flexible
 
     def read(self, frame: FrameReading, pos: int) -> int:
         """Read the struct."""
@@ -99,16 +99,20 @@ class Array:
 
     __slots__ = ("count", "empty", "exception", "exception_index", "min_size", "null", "nullable", "part")
 
-    def __init__(self, one: Field) -> None:
-        assert one.struct is not None
-        assert one.length is not None
-        self.count = length_reader(one.length)
-        self.nullable, self.null, self.empty = one.nullable, value_costs.null(one), value_costs.empty(one)
-        self.part = compiled_struct(one.struct)
+    def __init__(self, field: Field) -> None:
+        assert field.struct is not None
+        assert field.length is not None
+        self.count = length_reader(field.length)
+        self.nullable, self.null, self.empty = field.nullable, value_costs.null(field), value_costs.empty(field)
+        self.part = compiled_struct(field.struct)
         self.min_size = max(self.part.min_size, 1)
         self.exception_index, self.exception = -1, self.part
-        if one.exception is not None:
-            self.exception_index, self.exception, self.min_size = one.exception[0], compiled_struct(one.exception[1]), 1
+        if field.exception is not None:
+            self.exception_index, self.exception, self.min_size = (
+                field.exception[0],
+                compiled_struct(field.exception[1]),
+                1,
+            )
 
     def check_count(self, frame: FrameReading, pos: int, number: int, at: int, min_size: int) -> int:
         """Check that so many elements of at least that size can fit; return where they begin. Null has no elements."""
@@ -144,29 +148,29 @@ class Array:
         return frame.once(self, self.elements, pos)
 
 
-def step_of(one: Field) -> Step:
+def step_of(field: Field) -> Step:
     """The step that reads a field."""
-    return _step(one)[0]
+    return _step(field)[0]
 
 
-def inner_of(one: Field) -> Array | Nested | None:
+def inner_of(field: Field) -> Array | Nested | None:
     """The reader of the struct or structs in a field; None for other fields."""
-    return _step(one)[1]
+    return _step(field)[1]
 
 
 @cached_on_owner
-def _step(one: Field) -> tuple[Step, Array | Nested | None]:
-    if one.struct is None:
-        return array_reader(one) if one.array else value_reader(one, one.length, nullable=one.nullable), None
-    inner = Array(one) if one.array else Nested(compiled_struct(one.struct), one.length)
+def _step(field: Field) -> tuple[Step, Array | Nested | None]:
+    if field.struct is None:
+        return array_reader(field) if field.array else value_reader(field, field.length, nullable=field.nullable), None
+    inner = Array(field) if field.array else Nested(compiled_struct(field.struct), field.length)
     return inner.read, inner
 
 
-def least_of(one: Field) -> int:
+def least_of(field: Field) -> int:
     """The smallest size of a field in bytes."""
-    if one.length is not None:
-        return {"int16": 2, "int32": 4}.get(one.length, 1)
-    return compiled_struct(one.struct).min_size if one.struct is not None else WIDTHS[one.type]
+    if field.length is not None:
+        return {"int16": 2, "int32": 4}.get(field.length, 1)
+    return compiled_struct(field.struct).min_size if field.struct is not None else WIDTHS[field.type]
 
 
 def _with_duplicates(names: list[str], steps: list[Step]) -> list[Step]:
@@ -199,7 +203,7 @@ def copied(key: tuple[object, str], step: Step, *, first: bool) -> Step:
 
 
 def _tags(layout: Layout) -> Step:
-    tagged_steps = {one.tag: step_of(one) for one in layout.tagged}
+    tagged_steps = {field.tag: step_of(field) for field in layout.tagged}
     twice, (unsized, _) = layout.tag_fault == "twice", layout.wrong_size or (-1, 0)
 
     def read(frame: FrameReading, pos: int) -> int:
@@ -216,16 +220,16 @@ def _tags(layout: Layout) -> Step:
                     raise TooExpensive(pos)
                 tag, at = uvarint(frame, pos)
                 size, at = uvarint(frame, at)
-                one = tagged_steps.get(tag)
-                sized = one is None or tag != unsized
+                step = tagged_steps.get(tag)
+                sized = step is None or tag != unsized
                 if at + size > frame.end and sized:
                     raise Misfit(pos)
-                if one is None:
+                if step is None:
                     frame.cost += value_costs.UNKNOWN_TAG + 8 * size
                     pos = at + size
                     continue
                 frame.cost += value_costs.KNOWN_TAG
-                pos = one(frame, at)
+                pos = step(frame, at)
                 if sized and pos != at + size:
                     raise Misfit(at)
         if twice:

@@ -29,8 +29,8 @@ def with_sizes(edit: Edit, frame: bytes, layout: Layout) -> Edit:
     then = with_sizes(edit.then, frame, layout) if edit.then else None
     if edit.kind == "tag_size":
         detail = dict(edit.detail)
-        found = (_delta(frame, node) for node in _tags(walk(layout, frame, 4).nodes, edit, detail["tag"], layout))
-        delta = next((each for each in found if each), detail["delta"])
+        deltas = (_delta(frame, node) for node in _tags(walk(layout, frame, 4).nodes, edit, detail["tag"], layout))
+        delta = next((size for size in deltas if size), detail["delta"])
         edit = Edit.of("tag_size", edit.field, tag=detail["tag"], delta=delta)
     return replace(edit, then=then)
 
@@ -50,15 +50,15 @@ def _tags(nodes: list[Node], edit: Edit, tag: int, layout: Layout) -> Iterator[N
     for name in path:
         below = []
         for inside, struct in structs:
-            one = next((each for each in (*struct.fields, *struct.tagged) if each.name == name), None)
-            if one is None or one.struct is None:
+            field = next((field for field in (*struct.fields, *struct.tagged) if field.name == name), None)
+            if field is None or field.struct is None:
                 continue
             for node in _named(inside, name):
-                elements = node.children if one.array else [node]
-                below += [(element.children, one.struct) for element in elements]
+                elements = node.children if field.array else [node]
+                below += [(element.children, field.struct) for element in elements]
         structs = below
     for inside, struct in structs:
-        names = {one.name for one in struct.tagged if one.tag == tag}
+        names = {field.name for field in struct.tagged if field.tag == tag}
         for buffer in inside:
             if buffer.name == "_tags":
                 yield from (node for node in buffer.children if node.name in names)

@@ -53,4 +53,4 @@ def _known(name: str, names: tuple[str, ...]) -> dict[int, Known]:
 
 def _field(struct: Layout | None, name: str) -> Field | None:
     fields = (*struct.fields, *struct.tagged) if struct else ()
-    return next((one for one in fields if one.name == name), None)
+    return next((field for field in fields if field.name == name), None)

@@ -55,7 +55,7 @@ TEMPER = 0.75
 
 #: The cost that no integer of an ordinary frame reaches, and the lowest value of one: Kafka's sentinels end at -6.
 EXTREME = 45.0
-LEAST = -6
+MIN_VALUE = -6
 
 
 def null(field: Field) -> float:
@@ -70,13 +70,13 @@ def empty(field: Field) -> float:
 
 def ordinary(layout: Layout, values: Mapping[str, Any]) -> bool:
     """Whether all integers are plausible for Kafka's fields."""
-    for one in layout.fields:
-        value = values.get(one.name)
-        if one.struct is not None and value is not None:
-            if not all(ordinary(one.struct, each) for each in (value if one.array else (value,))):
+    for field in layout.fields:
+        value = values.get(field.name)
+        if field.struct is not None and value is not None:
+            if not all(ordinary(field.struct, element) for element in (value if field.array else (value,))):
                 return False
-        elif isinstance(value, int) and one.name not in FREE:
-            cost = integer(one)
-            if cost(value) > EXTREME or (value < LEAST and cost is not operations):
+        elif isinstance(value, int) and field.name not in FREE:
+            cost = integer(field)
+            if cost(value) > EXTREME or (value < MIN_VALUE and cost is not operations):
                 return False
     return True

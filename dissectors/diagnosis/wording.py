@@ -18,15 +18,15 @@ def sentence(edit: Edit, right: Layout) -> str:
         edit: The departure; its steps are described one after the other.
         right: Kafka's layout of the frame.
     """
-    kept = restored(edit, right)
-    others = ", and ".join(_step(step, layout) for step, layout in _layouts(edit, right) if step not in kept)
-    return others + "".join(f", but {_kept(step)} of the right version" for step in kept)
+    edits = restored(edit, right)
+    others = ", and ".join(_step(step, layout) for step, layout in _layouts(edit, right) if step not in edits)
+    return others + "".join(f", but {_kept(step)} of the right version" for step in edits)
 
 
 def hint(edit: Edit, right: Layout, version: int) -> str:
     """What to change in the writer."""
-    kept = restored(edit, right)
-    changes = (_change(step, layout, version) for step, layout in _layouts(edit, right) if step not in kept)
+    edits = restored(edit, right)
+    changes = (_change(step, layout, version) for step, layout in _layouts(edit, right) if step not in edits)
     return "; ".join(dict.fromkeys(changes))
 
 
@@ -139,7 +139,7 @@ def _change(edit: Edit, right: Layout, version: int) -> str:
 def _struct(right: Layout, path: str) -> Layout | None:
     """The struct that contains the field at a path, in the right layout of a frame."""
     *above, _ = parts(path) or ("",)
-    struct = right if above[:1] == ["header"] else next(one.struct for one in right.fields if one.name == "body")
+    struct = right if above[:1] == ["header"] else next(field.struct for field in right.fields if field.name == "body")
     for part in above:
         if struct is not None:
             struct = struct_of(struct, part)
@@ -148,7 +148,7 @@ def _struct(right: Layout, path: str) -> Layout | None:
 
 def _where(struct: Layout, place: int, *, without: int | None = None) -> str:
     """``first`` or ``after error_code``: an index among the fields of a struct, of which one may be left out."""
-    names = [one.name for index, one in enumerate(struct.fields) if index != without]
+    names = [field.name for index, field in enumerate(struct.fields) if index != without]
     if place == 0:
         return f"first, before {names[0]}" if names else "first"
     if place > len(names):
@@ -158,15 +158,15 @@ def _where(struct: Layout, place: int, *, without: int | None = None) -> str:
 
 def _length_of(struct: Layout, path: str) -> str:
     """``int32 length`` or ``compact length``: that of a field."""
-    one = next(one for one in struct.fields if one.name == parts(path)[-1])
-    return "compact length" if one.length == "uvarint" else f"{one.length} length"
+    field = next(field for field in struct.fields if field.name == parts(path)[-1])
+    return "compact length" if field.length == "uvarint" else f"{field.length} length"
 
 
 def _type(struct: Layout, index: int) -> str:
     if index >= len(struct.fields):
         return "field"
-    one = struct.fields[index]
-    if one.array:
+    field = struct.fields[index]
+    if field.array:
         return "array"
-    width = WIDTHS.get(one.type)
-    return f"{one.type}, {width} byte{'s' * (width != 1)}" if width else one.type
+    width = WIDTHS.get(field.type)
+    return f"{field.type}, {width} byte{'s' * (width != 1)}" if width else field.type

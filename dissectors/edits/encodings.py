@@ -11,9 +11,9 @@ from dissectors.wire.layout import Field, Layout
 FIXED = {"string": "int16", "bytes": "int32", "records": "int32"}
 
 
-def in_encoding_of(one: Field, struct: Layout) -> Field:
+def in_encoding_of(field: Field, struct: Layout) -> Field:
     """A field of another version as a writer of a struct writes it: with that struct's lengths and tag buffers."""
-    return encodings("compact" if struct.flexible else "fixed").field(one)
+    return encodings("compact" if struct.flexible else "fixed").field(field)
 
 
 def encodings(written: str) -> Everywhere:
@@ -25,22 +25,22 @@ def encodings(written: str) -> Everywhere:
     return Everywhere(("flexibility", written), lambda one: _both(one, written), changed)
 
 
-def _both(one: Field, written: str) -> Field:
-    return encoded(encoded(one, written, elements=True), written)
+def _both(field: Field, written: str) -> Field:
+    return encoded(encoded(field, written, elements=True), written)
 
 
 def encoded(one: Field, written: str, *, elements: bool = False, strict: bool = False) -> Field:
     """The field with the other length encoding; unchanged if it has no length."""
-    made = one
+    field = one
     if elements:
         if one.element_length and one.element_length != (length := _length(one.type, written)):
-            made = replace(one, element_length=length)
+            field = replace(one, element_length=length)
     elif one.length is not None and (one.struct is None or one.array):
         length = _length("array" if one.array else one.type, written)
-        made = one if length == one.length else replace(one, length=length)
-    if strict and made is one:
+        field = one if length == one.length else replace(one, length=length)
+    if strict and field is one:
         raise EditError(f"{one.name} already has this encoding")
-    return made
+    return field
 
 
 def _length(type_: str, written: str) -> str:

@@ -22,10 +22,10 @@ def body_version(layout: Layout, field: str, body_version: int, header: int | No
     """Write the body of another version; `header` is the header version on the wire, None for the right one."""
     del field
     try:
-        made = change_body(layout, lambda body: layout_of(body.name, body_version))
+        request_layout = change_body(layout, lambda body: layout_of(body.name, body_version))
     except KeyError as error:
         raise EditError(str(error.args[0])) from None
-    return made if header is None else header_version(made, "header", header)
+    return request_layout if header is None else header_version(request_layout, "header", header)
 
 
 @kind("body_of_api", "api", "body_version", sentence="the body is that of {api} v{body_version}")
@@ -91,7 +91,7 @@ def duplicated_prefix(layout: Layout, field: str, prefix: str) -> Layout:
     extra = Field(prefix, "int32", default=0)
 
     def change(header: Layout) -> Layout:
-        at = next((index + 1 for index, one in enumerate(header.fields) if one.name == prefix), 0)
+        at = next((index + 1 for index, field in enumerate(header.fields) if field.name == prefix), 0)
         return replace(header, fields=(*header.fields[:at], extra, *header.fields[at:]))
 
     return change_struct(layout, ("header",), change)

@@ -69,20 +69,20 @@ def length_encoding(layout: Layout, field: str, written: str) -> Layout:
 def _everywhere(layout: Layout, name: str, scope: str, how: object, change: Callable[[Field, bool], Field]) -> Layout:
     """The layout with the lengths of a scope changed."""
 
-    def both(one: Field) -> Field:
+    def both(field: Field) -> Field:
         for elements in (True, False):
-            if scope in ("*", scope_of(one, elements=elements)):
-                one = change(one, elements)
-        return one
+            if scope in ("*", scope_of(field, elements=elements)):
+                field = change(field, elements)
+        return field
 
     return Everywhere((name, (scope, how)), both).body(layout)
 
 
-def scope_of(one: Field, *, elements: bool) -> str:
+def scope_of(field: Field, *, elements: bool) -> str:
     """The scope of a field's length, or of that of its elements: the count of an array is in that of arrays."""
-    if one.array and not elements:
+    if field.array and not elements:
         return "*arrays"
-    return "*strings" if one.type == "string" else "*bytes"
+    return "*strings" if field.type == "string" else "*bytes"
 
 
 def _off(field: str, delta: int) -> str:

@@ -123,7 +123,7 @@ def _details(kind: str, field: str, values: dict[str, str], body: Layout) -> dic
             case "written" if kind == "header_version":
                 details[name] = int(values["VERSION"])
             case "written":
-                details[name] = next(values[each] for each in ("TYPE", "WAY", "fixed|compact") if each in values)
+                details[name] = next(values[key] for key in ("TYPE", "WAY", "fixed|compact") if key in values)
     return details
 
 
@@ -131,8 +131,8 @@ def _struct(body: Layout, field: str) -> tuple[Layout, str]:
     """Return the struct that contains a field, and the field's name."""
     *above, name = field.replace("[]", "").split(".")
     struct = body
-    for each in above:
-        found = next((one.struct for one in struct.fields if one.name == each), None)
+    for part_name in above:
+        found = next((field.struct for field in struct.fields if field.name == part_name), None)
         if found is None:
             raise EditError(f"{body.name} has no {field}")
         struct = found

@@ -32,7 +32,10 @@ def _records(values: Mapping[str, Any], field: str, written: str) -> Mapping[str
         return data if "error" in read else write_departed(read, written)
 
     def change(data: bytes) -> bytes:
-        return b"".join(batch(data[each.start : each.end], each.magic) for each in entries(data, 0, len(data)))
+        return b"".join(
+            batch(data[batch_entry.start : batch_entry.end], batch_entry.magic)
+            for batch_entry in entries(data, 0, len(data))
+        )
 
     return _with_changed(values, parts(field), change)
 
@@ -145,12 +148,12 @@ def _with_changed(
     """The values with every occurrence of one field changed."""
     name, *below = path
     value = values.get(name)
-    made: Any = value
+    changed: Any = value
     if not below:
         value = b"".join(value) if isinstance(value, list) else value  # records may be a list of byte strings
-        made = change(bytes(value)) if isinstance(value, bytes | bytearray | memoryview) else value
+        changed = change(bytes(value)) if isinstance(value, bytes | bytearray | memoryview) else value
     elif isinstance(value, Mapping):
-        made = _with_changed(value, tuple(below), change)
+        changed = _with_changed(value, tuple(below), change)
     elif isinstance(value, list | tuple):
-        made = [_with_changed(each, tuple(below), change) for each in value]
-    return {**values, name: made}
+        changed = [_with_changed(element, tuple(below), change) for element in value]
+    return {**values, name: changed}

@@ -47,7 +47,7 @@ def below_version(layout: Layout, field: str, tag: int) -> Layout:
         source = layout_of(layout.name, version)
         for part in above:
             source = struct_of(source, part) or source
-        if found := [one for one in source.tagged if one.name == name and one.tag == tag]:
+        if found := [field for field in source.tagged if field.name == name and field.tag == tag]:
             return change_struct(layout, above, lambda struct: with_tag(struct, found[0]))
     raise EditError(f"no version of {layout.name} has {field} as tag {tag}")
 
@@ -68,7 +68,7 @@ def size(layout: Layout, field: str, tag: int, delta: int = 1) -> Layout:
         raise EditError(f"the size of a tag cannot be wrong by {delta} bytes")
 
     def change(struct: Layout) -> Layout:
-        if tag not in {one.tag for one in struct.tagged}:
+        if tag not in {field.tag for field in struct.tagged}:
             raise EditError(f"{struct.name} has no tag {tag}")
         return replace(struct, tag_fault=f"size {tag} {delta}")
 

@@ -46,7 +46,7 @@ def plain(part: str) -> str:
 def struct_of(struct: Layout, part: str) -> Layout | None:
     """The struct in the field that a part of a path names; None for other fields."""
     name = plain(part)
-    return next((one.struct for one in (*struct.fields, *struct.tagged) if one.name == name), None)
+    return next((field.struct for field in (*struct.fields, *struct.tagged) if field.name == name), None)
 
 
 def parent(path: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
@@ -120,8 +120,8 @@ class Everywhere(NamedTuple):
         if self.key not in changed:
             fields, tagged = tuple(map(self.field, struct.fields)), tuple(map(self.field, struct.tagged))
             is_same = all(map(is_, (*fields, *tagged), (*struct.fields, *struct.tagged)))
-            made = self.of_struct(struct if is_same else replace(struct, fields=fields, tagged=tagged))
-            changed[self.key] = None if made is struct else made  # it would refer to itself
+            proposals = self.of_struct(struct if is_same else replace(struct, fields=fields, tagged=tagged))
+            changed[self.key] = None if proposals is struct else proposals  # it would refer to itself
         return changed[self.key] or struct
 
     def field(self, field: Field) -> Field:
@@ -129,8 +129,8 @@ class Everywhere(NamedTuple):
         changed = _changed_fields(field)
         if self.key not in changed:
             struct = self.struct(field.struct) if field.struct else None
-            made = self.of_field(field if struct is field.struct else replace(field, struct=struct))
-            changed[self.key] = None if made is field else made
+            target = self.of_field(field if struct is field.struct else replace(field, struct=struct))
+            changed[self.key] = None if target is field else target
         return changed[self.key] or field
 
 
@@ -184,6 +184,6 @@ def _replaced(struct: Layout, name: str, change: ChangeField) -> Layout:
         fields: tuple[Field, ...] = getattr(struct, group)
         for index, field in enumerate(fields):
             if field.name == name:
-                made = (*fields[:index], change(field), *fields[index + 1 :])
-                return replace(struct, fields=made) if group == "fields" else replace(struct, tagged=made)
+                members = (*fields[:index], change(field), *fields[index + 1 :])
+                return replace(struct, fields=members) if group == "fields" else replace(struct, tagged=members)
     raise EditError(f"{struct.name} has no field {name}")

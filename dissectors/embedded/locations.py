@@ -30,17 +30,17 @@ def embedded_locations(layout: Layout) -> tuple[EmbeddedLocation, ...]:
 
 
 def _find(layout: Layout, owner: str, prefix: str) -> tuple[EmbeddedLocation, ...]:
-    found: dict[str, EmbeddedLocation] = {}  # a diagnosed layout may have a field twice
-    for one in (*layout.fields, *layout.tagged):
-        path = prefix + one.name
-        if one.struct is not None:
-            if below := _find(one.struct, owner, f"{path}."):
-                found[one.name] = EmbeddedLocation(one.name, below=below)
-        elif one.type == "records":
-            found[one.name] = EmbeddedLocation(one.name)
-        elif one.type == "bytes" and not one.array and (reader := reader_of(owner, path)):
-            found[one.name] = EmbeddedLocation(one.name, reader)
-    return tuple(found.values())
+    locations: dict[str, EmbeddedLocation] = {}  # a diagnosed layout may have a field twice
+    for field in (*layout.fields, *layout.tagged):
+        path = prefix + field.name
+        if field.struct is not None:
+            if below := _find(field.struct, owner, f"{path}."):
+                locations[field.name] = EmbeddedLocation(field.name, below=below)
+        elif field.type == "records":
+            locations[field.name] = EmbeddedLocation(field.name)
+        elif field.type == "bytes" and not field.array and (reader := reader_of(owner, path)):
+            locations[field.name] = EmbeddedLocation(field.name, reader)
+    return tuple(locations.values())
 
 
 def topic_of(rows: Rows, topic_name: TopicName) -> str | None:
@@ -53,12 +53,12 @@ def topic_of(rows: Rows, topic_name: TopicName) -> str | None:
 
 def topics(row: Row, below: tuple[EmbeddedLocation, ...]) -> set[str]:
     """The topics with record data whose names are in the message; for partial bodies, those read."""
-    found = {name} if (name := _topic(row, no_name)) else set()
+    names = {name} if (name := _topic(row, no_name)) else set()
     for location in below:
         inner = row.get(location.name) if location.below else None
-        for each in inner if isinstance(inner, list) else ():
-            found |= topics(each, location.below)
-    return found
+        for element in inner if isinstance(inner, list) else ():
+            names |= topics(element, location.below)
+    return names
 
 
 def _topic(row: Row, topic_name: TopicName) -> str | None:

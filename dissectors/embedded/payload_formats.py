@@ -44,8 +44,8 @@ def _in_envelope(name: str) -> PayloadLayouts | None:
     known = api_layouts(api.key, int(version)) if api and version.isdecimal() and len(version) < 3 else None
     if known is None:
         return None
-    made = known.request_kind if side == "Request" else known.response_kind
-    return PayloadLayouts(made.header_layout, layout(message, int(version)), int(version))
+    kind = known.request_kind if side == "Request" else known.response_kind
+    return PayloadLayouts(kind.header_layout, layout(message, int(version)), int(version))
 
 
 class PayloadLayouts(NamedTuple):

@@ -25,11 +25,11 @@ def record_fields(message: Message) -> frozenset[str]:
 
 
 def _record_fields(locations: tuple[EmbeddedLocation, ...]) -> Iterator[str]:
-    for each in locations:
-        if each.below:
-            yield from _record_fields(each.below)
-        elif each.reader is None:
-            yield each.name
+    for location in locations:
+        if location.below:
+            yield from _record_fields(location.below)
+        elif location.reader is None:
+            yield location.name
 
 
 def record_data(message: Message, body: Row, topic_name: TopicName = no_name) -> Iterator[RecordField]:
@@ -46,13 +46,13 @@ def _record_data(
         value, here = row.get(location.name), f"{path}.{location.name}" if path else location.name
         if location.below:
             below = (
-                [(f"{here}[{index}]", each) for index, each in enumerate(value)]
+                [(f"{here}[{index}]", element) for index, element in enumerate(value)]
                 if isinstance(value, list)
                 else [(here, value)]
             )
-            for place, each in below:
-                if isinstance(each, dict):
-                    yield from _record_data(each, location.below, rows, place, topic_name)
+            for place, element in below:
+                if isinstance(element, dict):
+                    yield from _record_data(element, location.below, rows, place, topic_name)
         elif location.reader is None and isinstance(value, list):
             partition = row.get("index", row.get("partition_index"))
             yield RecordField(topic_of(rows, topic_name), partition, here, value)

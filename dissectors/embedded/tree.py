@@ -19,7 +19,7 @@ from dissectors.wire.node import Node
 from dissectors.wire.walk import walk
 
 #: The most records of one frame that get nodes, seven or more each; half as many of formats 0 and 1.
-MOST_RECORDS: Final = 2_500
+MAX_RECORDS: Final = 2_500
 
 
 class Expander:
@@ -34,7 +34,7 @@ class Expander:
         self.topic_name = topic_name
         self.secrets: list[tuple[int, int]] = []
         self.layouts: dict[int, tuple[Node, Layout]] = {}
-        self._allowance = Allowance(MOST_RECORDS * WALKED, record_cost=WALKED)
+        self._allowance = Allowance(MAX_RECORDS * WALKED, record_cost=WALKED)
 
     def struct(
         self,
@@ -54,8 +54,8 @@ class Expander:
             # A duplicate field has two nodes, and the row has the value of the last.
             for node in _children(nodes, location.name):
                 if isinstance(value, list):
-                    for element, each in zip(node.children, value, strict=False):
-                        self.struct(element.children, each, location.below, rows, pinned=pinned)
+                    for element, values in zip(node.children, value, strict=False):
+                        self.struct(element.children, values, location.below, rows, pinned=pinned)
                 elif location.below:
                     self.struct(node.children, value, location.below, rows, pinned=pinned)
                 elif node.value is None:
@@ -102,7 +102,7 @@ class Expander:
         data = node.value
         guarded = topic in SECRET_TOPICS
         # A few compressed bytes become very many records.
-        if any("records_left_out" in each for each in records.decode(data, allowance=self._allowance)):
+        if any("records_left_out" in batch for batch in records.decode(data, allowance=self._allowance)):
             node.meaning = "too many records to show"
             if guarded:
                 self._hide(node, pinned=False)

@@ -27,25 +27,27 @@ def expanded(
     """A copy of a struct with its embedded data decoded; the same object if it has none."""
     if not inside:
         return row
-    made, rows = dict(row), (*rows, row)
+    expanded_row, rows = dict(row), (*rows, row)
     for location in inside:
         value = row.get(location.name)
         if value is None:
             continue
         if isinstance(value, list):
-            made[location.name] = [expanded(each, location.below, rows, topic_name, allowance) for each in value]
+            expanded_row[location.name] = [
+                expanded(element, location.below, rows, topic_name, allowance) for element in value
+            ]
         elif location.below:
-            made[location.name] = expanded(value, location.below, rows, topic_name, allowance)
+            expanded_row[location.name] = expanded(value, location.below, rows, topic_name, allowance)
         elif location.reader:
-            _put_payload(made, location.name, location.reader, rows, guarded=False)
+            _put_payload(expanded_row, location.name, location.reader, rows, guarded=False)
         else:
-            made[location.name] = _record_data(value, topic_of(rows, topic_name), rows, allowance)
-    return made
+            expanded_row[location.name] = _record_data(value, topic_of(rows, topic_name), rows, allowance)
+    return expanded_row
 
 
-def _put_payload(made: Row, name: str, reader: Reader, rows: Rows, *, guarded: bool) -> None:
+def _put_payload(row: Row, name: str, reader: Reader, rows: Rows, *, guarded: bool) -> None:
     """Decode the bytes of a field in place; if they do not decode, keep them and add an error."""
-    data = made[name]
+    data = row[name]
     if isinstance(data, dict | list | str):  # an edit made it another field, or the diagnosis has read it
         return
     try:
@@ -56,14 +58,14 @@ def _put_payload(made: Row, name: str, reader: Reader, rows: Rows, *, guarded: b
         if error is not None:
             raise error
     except DecodeError as error:
-        made[f"{name}_error"] = str(error)
+        row[f"{name}_error"] = str(error)
         return
     payload = {"type": layout.name, **expanded(values, embedded_locations(layout), rows, no_name)}
     if end < len(data):
         payload["rest"] = withheld(data[end:]) if guarded else data[end:]
     if secret := payload_secrets(layout.name, payload["data"]):
         payload["data"] = {**payload["data"], **{key: withheld(payload["data"][key]) for key in secret}}
-    made[name] = payload
+    row[name] = payload
 
 
 def _record_data(
@@ -109,10 +111,10 @@ def is_control_record(record: Row, readers: Mapping[str, Reader | None], rows: R
     """Whether key and value decode completely: a wrong control bit makes any records look like control records."""
     if len(record["key"] or b"") != CONTROL_KEY_SIZE or record["control"]["type"] == "UNKNOWN":
         return False
-    made = dict(record)
-    _decode_record(made, readers, rows, guarded=False)
-    parts = [made[name] for name in ("key", "value") if made[name] is not None]
-    return all(isinstance(each, dict) and "rest" not in each for each in parts)
+    expanded_record = dict(record)
+    _decode_record(expanded_record, readers, rows, guarded=False)
+    parts = [expanded_record[name] for name in ("key", "value") if expanded_record[name] is not None]
+    return all(isinstance(part, dict) and "rest" not in part for part in parts)
 
 
 def _decode_record(record: Row, readers: Mapping[str, Reader | None], rows: Rows, *, guarded: bool) -> None:

@@ -20,9 +20,9 @@ def on_assignment(group: GroupHistory, lane: Lane, frame: GroupResponse, at: int
     A lost member whose partitions others get thereby is no longer a member: its session has expired.
     """
     assigned = [
-        ((each.topic_id or each.topic or "")[:MAX_NAME_LENGTH], partition)
-        for each in frame.topics
-        for partition in each.partitions
+        ((topic.topic_id or topic.topic or "")[:MAX_NAME_LENGTH], partition)
+        for topic in frame.topics
+        for partition in topic.partitions
     ]
     for task in frame.tasks:
         subtopology, _, number = task[:MAX_NAME_LENGTH].rpartition("_")
@@ -30,13 +30,13 @@ def on_assignment(group: GroupHistory, lane: Lane, frame: GroupResponse, at: int
             assigned.append((subtopology, int(number)))
     if not assigned:
         return
-    for each in frame.topics:
-        if each.topic_id and each.topic:
-            group.topic_names[each.topic_id[:MAX_NAME_LENGTH]] = each.topic[:MAX_NAME_LENGTH]
+    for topic in frame.topics:
+        if topic.topic_id and topic.topic:
+            group.topic_names[topic.topic_id[:MAX_NAME_LENGTH]] = topic.topic[:MAX_NAME_LENGTH]
     unread = [
-        (each, list(members.lost(group, each, at)))
-        for each in group.in_state(MembershipState.LOST)
-        if each is not lane and members.unread_partitions(group, each)
+        (other, list(members.lost(group, other, at)))
+        for other in group.in_state(MembershipState.LOST)
+        if other is not lane and members.unread_partitions(group, other)
     ]
     lane.assigned = frozenset(islice(assigned, MAX_ASSIGNED))
     for member, stalls in unread:

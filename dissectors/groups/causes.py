@@ -70,7 +70,7 @@ def cause_of(group: GroupHistory, lane: Lane, expired: list[Lane], at: int) -> R
     """
     joiner, _, is_new = group.joiner or (lane, 0, lane.generation < 0)
     known = {"left": group.leaver is not None, "is_new": is_new, "was_told": group.was_told}
-    kind = next((each for fact, each in CAUSES.items() if known[fact]), OTHERWISE)
+    kind = next((cause for fact, cause in CAUSES.items() if known[fact]), OTHERWISE)
     others = f"; the session of {_names(expired)} expired" if expired else ""
     if kind is CauseKind.LEAVE and group.leaver is not None:
         key, label = group.leaver

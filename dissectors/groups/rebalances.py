@@ -31,7 +31,7 @@ def on_join_request(group: GroupHistory, lane: Lane, event: Event) -> None:
     end_stalls(group, members.not_rejoining(group, lane, at), at)
     if _overdue(group, at) and not 0 <= at - group.join_stall_at < SECOND:
         group.join_stall = next(
-            (each for each in waits.join_waits(group, at) if lane.key in each.blamed), group.join_stall
+            (wait for wait in waits.join_waits(group, at) if lane.key in wait.blamed), group.join_stall
         )
         group.join_stall_at = at
     if lane.state is MembershipState.JOINED and at - lane.since > waits.MAX_SYNC_WAIT:
@@ -57,10 +57,10 @@ def on_join_response(group: GroupHistory, lane: Lane, event: Event, frame: Group
         return
     if generation != group.generation or generation < 0:
         if _overdue(group, at):
-            end_stalls(group, (_with_blamed(group, each) for each in waits.join_waits(group, at)), at)
+            end_stalls(group, (_with_blamed(group, wait) for wait in waits.join_waits(group, at)), at)
         group.join_stall = None
     elif at - group.generation_at > SECOND and at - event.at > waits.MAX_JOIN_WAIT:
-        end_stalls(group, (each for each in waits.join_waits(group, at) if lane.key in each.waiting), at)
+        end_stalls(group, (wait for wait in waits.join_waits(group, at) if lane.key in wait.waiting), at)
     on_generation(group, lane, generation, at, event.row)
     if not lane.unsynced:
         lane.unsynced_since = event.at, event.row
@@ -115,7 +115,7 @@ def on_generation(group: GroupHistory, lane: Lane, generation: int, at: int, row
     # A coordinator that has lost the group restarts at generation 1.
     if generation > group.generation or (
         generation < group.generation
-        and all(each.generation != group.generation for each in group.in_state(MembershipState.MEMBER))
+        and all(member.generation != group.generation for member in group.in_state(MembershipState.MEMBER))
     ):
         end_stalls(group, lagging, at)
         before = group.generation
@@ -140,15 +140,17 @@ def _remove_absent(group: GroupHistory, lane: Lane, at: int) -> list[Lane]:
     """
     removed = []
     expired = None if group.protocol is Protocol.CLASSIC else _expired(group, lane)
-    for each in group.current_members():
+    for member in group.current_members():
         if group.protocol is Protocol.CLASSIC:
-            out = each is not lane and each.state is not MembershipState.JOINING
+            out = member is not lane and member.state is not MembershipState.JOINING
         else:
-            out = each.state is MembershipState.LOST and (each is expired or at - each.since > members.SESSION_TIMEOUT)
+            out = member.state is MembershipState.LOST and (
+                member is expired or at - member.since > members.SESSION_TIMEOUT
+            )
         if out:
-            end_member_stalls(group, each, at)
-            each.set_state(MembershipState.OUT, at)
-            removed.append(each)
+            end_member_stalls(group, member, at)
+            member.set_state(MembershipState.OUT, at)
+            removed.append(member)
     return removed
 
 
@@ -156,7 +158,7 @@ def _expired(group: GroupHistory, lane: Lane) -> Lane | None:
     """The lost member whose session has expired if nobody visible here began an epoch that `lane` is the first in."""
     if group.leaver is not None or lane.generation <= 0:
         return None
-    lost = [each for each in group.in_state(MembershipState.LOST) if each.end_reason]
+    lost = [member for member in group.in_state(MembershipState.LOST) if member.end_reason]
     return min(lost, key=_heartbeat_at, default=None)
 
 
@@ -168,7 +170,7 @@ def end_if_reconciled(group: GroupHistory, lagging: Iterable[Stall], at: int) ->
     """End a rebalance of the new protocols (KIP-848) once all members are at the group's epoch."""
     if group.protocol is Protocol.CLASSIC or group.rebalance is None:
         return
-    if all(each.generation == group.generation for each in group.in_state(MembershipState.MEMBER)):
+    if all(lane.generation == group.generation for lane in group.in_state(MembershipState.MEMBER)):
         end_stalls(group, lagging, at)
         end_rebalance(group, at)
 

@@ -41,16 +41,16 @@ class UnansweredRequests:
         if offset is None:
             same = (at for at, (*_, number) in requests.items() if number == frame.correlation_id)
             offset = next(same, -1)
-        found = requests.pop(offset, None)
-        if found is not None:
+        request = requests.pop(offset, None)
+        if request is not None:
             self._count -= 1
             if not requests:
                 del self._connections[frame.connection_id]  # a truncated trace may lack the connection's end
-        return found
+        return request
 
     def remove(self, connection_id: str | None) -> list[Unanswered]:
         """Remove and return the requests of a connection, or of all; the oldest first."""
         connections = list(self._connections) if connection_id is None else [connection_id]
-        removed = [each for name in connections for each in self._connections.pop(name, {}).values()]
+        removed = [request for name in connections for request in self._connections.pop(name, {}).values()]
         self._count -= len(removed)
         return removed

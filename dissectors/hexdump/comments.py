@@ -15,7 +15,7 @@ def blank_comments(text: str) -> str:
     return _COMMENT.sub(_blank_comment, text)
 
 
-def _blank_comment(found: re.Match[str]) -> str:
-    if found[0].startswith("/*") and not found[0].rstrip().endswith("*/"):
-        raise error_at(found.string, found.start(), "this comment is not closed: add */")
-    return re.sub(r"[^\n]", " ", found[0])
+def _blank_comment(match: re.Match[str]) -> str:
+    if match[0].startswith("/*") and not match[0].rstrip().endswith("*/"):
+        raise error_at(match.string, match.start(), "this comment is not closed: add */")
+    return re.sub(r"[^\n]", " ", match[0])

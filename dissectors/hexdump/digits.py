@@ -15,11 +15,11 @@ def read_digits(text: str) -> bytes:
     text = blank_comments(text)
     digits: list[str] = []
     half, end = "", 0  # the first digit of a byte that is split by a line break
-    for found in _WORD.finditer(text):
-        word, at = found[0], found.start()
+    for match in _WORD.finditer(text):
+        word, at = match[0], match.start()
         if half and "\n" not in text[end:at]:
             raise _odd_count(text, end, half)
-        end = found.end()
+        end = match.end()
         if word[:2] in ("0x", "0X"):
             word, at = word[2:], at + 2
             word = word.zfill(2) if len(word) == 1 else word  # Go and Wireshark write small bytes with one digit

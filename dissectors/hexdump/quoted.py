@@ -13,9 +13,9 @@ _HEX = re.compile(r"[0-9a-fA-F\s:-]+")
 
 def quoted_text(text: str) -> str | None:
     """The first string in quotes that is hex or base64, e.g. in `bytes.fromhex("0000")`; None if there is none."""
-    for found in _QUOTED.finditer(text):
-        if _HEX.fullmatch(found["text"]) or read_base64(found["text"]) is not None:
-            return found["text"]
+    for match in _QUOTED.finditer(text):
+        if _HEX.fullmatch(match["text"]) or read_base64(match["text"]) is not None:
+            return match["text"]
     return None
 
 

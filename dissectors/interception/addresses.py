@@ -69,12 +69,12 @@ class AddressRewriter:
 
     def on_response(self, frame: bytes, header: RequestHeader) -> Action:
         """Replace the addresses. A response that cannot be read passes unchanged."""
-        found = locate_addresses(frame, header.api_key, header.api_version)
-        if not found:
+        spans = locate_addresses(frame, header.api_key, header.api_version)
+        if not spans:
             return FORWARD
         complete = header.api_key in _COMPLETE
-        places = self._translate([each.address for each in found], complete)
-        changes = [(span, place) for span, place in zip(found, places, strict=True) if place is not None]
+        places = self._translate([span.address for span in spans], complete)
+        changes = [(span, place) for span, place in zip(spans, places, strict=True) if place is not None]
         changes = [(span, place) for span, place in changes if place != span.address[1:]]
         return Replace(_rewritten(frame, changes)) if changes else FORWARD
 
@@ -100,9 +100,9 @@ def locate_addresses(frame: bytes, api_key: int, api_version: int) -> list[Addre
         return []
     try:
         body = struct_skipper(known.response_header)(frame, 4)
-        found: list[AddressSpan] = []
-        _collect(known.response, frame, body, (), found, whole=False)
-        return [each for each in found if each.address.host and each.address.port > 0]
+        spans: list[AddressSpan] = []
+        _collect(known.response, frame, body, (), spans, whole=False)
+        return [span for span in spans if span.address.host and span.address.port > 0]
     except Irregular:
         return []
 
@@ -112,7 +112,7 @@ def _versions() -> dict[int, tuple[int, int]]:
     """The oldest and newest version of each API whose response can contain addresses."""
     found = {}
     for api in schemas.apis():
-        versions = [each for each in range(api.min_version, api.max_version + 1) if _can_have(api.key, each)]
+        versions = [index for index in range(api.min_version, api.max_version + 1) if _can_have(api.key, index)]
         if versions:
             found[api.key] = versions[0], api.max_version
     return found
@@ -195,7 +195,7 @@ def _collect(
 
 
 def _collect_field(
-    field: Field, data: bytes, position: int, tag_sizes: tuple[tuple[int, int], ...], found: list[AddressSpan]
+    field: Field, data: bytes, position: int, tag_sizes: tuple[tuple[int, int], ...], spans: list[AddressSpan]
 ) -> int:
     assert field.struct is not None
     count = 1
@@ -204,12 +204,12 @@ def _collect_field(
     elif field.length is not None:  # a nullable struct
         count, position = int(data[position] == 1), position + 1
     for _ in range(count):
-        position = _collect(field.struct, data, position, tag_sizes, found)
+        position = _collect(field.struct, data, position, tag_sizes, spans)
     return position
 
 
 def _collect_tags(
-    layout: Layout, data: bytes, position: int, tag_sizes: tuple[tuple[int, int], ...], found: list[AddressSpan]
+    layout: Layout, data: bytes, position: int, tag_sizes: tuple[tuple[int, int], ...], spans: list[AddressSpan]
 ) -> int:
     count, position = _read_uvarint(data, position)
     known = _tagged(layout) if count else {}
@@ -217,7 +217,7 @@ def _collect_tags(
         tag, start = _read_uvarint(data, position)
         size, position = _read_uvarint(data, start)
         if (field := known.get(tag)) is not None:
-            _collect_field(field, data, position, (*tag_sizes, (start, position)), found)
+            _collect_field(field, data, position, (*tag_sizes, (start, position)), spans)
         position += size
         if position > len(data):
             raise Irregularity

@@ -62,9 +62,10 @@ def _handling(interceptors: tuple[Interceptor, ...], key_and_version: bytes) -> 
     """How frames of an API version are handled; None if they pass, and their responses too."""
     api_key, version = _KEY_AND_VERSION.unpack(key_and_version)
     requests, responses = (
-        tuple(each for each in interceptors if each.wants(direction, api_key, version)) for direction in Direction
+        tuple(interceptor for interceptor in interceptors if interceptor.wants(direction, api_key, version))
+        for direction in Direction
     )
-    answers = any(each.answers for each in interceptors)
+    answers = any(interceptor.answers for interceptor in interceptors)
     if not (requests or responses or answers):
         return None
     return Handling(

@@ -88,14 +88,14 @@ class _Stream(ABC):
                 return []
             data = b"".join(self._held)
             self._held.clear()
-        made: list[Delivery] = []
+        deliveries: list[Delivery] = []
         end = len(data)
         start, position = 0, self._left  # the bytes between them pass
         while position <= end:
             if answers := self._answers_due():
-                self._pass(data, start, position, made)
+                self._pass(data, start, position, deliveries)
                 start = position
-                made += [Delivery(Direction.RESPONSE, b"", answer) for answer in answers]
+                deliveries += [Delivery(Direction.RESPONSE, b"", answer) for answer in answers]
             position, size, handling = self._next_frame(data, position)
             if position >= end:
                 break
@@ -115,16 +115,16 @@ class _Stream(ABC):
                 else:
                     delivery, answer = self._decide(interceptors, header, sent)
                     if delivery is not None:
-                        self._pass(data, start, begin, made)
+                        self._pass(data, start, begin, deliveries)
                         start = position
-                        made.append(delivery)
+                        deliveries.append(delivery)
                         sent = delivery.sent
                         if delivery.close:
-                            return made
+                            return deliveries
             self._passed(handling, correlation_id, sent, answer)
         self._left = position - end
-        self._pass(data, start, end, made)
-        return made
+        self._pass(data, start, end, deliveries)
+        return deliveries
 
     def end(self) -> list[Delivery]:
         """The direction has ended: return what was held of an incomplete frame."""
@@ -170,8 +170,8 @@ class _Stream(ABC):
         """
         is_request = self.direction is Direction.REQUEST
         sent, delay = frame, 0.0
-        for each in interceptors:
-            action: Action = (each.on_request if is_request else each.on_response)(sent, header)
+        for interceptor in interceptors:
+            action: Action = (interceptor.on_request if is_request else interceptor.on_response)(sent, header)
             match action:
                 case Forward():
                     pass
@@ -188,10 +188,10 @@ class _Stream(ABC):
                     return Delivery(self.direction, frame, b"", delay), response
         return (None if sent is frame and not delay else Delivery(self.direction, frame, sent, delay)), None
 
-    def _pass(self, data: bytes, start: int, stop: int, made: list[Delivery]) -> None:
+    def _pass(self, data: bytes, start: int, stop: int, deliveries: list[Delivery]) -> None:
         if stop > start:
             part = data[start:stop]  # the same object if it is all of `data`
-            made.append(Delivery(self.direction, part, part))
+            deliveries.append(Delivery(self.direction, part, part))
 
     @abstractmethod
     def _skips(self, handling: Handling, data: bytes, position: int) -> bool:

@@ -19,14 +19,14 @@ from dissectors.wire.errors import DecodeError, TooManyElements
 from dissectors.wire.layout import Layout, layout
 from dissectors.wire.node import Node
 from dissectors.wire.primitives import Irregularity
-from dissectors.wire.walk import MOST_NODES, DecodeWarning, walk
+from dissectors.wire.walk import MAX_NODES, DecodeWarning, walk
 
 API_VERSIONS = ApiKey.API_VERSIONS
 UNSUPPORTED_VERSION = Error.UNSUPPORTED_VERSION
 
 #: The most steps for judging a message. A step takes about a microsecond, but they are counted, not timed: the findings
 #: of a frame do not depend on the machine.
-MOST_STEPS = 1_000_000
+MAX_STEPS = 1_000_000
 
 _HEAD = struct.Struct(">hhi").unpack_from
 _API_AND_VERSION = struct.Struct(">hh").unpack_from
@@ -143,7 +143,7 @@ class Message(Struct):
     #: The cache of `locate`. `dissectors.rules.check` empties it: a request in flight must not keep a tree.
     tree: Tree | None = None
     #: The steps that judging it may still take.
-    steps_left: int = MOST_STEPS
+    steps_left: int = MAX_STEPS
     #: Of a request whose client id is null: that of its connection (KIP-1313).
     connection_client_id: str | None = None
     #: Of a request: the instance of the client, from the first request header v3 of its connection on (KIP-1313).
@@ -340,7 +340,7 @@ class Tree:
 _FEW = 16
 
 
-def walk_message(message: Message, *, most_nodes: int = MOST_NODES) -> Tree:
+def walk_message(message: Message, *, most_nodes: int = MAX_NODES) -> Tree:
     """Decode a message again, with the span of each field in the frame.
 
     The tree is partial, and its `error` is `TooManyElements`, if the body would have more than `most_nodes`.

@@ -106,7 +106,7 @@ def _redact(row: Row, path: tuple[str, ...], names: tuple[str, ...], condition: 
         below = row.get(path[0])
         if not isinstance(below, list):
             return row
-        return {**row, path[0]: [_redact(each, path[1:], names, condition) for each in below]}
+        return {**row, path[0]: [_redact(element, path[1:], names, condition) for element in below]}
     if not condition(row):
         return row
     return {**row, **{name: withheld(row[name]) for name in names if row.get(name) is not None}}

@@ -24,7 +24,7 @@ _GENERATION_FIELDS = ("generation_id", "generation_id_or_member_epoch", "member_
 BATCH_START = 12
 
 #: The largest integer in a trace; sums of values from the wire must not exceed it.
-_MOST = (1 << 63) - 1
+_MAX_INT64 = (1 << 63) - 1
 
 Values = dict[str, Any]
 
@@ -90,10 +90,10 @@ def topics(
         return []
     if records_path(message.layout) is not None:
         return _topics_with_records(message, request, at, make)
-    found: list[Any] = []
+    topics: list[Any] = []
     for reader in _topic_readers(message.layout):
-        reader(message.body, found, make)
-    return found
+        reader(message.body, topics, make)
+    return topics
 
 
 def errors(message: Message) -> list[ErrorField]:
@@ -155,23 +155,23 @@ def transactional_id(message: Message) -> str | None:
 @cached_on_owner
 def _names_group(layout: Layout) -> bool:
     """Whether a message may name a group; FindCoordinator has a ``key``."""
-    return any("group" in one.name or "key" in one.name for one in (*layout.fields, *layout.tagged))
+    return any("group" in field.name or "key" in field.name for field in (*layout.fields, *layout.tagged))
 
 
 @cached_on_owner
 def _names_transaction(layout: Layout) -> bool:
-    return any("transaction" in one.name or "key" in one.name for one in (*layout.fields, *layout.tagged))
+    return any("transaction" in field.name or "key" in field.name for field in (*layout.fields, *layout.tagged))
 
 
 @cached_on_owner
 def _generation_path(layout: Layout) -> tuple[str, ...]:
     """The path of the generation: in the message, or in the structs of an array of groups."""
-    for one in layout.fields:
-        if one.name in _GENERATION_FIELDS:
-            return (one.name,)
-        if one.array and one.struct is not None and any(inner.name == "group_id" for inner in one.struct.fields):
-            below = _generation_path(one.struct)
-            return (one.name, *below) if below else ()
+    for field in layout.fields:
+        if field.name in _GENERATION_FIELDS:
+            return (field.name,)
+        if field.array and field.struct is not None and any(inner.name == "group_id" for inner in field.struct.fields):
+            below = _generation_path(field.struct)
+            return (field.name, *below) if below else ()
     return ()
 
 
@@ -214,9 +214,9 @@ def _topic_readers(layout: Layout) -> list[TopicReader]:
     return readers
 
 
-def _below(one: Field, readers: list[TopicReader]) -> TopicReader:
+def _below(field: Field, readers: list[TopicReader]) -> TopicReader:
     def read(values: Values, found: list[Any], make: Callable[..., Any]) -> None:
-        for row in _rows(values, one.name, one.array):
+        for row in _rows(values, field.name, field.array):
             for reader in readers:
                 reader(row, found, make)
 
@@ -230,13 +230,13 @@ def _names(name: str) -> TopicReader:
     return read
 
 
-def _topic_reader(one: Field, name: str | None, fields: dict[str, Field]) -> TopicReader:
+def _topic_reader(field: Field, name: str | None, fields: dict[str, Field]) -> TopicReader:
     parts = next((inner for inner in fields.values() if inner.array and _index_of(inner) is not None), None)
     index = _index_of(parts) if parts else None
     own_index = next((inner for inner in ("partition_index", "partition") if inner in fields), None)
 
     def read(values: Values, found: list[Any], make: Callable[..., Any]) -> None:
-        for row in _rows(values, one.name, one.array):
+        for row in _rows(values, field.name, field.array):
             rows = row.get(parts.name) or [] if parts else []
             numbers = [part[index] for part in rows if index in part] if index else list(rows)
             if own_index and own_index in row and not parts:
@@ -284,8 +284,8 @@ def _topics_with_records(
                     following = offsets.get((topic or topic_id or "", number), -1)
                 if following >= 0:
                     lag = (lag or 0) + (end - following if end > following else 0)
-        if lag is not None and lag > _MOST:
-            lag = _MOST
+        if lag is not None and lag > _MAX_INT64:
+            lag = _MAX_INT64
         if batches and has_ends:
             times = _times(firsts, len(numbers), at)
             found.append(make(topic, topic_id, numbers, total, records, batches, codecs, sizes, lag, *times))
@@ -335,7 +335,7 @@ class PossibleFacts(NamedTuple):
 
 @cached_on_owner
 def _possible_facts(layout: Layout) -> PossibleFacts:
-    member = any(one.name == "member_id" for one in (*layout.fields, *layout.tagged))
+    member = any(field.name == "member_id" for field in (*layout.fields, *layout.tagged))
     return PossibleFacts(bool(_topic_readers(layout)), _names_group(layout), member, _names_transaction(layout))
 
 
@@ -353,11 +353,11 @@ ErrorReader = Callable[[Values, str], Iterator[tuple[str, int]]]
 @cached_on_owner
 def _error_readers(layout: Layout) -> list[ErrorReader]:
     readers: list[ErrorReader] = []
-    for one in (*layout.fields, *layout.tagged):
-        if one.type == "int16" and not one.array and one.name.endswith("error_code"):
-            readers.append(_code_reader(one.name))
-        elif one.struct is not None and (below := _error_readers(one.struct)):
-            readers.append(_errors_below(one, below))
+    for field in (*layout.fields, *layout.tagged):
+        if field.type == "int16" and not field.array and field.name.endswith("error_code"):
+            readers.append(_code_reader(field.name))
+        elif field.struct is not None and (below := _error_readers(field.struct)):
+            readers.append(_errors_below(field, below))
     return readers
 
 
@@ -369,10 +369,10 @@ def _code_reader(name: str) -> ErrorReader:
     return read
 
 
-def _errors_below(one: Field, readers: list[ErrorReader]) -> ErrorReader:
+def _errors_below(field: Field, readers: list[ErrorReader]) -> ErrorReader:
     def read(values: Values, path: str) -> Iterator[tuple[str, int]]:
-        for index, row in enumerate(_rows(values, one.name, one.array)):
-            where = f"{path}{one.name}[{index}]." if one.array else f"{path}{one.name}."
+        for index, row in enumerate(_rows(values, field.name, field.array)):
+            where = f"{path}{field.name}[{index}]." if field.array else f"{path}{field.name}."
             for reader in readers:
                 yield from reader(row, where)
 

@@ -34,20 +34,20 @@ def is_default(field: Field, value: Any) -> bool:
     if field.struct is None or field.array or not isinstance(value, dict) or field.default is None:
         return bool(value == field.default)
     inner = (*field.struct.fields, *field.struct.tagged)
-    return "_tags" not in value and all(is_default(one, value.get(one.name, one.default)) for one in inner)
+    return "_tags" not in value and all(is_default(field, value.get(field.name, field.default)) for field in inner)
 
 
 def _find(layout: Layout, row: Row, path: tuple[str | int, ...]) -> Iterator[Tagged]:
     if len(row) > len(layout.fields):
         yield Tagged(path, layout, row)
-    for one in (*layout.fields, *layout.tagged):
-        if one.struct is None or not (value := row.get(one.name)):
+    for field in (*layout.fields, *layout.tagged):
+        if field.struct is None or not (value := row.get(field.name)):
             continue
-        if not one.array:
-            yield from _find(one.struct, value, (*path, one.name))
+        if not field.array:
+            yield from _find(field.struct, value, (*path, field.name))
             continue
         for index, element in enumerate(value):
-            yield from _find(one.struct, element, (*path, one.name, index))
+            yield from _find(field.struct, element, (*path, field.name, index))
 
 
 @cached_on_owner
@@ -57,7 +57,11 @@ def _holds(layout: Layout) -> _Holds:
     A struct with tagged fields has more keys than plain fields.
     """
     plain = len(layout.fields)
-    below = [(itemgetter(one.name), one.array, _holds(one.struct)) for one in layout.fields if one.struct is not None]
+    below = [
+        (itemgetter(field.name), field.array, _holds(field.struct))
+        for field in layout.fields
+        if field.struct is not None
+    ]
 
     def holds(rows: Sequence[Row]) -> bool:
         if max(map(len, rows)) > plain:

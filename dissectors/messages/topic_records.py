@@ -17,7 +17,7 @@ from dissectors.wire.layout import Layout, cached_on_owner
 _PARTITION_FIELDS = ("partition_index", "partition", "index", "partition_id")
 _MAGIC = 2
 _BATCH_START = struct.Struct(">qi")
-_MOST_BATCHES = 1_000
+_MAX_BATCHES = 1_000
 
 # Faster than `BatchSpan(...)`: this is done for every partition.
 _new = tuple.__new__
@@ -75,11 +75,11 @@ def records_path(layout: Layout) -> RecordsPath | None:
 
 def topic_records(message: Message) -> list[TopicRecords]:
     """The topics and partitions of a message with record data, in wire order; empty for other messages."""
-    found = message.records_cache
-    if found is None:
+    cached = message.records_cache
+    if cached is None:
         path = None if message.layout is None else records_path(message.layout)
-        found = message.records_cache = [] if path is None else _read(message.body, path)
-    return found
+        cached = message.records_cache = [] if path is None else _read(message.body, path)
+    return cached
 
 
 def fetch_offsets(message: Message) -> dict[tuple[str, int], int]:
@@ -87,16 +87,16 @@ def fetch_offsets(message: Message) -> dict[tuple[str, int], int]:
 
     Empty for other messages.
     """
-    found = message.offsets_cache
-    if found is None:
+    cached = message.offsets_cache
+    if cached is None:
         topics = message.body["topics"] or () if message.api_key == ApiKey.FETCH and message.well_formed else ()
-        found = message.offsets_cache = {
+        cached = message.offsets_cache = {
             (name, row["partition"]): row["fetch_offset"]
             for topic in topics
             for name in (topic.get("topic") or topic.get("topic_id") or "",)
             for row in topic["partitions"] or ()
         }
-    return found
+    return cached
 
 
 def first_batch(data: bytes | memoryview | None) -> BatchSpan | None:
@@ -109,7 +109,7 @@ def first_batch(data: bytes | memoryview | None) -> BatchSpan | None:
 def first_batch_from(data: bytes | memoryview | None, offset: int) -> int | None:
     """The base offset of the first complete batch at an offset or above it; None if there is none."""
     position, size = 0, len(data or b"")
-    for _ in range(_MOST_BATCHES):
+    for _ in range(_MAX_BATCHES):
         if data is None or position + _BATCH_START.size > size:
             return None
         base_offset, length = _BATCH_START.unpack_from(data, position)

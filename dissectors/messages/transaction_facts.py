@@ -23,8 +23,8 @@ _MAGIC: Final = 2
 _LENGTH_AT, _MAGIC_AT, _ATTRIBUTES_AT = 8, 16, 22
 _HEADER_SIZE: Final = HEADER.size
 _read_length = struct.Struct(">i").unpack_from
-_MOST_BATCHES: Final = 1_000
-_MOST_MARKERS: Final = 1_000
+_MAX_BATCHES: Final = 1_000
+_MAX_MARKERS: Final = 1_000
 _OF_TRANSACTIONS: Final = TRANSACTIONAL | CONTROL
 _CONTROL_KEY: Final = struct.Struct(">hh")
 _MARKERS: Final = {number: name == "COMMIT" for number, name in TYPES.items() if name in ("ABORT", "COMMIT")}
@@ -72,10 +72,10 @@ def partition_ends(message: Message) -> PartitionEnds:
 
     Markers in a Fetch response are read if a partition begins with a batch of a transaction, or is held.
     """
-    found: PartitionEnds | None = message.ends_cache
-    if found is None:
-        found = message.ends_cache = _of_fetch(message) if message.api == "Fetch" else _of_markers(message)
-    return found
+    ends: PartitionEnds | None = message.ends_cache
+    if ends is None:
+        ends = message.ends_cache = _of_fetch(message) if message.api == "Fetch" else _of_markers(message)
+    return ends
 
 
 def _of_fetch(message: Message) -> PartitionEnds:
@@ -87,13 +87,13 @@ def _of_fetch(message: Message) -> PartitionEnds:
             if not (is_held := 0 <= stable < end) and (batch is None or not batch.attributes & _OF_TRANSACTIONS):
                 continue  # nearly all
             place, holder = (topic.key, partition or 0), (-1, -1)
-            for each in batches(data, only=_OF_TRANSACTIONS if is_held else CONTROL):
-                if each.attributes & CONTROL:
-                    marker = _marker(place, each, data)
-                    if marker is not None and len(markers) < _MOST_MARKERS:
+            for header in batches(data, only=_OF_TRANSACTIONS if is_held else CONTROL):
+                if header.attributes & CONTROL:
+                    marker = _marker(place, header, data)
+                    if marker is not None and len(markers) < _MAX_MARKERS:
                         markers.append(marker)
-                elif each.base_offset <= stable <= each.last_offset:
-                    holder = each.producer_id, each.producer_epoch
+                elif header.base_offset <= stable <= header.last_offset:
+                    holder = header.producer_id, header.producer_epoch
             if is_held:
                 held.append(HeldPartition(*place, stable, end, *holder, brought=bool(data)))
     return PartitionEnds(markers, held) if markers or held else _NOTHING
@@ -104,7 +104,7 @@ def batches(data: bytes | memoryview | None, *, only: int) -> Iterator[BatchSpan
     if data is None:
         return
     position, size = 0, len(data)
-    for _ in range(_MOST_BATCHES):
+    for _ in range(_MAX_BATCHES):
         if position + _HEADER_SIZE > size or data[position + _MAGIC_AT] != _MAGIC:
             return
         end = position + LOG_OVERHEAD + _read_length(data, position + _LENGTH_AT)[0]
@@ -139,21 +139,21 @@ def _of_markers(message: Message) -> PartitionEnds:
         return _NOTHING
     markers = [
         TransactionMarker(
-            topic["name"], partition, each["producer_id"], each["producer_epoch"], each["transaction_result"]
+            topic["name"], partition, marker["producer_id"], marker["producer_epoch"], marker["transaction_result"]
         )
-        for each in message.body.get("markers") or ()
-        for topic in each.get("topics") or ()
+        for marker in message.body.get("markers") or ()
+        for topic in marker.get("topics") or ()
         for partition in topic.get("partition_indexes") or ()
     ]
-    return PartitionEnds(markers[:_MOST_MARKERS], []) if markers else _NOTHING
+    return PartitionEnds(markers[:_MAX_MARKERS], []) if markers else _NOTHING
 
 
 def producer_of(message: Message) -> tuple[int, int] | None:
     """The producer id and epoch that a message has; None if it has none, or those of several producers."""
     body = message.body
     if message.api == "Produce":
-        rows = (each for topic in topic_records(message) for each in topic.partitions)
-        batch = next((each.batch for each in rows if each.batch is not None), None)
+        rows = (partition for topic in topic_records(message) for partition in topic.partitions)
+        batch = next((row.batch for row in rows if row.batch is not None), None)
         return None if batch is None else _known(batch.producer_id, batch.producer_epoch)
     if transactions := body.get("transactions"):  # of a broker: AddPartitionsToTxn from version 4 on
         body = transactions[0] if len(transactions) == 1 else {}
@@ -168,4 +168,4 @@ def _known(producer_id: int, epoch: int) -> tuple[int, int] | None:
 def only_verifies(body: Mapping[str, Any]) -> bool:
     """Whether an AddPartitionsToTxn request of a broker adds nothing: it checks that a transaction has partitions."""
     transactions = body.get("transactions") or ()
-    return bool(transactions) and all(each.get("verify_only") for each in transactions)
+    return bool(transactions) and all(transaction.get("verify_only") for transaction in transactions)

@@ -37,11 +37,11 @@ def version_notes(api_key: int) -> list[tuple[int, str]]:
 
 
 def _fields(layout: Layout, prefix: str = "") -> Iterator[tuple[str, Field]]:
-    for one in (*layout.fields, *layout.tagged):
-        path = f"{prefix}{one.name}{'[]' if one.array else ''}"
-        yield path, one
-        if one.struct is not None:
-            yield from _fields(one.struct, f"{path}.")
+    for field in (*layout.fields, *layout.tagged):
+        path = f"{prefix}{field.name}{'[]' if field.array else ''}"
+        yield path, field
+        if field.struct is not None:
+            yield from _fields(field.struct, f"{path}.")
 
 
 def _changes(before: dict[str, Field], after: dict[str, Field]) -> Iterator[str]:
@@ -50,7 +50,7 @@ def _changes(before: dict[str, Field], after: dict[str, Field]) -> Iterator[str]
     if removed := _outermost(path for path in before if path not in after):
         yield f"removes {', '.join(removed)}"
     if nullable := [
-        path for path, one in after.items() if path in before and one.nullable and not before[path].nullable
+        path for path, field in after.items() if path in before and field.nullable and not before[path].nullable
     ]:
         yield f"allows null for {', '.join(nullable)}"
 

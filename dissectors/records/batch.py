@@ -243,7 +243,7 @@ def _record(node: Node, header: dict[str, Any]) -> dict[str, Any]:
         "timestamp": header["base_timestamp"] + fields["timestamp_delta"].value,
         "key": fields["key"].value,
         "value": fields["value"].value,
-        "headers": [{"key": key.value, "value": value.value} for key, value in (one.children for one in headers)],
+        "headers": [{"key": key.value, "value": value.value} for key, value in (header.children for header in headers)],
     }
 
 

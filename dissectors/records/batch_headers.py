@@ -35,7 +35,7 @@ def shift_times(data: bytes | memoryview, ms: int) -> bytes:
     def shifted(base: int, maximum: int) -> tuple[int, int]:
         if base < 0 or maximum < 0:
             return base, maximum
-        return tuple(max(0, min(each + ms, _MAX_TIME)) for each in (base, maximum))  # type: ignore[return-value]
+        return tuple(max(0, min(time + ms, _MAX_TIME)) for time in (base, maximum))  # type: ignore[return-value]
 
     return _changed(data, _TIMES_AT, _TIMES, shifted)
 
@@ -43,17 +43,17 @@ def shift_times(data: bytes | memoryview, ms: int) -> bytes:
 def _changed(
     data: bytes | memoryview, at: int, fields: struct.Struct, change: Callable[[int, int], tuple[int, int]]
 ) -> bytes:
-    made = bytearray(data)
+    shifted_batch = bytearray(data)
     for entry in entries(data, 0, len(data)):
         if entry.magic != 2 or entry.end - entry.start < HEADER.size:
             continue
-        before = fields.unpack_from(made, entry.start + at)
+        before = fields.unpack_from(shifted_batch, entry.start + at)
         if (after := change(*before)) == before:
             continue
         covered = slice(entry.start + CRC_START, entry.end)
         crc_at = entry.start + CRC_START - _CRC.size
-        was_valid = _CRC.unpack_from(made, crc_at)[0] == google_crc32c.value(bytes(made[covered]))
-        fields.pack_into(made, entry.start + at, *after)
+        was_valid = _CRC.unpack_from(shifted_batch, crc_at)[0] == google_crc32c.value(bytes(shifted_batch[covered]))
+        fields.pack_into(shifted_batch, entry.start + at, *after)
         if was_valid:
-            _CRC.pack_into(made, crc_at, google_crc32c.value(bytes(made[covered])))
-    return bytes(made)
+            _CRC.pack_into(shifted_batch, crc_at, google_crc32c.value(bytes(shifted_batch[covered])))
+    return bytes(shifted_batch)

@@ -18,7 +18,7 @@ from dissectors.records.formats import LOG_OVERHEAD, BatchEntry, counted, entrie
 from dissectors.records.record_checks import BatchSpan, check_records, check_wrapped_records
 
 #: The number of bad batches per message whose records are examined; further ones would be reported as repeats.
-MOST_SUSPECTS = 4
+MAX_SUSPECTS = 4
 
 # Length, attributes, two deltas, key length, value length and header count take at least a byte each.
 _SMALLEST_RECORD = 7
@@ -84,9 +84,9 @@ class _Examination:
         """Add a batch of format 2 with a valid header and CRC."""
         self.batches.append(batch)
         if self.selects(batch.records_count) and self.suspects < self.most:
-            found = list(check_records(self.data, index, batch, produced=self.produced))
-            self.faults += found
-            self.suspects += bool(found)
+            faults = list(check_records(self.data, index, batch, produced=self.produced))
+            self.faults += faults
+            self.suspects += bool(faults)
 
     def batch(self, index: int, start: int, end: int) -> None:
         """Add a batch of format 2 with an invalid header or CRC."""
@@ -104,13 +104,13 @@ class _Examination:
             self._unknown_codec(index, batch, start + CRC_START, 2)
         elif self.suspects < self.most:
             self.suspects += 1
-            found = list(check_records(data, index, batch, produced=self.produced))
-            if not found and batch.records_count == 0 and self.produced:
+            faults = list(check_records(data, index, batch, produced=self.produced))
+            if not faults and batch.records_count == 0 and self.produced:
                 place = start + HEADER.size - 4, start + HEADER.size
                 text = "the batch has no records, a producer must send at least one"
                 path = (str(index), "records_count")
-                found.append(Fault(FaultKind.COUNT, path, *place, text, "1 or more", "0", proven=False))
-            self.faults += found
+                faults.append(Fault(FaultKind.COUNT, path, *place, text, "1 or more", "0", proven=False))
+            self.faults += faults
 
     def message(self, index: int, start: int, end: int) -> None:
         """Add a message of format 0 or 1."""
@@ -125,9 +125,9 @@ class _Examination:
         if attributes & 7 > CODECS.index("lz4"):
             self._unknown_codec(index, message, start + message_set.CRC_START + 1, 1)
         elif self.selects(1) and self.suspects < self.most:
-            found = list(check_wrapped_records(data, index, message))
-            self.faults += found
-            self.suspects += bool(found)
+            faults = list(check_wrapped_records(data, index, message))
+            self.faults += faults
+            self.suspects += bool(faults)
 
     def tail(self, index: int, entry: BatchEntry) -> None:
         """Add bytes that are not a complete batch."""
@@ -177,7 +177,7 @@ class _Examination:
 
 
 def examine(
-    data: bytes | memoryview, *, selects: Callable[[int], bool], produced: bool, most_suspects: int = MOST_SUSPECTS
+    data: bytes | memoryview, *, selects: Callable[[int], bool], produced: bool, most_suspects: int = MAX_SUSPECTS
 ) -> Examined:
     """Check the header and CRC of every batch, and the records of selected and of contradictory ones.
 
@@ -189,28 +189,28 @@ def examine(
 
     Never raises.
     """
-    one = _Examination(data, selects, produced, most_suspects)
-    batches = one.batches
+    examination = _Examination(data, selects, produced, most_suspects)
+    batches = examination.batches
     cut_off, last_offset = 0, None
     for index, entry in enumerate(entries(data, 0, len(data))):
         start, end, magic, fault = entry
         if magic is None:
-            one.tail(index, entry)
+            examination.tail(index, entry)
             cut_off = 0 if fault else end - start
         elif magic == 2:
             batch = valid_batch(data, start, end, produced=produced)
             if batch is None:
-                one.batch(index, start, end)
+                examination.batch(index, start, end)
             else:
-                one.add_valid(index, batch)
+                examination.add_valid(index, batch)
         else:
-            one.message(index, start, end)
+            examination.message(index, start, end)
         if not produced and index < len(batches):
             batch = batches[index]
             if last_offset is not None and batch.base_offset <= last_offset:
-                one.faults.append(_going_back(index, batch, last_offset))
+                examination.faults.append(_going_back(index, batch, last_offset))
             last_offset = batch.base_offset + batch.last_offset_delta
-    return Examined(batches, one.faults, cut_off, one.suspects)
+    return Examined(batches, examination.faults, cut_off, examination.suspects)
 
 
 def _going_back(index: int, batch: BatchSpan, before: int) -> Fault:

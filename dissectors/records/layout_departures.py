@@ -19,8 +19,8 @@ from dissectors.wire.errors import DecodeError
 from dissectors.wire.primitives import TEXT_ERRORS, Irregularity, write_uvarint
 
 #: Limits: decompressed bytes, and records.
-MOST_BYTES = 4 << 20
-MOST_RECORDS = 10_000
+MAX_BYTES = 4 << 20
+MAX_RECORDS = 10_000
 
 _NULLS = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)  # -1 in 32 and in 64 bits, as unsigned varints
 
@@ -43,7 +43,7 @@ def departures(batch: bytes) -> tuple[Departure, ...]:
     """The wrong encodings in which the records of a batch can be read, the most probable first.
 
     An encoding matches if it reads the right number of records to the last byte, with increasing offsets; several may
-    match. Empty for a batch that decodes, and for batches over `MOST_BYTES` or `MOST_RECORDS`.
+    match. Empty for a batch that decodes, and for batches over `MAX_BYTES` or `MAX_RECORDS`.
 
     Args:
         batch: A batch of format 2, from its base offset to its end.
@@ -51,14 +51,14 @@ def departures(batch: bytes) -> tuple[Departure, ...]:
     if len(batch) < HEADER.size:
         return ()
     header = _header(batch)
-    if not 0 < header["records_count"] <= MOST_RECORDS:
+    if not 0 < header["records_count"] <= MAX_RECORDS:
         return ()
     payload = batch[HEADER.size :]
     codec = header["attributes"] & 7
     try:
         if codec:
-            payload = Decompressor(MOST_BYTES).decompress(codec, payload, offset=0)
-        if len(payload) > MOST_BYTES:
+            payload = Decompressor(MAX_BYTES).decompress(codec, payload, offset=0)
+        if len(payload) > MAX_BYTES:
             return ()
         read_records(payload, header)
     except DecodeError:
@@ -67,15 +67,15 @@ def departures(batch: bytes) -> tuple[Departure, ...]:
         pass
     else:
         return ()
-    found = []
+    departures_found = []
     for rank, (name, encoding) in enumerate(ENCODINGS.items()):
         try:
             doubtful, start, end = _read(payload, header, encoding)
         except (Irregularity, IndexError):
             continue
         place = (HEADER.size, 0) if codec else (HEADER.size + start, end - start)
-        found.append((doubtful, rank, Departure(name, *place, encoding.sentence)))
-    return tuple(departure for _, _, departure in sorted(found, key=lambda each: each[:2]))
+        departures_found.append((doubtful, rank, Departure(name, *place, encoding.sentence)))
+    return tuple(departure for _, _, departure in sorted(departures_found, key=lambda item: item[:2]))
 
 
 def write_departed(batch: Mapping[str, Any], written: str) -> bytes:
@@ -249,9 +249,9 @@ def _written(record: dict[str, Any], header: dict[str, Any], encoding: RecordLay
     body += _sized(record["key"], encoding.key_length) + _sized(record["value"], encoding.value_length)
     if encoding.headers_count is not None:
         body += _WRITERS[encoding.headers_count](len(record["headers"]))
-        for each in record["headers"]:
-            body += _sized(each["key"].encode("utf-8", TEXT_ERRORS), encoding.header_length)
-            body += _sized(each["value"], encoding.header_length)
+        for record_header in record["headers"]:
+            body += _sized(record_header["key"].encode("utf-8", TEXT_ERRORS), encoding.header_length)
+            body += _sized(record_header["value"], encoding.header_length)
     size = len(body)
     if encoding.length_counts_itself:
         size += next(own for own in range(1, 6) if len(write_zigzag(size + own)) == own)

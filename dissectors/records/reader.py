@@ -87,12 +87,12 @@ def walk_entry(
 ) -> tuple[Node, DecodeError | None]:
     """The node of one batch in the form of `walk`, and its error."""
     cursor = Cursor(frame, entry.start, entry.end)
-    found: DecodeError | None = None
+    decode_error: DecodeError | None = None
     try:
         with cursor.struct(str(index)):
             _walk(cursor, entry, decompressor)
     except DecodeError as error:
-        found = error
+        decode_error = error
     [node] = cursor.nodes
     if entry.magic is None and entry.fault is None:
         node.meaning = "truncated"
@@ -100,7 +100,7 @@ def walk_entry(
         rest = Node(node.meaning or "unread", cursor.pos, entry.end, frame[cursor.pos : entry.end])
         node.children.append(rest)
         node.end = entry.end
-    return node, found
+    return node, decode_error
 
 
 def _decode(data: bytes, entry: BatchEntry, decompressor: Decompressor) -> dict[str, Any]:

@@ -20,16 +20,16 @@ from dissectors.wire.node import Node
 from dissectors.wire.primitives import Irregularity
 
 #: The limit of decompressed bytes for examining a batch.
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 
-#: A batch over `MOST_BYTES` with a larger compression ratio than this is a compression bomb.
+#: A batch over `MAX_BYTES` with a larger compression ratio than this is a compression bomb.
 BOMB_RATIO = 100
 
 #: The limit for a compressed message of format 0 or 1, whose records are walked one by one.
-MOST_BYTES_OF_A_MESSAGE = 2 << 20
+MAX_MESSAGE_BYTES = 2 << 20
 
 #: The number of records of a bad batch that are read one by one to find the first bad one.
-MOST_RECORDS = 10_000
+MAX_RECORDS = 10_000
 
 _COUNT_AT = batches.HEADER.size - 4
 _SNAPPY = CODECS.index("snappy")
@@ -104,19 +104,19 @@ class Payload:
             size, pos = read_zigzag(self.data, pos)
             pos += size
         node = next(_walk_one(self.data, pos))
-        found = next(child for child in node.children if child.name == name)
-        return self.span(found.start, found.end)
+        node_found = next(child for child in node.children if child.name == name)
+        return self.span(node_found.start, node_found.end)
 
 
 def check_records(data: bytes | memoryview, index: int, batch: BatchSpan, *, produced: bool) -> Iterator[Fault]:
     """The faults of the records in the batch at `index` of its field."""
-    decompressor = Decompressor(MOST_BYTES)
+    decompressor = Decompressor(MAX_BYTES)
     try:
         payload = Payload(data, batch, decompressor)
     except DecodeError as error:
         if decompressor.left:  # else the limit was exceeded
             yield _other_codec(data, index, batch) or _undecompressed(index, batch, batches.HEADER.size, error)
-        elif (batch.end - batch.start) * BOMB_RATIO < MOST_BYTES and error.message.startswith("decompresses to more"):
+        elif (batch.end - batch.start) * BOMB_RATIO < MAX_BYTES and error.message.startswith("decompresses to more"):
             yield _bomb(index, batch)
         return
     if batch.attributes & 7 == _SNAPPY and (fault := _snappy_header(data, index, batch)):
@@ -135,7 +135,7 @@ def check_wrapped_records(data: bytes | memoryview, index: int, message: BatchSp
     """The faults inside the message of format 0 or 1 at `index` of its field."""
     own = bytes(data[message.start : message.end])
     cursor = Cursor(own, 0, len(own))
-    decompressor = Decompressor(MOST_BYTES_OF_A_MESSAGE)
+    decompressor = Decompressor(MAX_MESSAGE_BYTES)
     try:
         for inner in message_set.walk_message(cursor, decompressor):
             crc = inner["crc"]
@@ -206,9 +206,9 @@ def _snappy_header(data: bytes | memoryview, index: int, batch: BatchSpan) -> Fa
 def _bomb(index: int, batch: BatchSpan) -> Fault:
     start = batch.start + batches.HEADER.size
     text = (
-        f"{counted(batch.end - start, 'byte')} of {codec_name(batch.attributes)} decompress to over {MOST_BYTES} bytes"
+        f"{counted(batch.end - start, 'byte')} of {codec_name(batch.attributes)} decompress to over {MAX_BYTES} bytes"
     )
-    return Fault(FaultKind.BOMB, (str(index), "records"), start, batch.end, text, f"at most {MOST_BYTES} bytes")
+    return Fault(FaultKind.BOMB, (str(index), "records"), start, batch.end, text, f"at most {MAX_BYTES} bytes")
 
 
 def _deltas(
@@ -269,7 +269,7 @@ def _unreadable(data: bytes | memoryview, index: int, batch: BatchSpan, payload:
         start = batch.start + encoding.offset
         end = batch.end if payload.compressed else start + encoding.size
         where = (str(index), "records", "0", ENCODINGS[encoding.written].departs)
-        text = "; or ".join(each.sentence for each in found_departures)
+        text = "; or ".join(departure.sentence for departure in found_departures)
         return Fault(FaultKind.ENCODING, where, start, end, text, departure=encoding, rivals=tuple(rivals))
     count = batch.records_count
     found, pos, error = _first_unreadable(payload.data, count)
@@ -279,9 +279,9 @@ def _unreadable(data: bytes | memoryview, index: int, batch: BatchSpan, payload:
         text = f"records_count is {count}, {counted(len(payload.data), 'byte')} of records follow"
         return Fault(FaultKind.ABSURD_COUNT, count_path, *says_count, text, got=str(count))
     if error is None:
-        if found == MOST_RECORDS:
+        if found == MAX_RECORDS:
             return None  # a later record is wrong
-        more, rest, _ = _first_unreadable(payload.data[pos:], MOST_RECORDS)
+        more, rest, _ = _first_unreadable(payload.data[pos:], MAX_RECORDS)
         if found < count or pos + rest == len(payload.data):
             text = f"records_count is {count}, {counted(found + more, 'record')} follow"
             return Fault(FaultKind.COUNT, count_path, *says_count, text, str(found + more), str(count))
@@ -306,9 +306,9 @@ def _first_unreadable(data: bytes, count: int) -> _Stop:
     """The number of readable records of `count`, the position of the next one, and its error, if it is present."""
     pos = 0
     one = {"base_offset": 0, "base_timestamp": 0, "records_count": 1}
-    for found in range(min(count, MOST_RECORDS)):
+    for index in range(min(count, MAX_RECORDS)):
         if pos == len(data):
-            return _Stop(found, pos, None)
+            return _Stop(index, pos, None)
         try:
             size, body = read_zigzag(data, pos)
             end = body + size
@@ -318,9 +318,9 @@ def _first_unreadable(data: bytes, count: int) -> _Stop:
                 end = next(_walk_one(data, pos)).end
             except DecodeError as error:
                 error.path = error.path[1:]
-                return _Stop(found, pos, error)
+                return _Stop(index, pos, error)
         pos = end
-    return _Stop(min(count, MOST_RECORDS), pos, None)
+    return _Stop(min(count, MAX_RECORDS), pos, None)
 
 
 def _walk_one(data: bytes, pos: int) -> Iterator[Node]:

@@ -21,8 +21,8 @@ def schema_id(data: bytes) -> int | None:
     """The schema id at the start of a key or value; None if it has none. Eight bytes are assumed to be a number."""
     if len(data) <= PREFIX or data[0] != 0 or len(data) == 8:
         return None
-    found = int.from_bytes(data[1:PREFIX], "big")
-    return found if 0 < found < _HIGHEST else None
+    schema_id = int.from_bytes(data[1:PREFIX], "big")
+    return schema_id if 0 < schema_id < _HIGHEST else None
 
 
 def is_repeated(data: bytes) -> bool:

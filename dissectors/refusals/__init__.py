@@ -28,14 +28,14 @@ UNKNOWN = final(
 @functools.cache
 def generic() -> dict[int, ErrorJudgement]:
     """The entry of each error for APIs without one of their own, by code."""
-    found: dict[int, ErrorJudgement] = {}
+    judgements: dict[int, ErrorJudgement] = {}
     for errors in (logs.ERRORS, groups.ERRORS, transactions.ERRORS, cluster.ERRORS, security.ERRORS):
-        found.update((error.value, each) for error, each in errors.items())
-    return found
+        judgements.update((error.value, explanation) for error, explanation in errors.items())
+    return judgements
 
 
 def judgement(api: str, code: int) -> ErrorJudgement:
     """What an error code means in the response of an API; `UNKNOWN` if it is not one of Kafka's."""
-    if (found := generic().get(code)) is None:
+    if (judgement := generic().get(code)) is None:
         return UNKNOWN
-    return by_api.ERRORS.get((api, Error(code)), found)
+    return by_api.ERRORS.get((api, Error(code)), judgement)

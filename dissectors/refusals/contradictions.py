@@ -81,14 +81,14 @@ _ALL: Final = (
     ),
     _Contradiction(
         ("CreateTopics",), Error.INVALID_REPLICATION_FACTOR,
-        lambda asked, _: all(each.get("replication_factor") == 1 and not each.get("assignments")
-                             for each in asked.get("topics") or ()),
+        lambda asked, _: all(topic.get("replication_factor") == 1 and not topic.get("assignments")
+                             for topic in asked.get("topics") or ()),
         _final("a replication factor of 1 needs only one broker", "it must accept 1; or no broker is registered"),
     ),
 )  # fmt: skip
 
 _BY_ERROR: Final[Mapping[tuple[str, int], _Contradiction]] = {
-    (api, each.error.value): each for each in _ALL for api in each.apis
+    (api, entry.error.value): entry for entry in _ALL for api in entry.apis
 }
 
 
@@ -96,5 +96,9 @@ def contradiction(
     api: str, version: int, code: int, asked: Mapping[str, Any], row: Mapping[str, Any]
 ) -> ErrorJudgement | None:
     """The judgement of an error that the request or the struct with the error contradicts; None if neither does."""
-    found = _BY_ERROR.get((api, code))
-    return found.judgement if found is not None and version >= found.since and found.holds(asked, row) else None
+    contradiction_of = _BY_ERROR.get((api, code))
+    return (
+        contradiction_of.judgement
+        if contradiction_of is not None and version >= contradiction_of.since and contradiction_of.holds(asked, row)
+        else None
+    )

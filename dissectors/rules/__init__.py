@@ -115,7 +115,7 @@ def rule(
     def register(check: CheckT) -> CheckT:
         if code in _RULES:
             raise ValueError(f"rule {code} is registered twice")
-        if len({each.name for each in limits}) < len(limits):
+        if len({limit.name for limit in limits}) < len(limits):
             raise ValueError(f"rule {code} has two limits of the same name")
         name = check.__name__.replace("_", "-")
         _RULES[code] = Rule(code, name, severity, blame, since, (trigger, *also), needs, check, limits, complete_for)
@@ -135,7 +135,7 @@ def rules() -> tuple[Rule, ...]:
 @functools.cache
 def trackers(*also: type[Any]) -> Trackers:
     """The trackers that the rules need, plus `also`, the ones that the caller reads itself."""
-    return Trackers((*chain.from_iterable(each.needs for each in rules()), Losses, *also))
+    return Trackers((*chain.from_iterable(rule.needs for rule in rules()), Losses, *also))
 
 
 #: The family of rules that are checked last, because they are silent about what others explain.
@@ -144,14 +144,14 @@ _LAST_FAMILY = "E"
 
 @functools.cache
 def _in_order_of_checking() -> list[Rule]:
-    return sorted(rules(), key=lambda each: each.code.startswith(_LAST_FAMILY))
+    return sorted(rules(), key=lambda rule: rule.code.startswith(_LAST_FAMILY))
 
 
-_interested: Dispatch[Rule] = Dispatch(lambda: ((each, each.triggers, each.code) for each in _in_order_of_checking()))
+_interested: Dispatch[Rule] = Dispatch(lambda: ((rule, rule.triggers, rule.code) for rule in _in_order_of_checking()))
 
 
 #: The most findings of one rule for one frame; further ones are counted (K009).
-MOST_FINDINGS = 20
+MAX_FINDINGS = 20
 
 #: Events that are about one frame.
 _OF_FRAMES = (*FRAME_EVENTS, RecordsDecoded)
@@ -170,37 +170,39 @@ def check(event: object, connection: ConnectionState) -> list[Finding]:
     subscribers = _subscribers(event, connection)
     if not subscribers and not connection.failures:
         return []
-    found: list[Finding] = []
+    findings: list[Finding] = []
     limits: _Limits | None = None
-    for each in subscribers:
+    for subscriber in subscribers:
         try:
-            for problem in each.check(event, connection):
-                if each.complete_for and _has_missed_frames(each, event, connection):
+            for problem in subscriber.check(event, connection):
+                if subscriber.complete_for and _has_missed_frames(subscriber, event, connection):
                     continue
                 if limits is None:
                     limits = _Limits(event)
-                connection.note_problem(each.code, event.at)  # type: ignore[attr-defined]
-                if not limits.allow(each):
-                    connection.repeated[each.code, each.name] += 1
+                connection.note_problem(subscriber.code, event.at)  # type: ignore[attr-defined]
+                if not limits.allow(subscriber):
+                    connection.repeated[subscriber.code, subscriber.name] += 1
                     continue
-                severity = problem.severity or each.severity
-                first = _first_place(each, problem, event, connection)
+                severity = problem.severity or subscriber.severity
+                first = _first_place(subscriber, problem, event, connection)
                 if first is None:
-                    limits.found[each.code] += 1
-                    found.append(Finding(each.code, each.name, severity, problem.blame or each.blame, problem))
+                    limits.found[subscriber.code] += 1
+                    findings.append(
+                        Finding(subscriber.code, subscriber.name, severity, problem.blame or subscriber.blame, problem)
+                    )
                 else:
-                    connection.repeated[each.code, each.name] += 1
-                    _mark_repeat(Repeat(each.code, severity.value, first), event, connection)
+                    connection.repeated[subscriber.code, subscriber.name] += 1
+                    _mark_repeat(Repeat(subscriber.code, severity.value, first), event, connection)
         except OutOfSteps:
             limits = limits or _Limits(event)
-            limits.unfinished.append(each.code)
+            limits.unfinished.append(subscriber.code)
         except Exception as error:  # noqa: BLE001  # a bug in one rule must not stop the others
-            connection.failures.append(Failure.of(f"checking rule {each.code}", error))
+            connection.failures.append(Failure.of(f"checking rule {subscriber.code}", error))
     if limits is not None:
-        found += limits.findings(event, connection)
+        findings += limits.findings(event, connection)
     if connection.failures and type(event) is not InspectionFailed:
-        found += failed(event, connection)
-    return found
+        findings += failed(event, connection)
+    return findings
 
 
 def _has_missed_frames(rule: Rule, event: Any, connection: ConnectionState) -> bool:
@@ -226,7 +228,7 @@ class _Limits:
         """
         if self.message is not None:
             self.message.spend(_STEPS_OF_PROBLEM)
-        if self.found[rule.code] < MOST_FINDINGS:
+        if self.found[rule.code] < MAX_FINDINGS:
             return True
         self._withheld[rule.code] += 1
         return False
@@ -234,9 +236,9 @@ class _Limits:
     def findings(self, event: Any, connection: ConnectionState) -> list[Finding]:
         """The findings about the limits. Frees what the rules have shared."""
         message = self.message
-        for each in (message, getattr(getattr(event, "request", None), "message", None)):
-            if each is not None:
-                each.tree = None
+        for part in (message, getattr(getattr(event, "request", None), "message", None)):
+            if part is not None:
+                part.tree = None
         if message is None or not (self.unfinished or self._withheld):
             return []
         return check(JudgingLimited(event.at, message, tuple(self.unfinished), self._withheld), connection)

@@ -69,4 +69,4 @@ FLEET_RULES = (
 )  # fmt: skip
 
 #: Those that only the analysis checks.
-OFFLINE_RULES = tuple(each for each in FLEET_RULES if not each.live)
+OFFLINE_RULES = tuple(rule for rule in FLEET_RULES if not rule.live)

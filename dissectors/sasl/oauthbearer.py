@@ -16,7 +16,7 @@ _NAME = re.compile(r"[A-Za-z]{1,64}")
 _STATUS = re.compile(r"[A-Za-z0-9_ .:-]{1,64}")
 #: Between the parts of a signed token (RFC 7515), and of an encrypted one (RFC 7516).
 _DOTS = (2, 4)
-_MOST_EXTENSIONS = 16
+_MAX_EXTENSIONS = 16
 #: Longer texts are not read as JSON.
 _LONGEST_JSON = 64 * 1024
 
@@ -38,7 +38,7 @@ def client_first(data: bytes) -> SaslMessage:
     return OAuthBearerClientFirst(
         username=name_of(subject) if isinstance(subject, str) else None,
         authorization_id=authorization_id,
-        extensions=tuple(name for name in pairs if _NAME.fullmatch(name))[:_MOST_EXTENSIONS],
+        extensions=tuple(name for name in pairs if _NAME.fullmatch(name))[:_MAX_EXTENSIONS],
         expires_at=_seconds(claims.get("exp")),
         issued_at=_seconds(claims.get("iat")),
         not_before=_seconds(claims.get("nbf")),
@@ -68,10 +68,10 @@ def _json(data: bytes) -> dict[str, Any]:
     if len(data) > _LONGEST_JSON:
         return {}
     try:
-        found = json.loads(data)
+        claims = json.loads(data)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return claims if isinstance(claims, dict) else {}
 
 
 def _seconds(value: object) -> float | None:

@@ -23,7 +23,7 @@ _SERVER_ERRORS = frozenset({
 _FLAGS = frozenset({"n", "y", "p=tls-unique", "p=tls-server-end-point", "p=tls-exporter"})
 _ITERATIONS = re.compile(r"[1-9][0-9]{0,9}")
 _EXTENSION = re.compile(r"[A-Za-z]{1,64}")
-_MOST_EXTENSIONS = 16
+_MAX_EXTENSIONS = 16
 #: RFC 5802, section 5.1: a server must refuse such a user name.
 _BARE_EQUALS = re.compile(r"=(?!2C|3D)")
 UNESCAPED = "has a user name with '=' that is not written as =3D"
@@ -47,7 +47,7 @@ def client_first(data: bytes) -> SaslMessage:
         authorization_id=_unescaped(authorization.removeprefix("a=")),
         nonce=nonce,
         channel_binding=flag if flag in _FLAGS else "p=",
-        extensions=extensions[:_MOST_EXTENSIONS],
+        extensions=extensions[:_MAX_EXTENSIONS],
         by_token=attributes.get("tokenauth", "").lower() == "true",
         problem=problem,
     )
@@ -92,12 +92,12 @@ def _refusal(error: str) -> ServerRefusal:
 
 def _attributes(text: str) -> dict[str, str]:
     """The attributes of ``n=user,r=nonce`` by letter. If a letter is repeated, the first value counts."""
-    found: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if equals:
-            found.setdefault(name, value)
-    return found
+            attributes.setdefault(name, value)
+    return attributes
 
 
 def _unescaped(name: str) -> str:

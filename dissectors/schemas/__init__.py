@@ -114,10 +114,10 @@ def message(name: str, component: str | None = None) -> Mapping[str, Any]:
 
     Source: the definitions in Kafka's jars, clients/src/main/resources/common/message/README.md.
     """
-    found = _message(name)
-    if component is not None and found["component"] != component:
+    message = _message(name)
+    if component is not None and message["component"] != component:
         raise KeyError(f"{component} defines no message {name}")
-    return found
+    return message
 
 
 @functools.cache
@@ -161,7 +161,7 @@ def api(key: int) -> Api | None:
 
 @functools.cache
 def _by_name() -> dict[str, Api]:
-    return {each.name: each for each in apis()}
+    return {api.name: api for api in apis()}
 
 
 def api_by_name(name: str) -> Api | None:
@@ -182,14 +182,14 @@ def releases() -> tuple[str, ...]:
 
 def request(api_key: int) -> str | None:
     """Name of the API's request message."""
-    found = api(api_key)
-    return f"{found.name}Request" if found else None
+    known_api = api(api_key)
+    return f"{known_api.name}Request" if known_api else None
 
 
 def response(api_key: int) -> str | None:
     """Name of the API's response message."""
-    found = api(api_key)
-    return f"{found.name}Response" if found else None
+    known_api = api(api_key)
+    return f"{known_api.name}Response" if known_api else None
 
 
 def header_versions(api_key: int, version: int) -> tuple[int, int]:
@@ -225,8 +225,8 @@ def error(code: int) -> ErrorCode | None:
 
 def error_name(code: int) -> str | None:
     """Kafka's constant for an error code, e.g. ``NOT_LEADER_OR_FOLLOWER``."""
-    found = error(code)
-    return found.name if found else None
+    error_code = error(code)
+    return error_code.name if error_code else None
 
 
 @functools.cache
@@ -261,8 +261,8 @@ def kips(api: str, version: int) -> tuple[int, ...]:
 def _records(kind: str) -> dict[tuple[str, int], str]:
     """(component, key) -> name, for one type of message."""
     marker = f'"type":"{kind}"'.encode()
-    found = [_message(name) for name, line in _lines().items() if marker in line]
-    return {(each["component"], each["apiKey"]): each["name"] for each in found if each["type"] == kind}
+    messages = [_message(name) for name, line in _lines().items() if marker in line]
+    return {(row["component"], row["apiKey"]): row["name"] for row in messages if row["type"] == kind}
 
 
 def kraft_record(api_key: int, component: str = "kafka-metadata") -> str | None:

@@ -42,10 +42,10 @@ def oldest_client(name: str | None, version: str | None) -> OldestClient | None:
     if (wrapped := re.search(WRAPPED_LIBRDKAFKA, version)) is not None:
         name, version = "librdkafka", wrapped[1]
     least = OLDEST_RELEASES.get(name)
-    found = re.match(RELEASE, version)
-    if least is None or found is None:
+    match = re.match(RELEASE, version)
+    if least is None or match is None:
         return None
-    return OldestClient(name, least, _numbers(found[1]) >= _numbers(least))
+    return OldestClient(name, least, _numbers(match[1]) >= _numbers(least))
 
 
 def _numbers(release: str) -> list[int]:

@@ -28,7 +28,9 @@ def served(release: str) -> Mapping[int, tuple[int, int]]:
     """
     line = lines.line(release)
     imported = schemas.releases()
-    next_one = next((each for each in imported if _numbers(each) >= _numbers(line.release)), imported[-1])
+    next_one = next(
+        (candidate for candidate in imported if _numbers(candidate) >= _numbers(line.release)), imported[-1]
+    )
     ranges = {
         api.key: (versions.lowest, versions.highest)
         for api in schemas.apis()

@@ -24,12 +24,12 @@ def lowest_served() -> Mapping[int, int | None]:
     Only APIs of which an older release served more are included.
     """
     newest = newest_release()
-    found: dict[int, int | None] = {}
+    versions: dict[int, int | None] = {}
     for api in schemas.apis():
         served = api.releases.get(newest)
         if served is None or served.lowest > api.min_version:
-            found[api.key] = served.lowest if served else None
-    return found
+            versions[api.key] = served.lowest if served else None
+    return versions
 
 
 def is_removed(api_key: int, version: int) -> bool:

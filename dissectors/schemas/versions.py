@@ -30,10 +30,10 @@ class VersionRange:
         if text.endswith("+"):
             return VersionRange(int(text[:-1]))
         lowest, dash, highest = text.partition("-")
-        made = VersionRange(int(lowest), int(highest if dash else lowest))
-        if made.highest is not None and int(lowest) > made.highest:
+        version_range = VersionRange(int(lowest), int(highest if dash else lowest))
+        if version_range.highest is not None and int(lowest) > version_range.highest:
             raise ValueError(f"version range {text!r} runs backwards")
-        return made
+        return version_range
 
     def __contains__(self, version: int) -> bool:
         return self.lowest is not None and self.lowest <= version and (self.highest is None or version <= self.highest)

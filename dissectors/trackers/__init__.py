@@ -61,8 +61,8 @@ def tracker(
 
     def register(kind: TrackerT) -> TrackerT:
         registered = Tracker(kind, per == "run", (trigger, *also), needs, keeps, flags)
-        for each in (kind, *keeps):
-            _TRACKERS[each] = registered
+        for state in (kind, *keeps):
+            _TRACKERS[state] = registered
         return kind
 
     return register
@@ -80,7 +80,7 @@ def in_order(needed: Iterable[type[Any]]) -> tuple[Tracker, ...]:
     while waiting:
         tracker = _TRACKERS[waiting.pop()]
         if tracker.kind not in graph:
-            graph[tracker.kind] = tuple(_TRACKERS[each].kind for each in tracker.needs)
+            graph[tracker.kind] = tuple(_TRACKERS[need].kind for need in tracker.needs)
             waiting += tracker.needs
     named = sorted(graph, key=lambda kind: (kind.__module__, kind.__name__))  # a deterministic order
     return tuple(_TRACKERS[kind] for kind in TopologicalSorter({kind: graph[kind] for kind in named}).static_order())
@@ -96,14 +96,16 @@ class Trackers:
     def __init__(self, needed: Iterable[type[Any]] = ()) -> None:
         self.order = in_order(needed)
         #: The trackers that have subscribed to an event.
-        self.interested = Dispatch(lambda: ((each, each.triggers, each.kind.__name__) for each in self.order))
-        self._kinds = frozenset(kind for each in self.order for kind in (each.kind, *each.keeps))
+        self.interested = Dispatch(
+            lambda: ((tracker, tracker.triggers, tracker.kind.__name__) for tracker in self.order)
+        )
+        self._kinds = frozenset(kind for tracker in self.order for kind in (tracker.kind, *tracker.keeps))
 
     @property
     def apis(self) -> frozenset[str] | None:
         """The APIs whose frames the trackers observe; None for all."""
-        triggers = (each for tracker in self.order for each in tracker.triggers)
-        observed = [each.apis for each in triggers if not set(FRAME_EVENTS).isdisjoint(each.events)]
+        triggers = (trigger for tracker in self.order for trigger in tracker.triggers)
+        observed = [trigger.apis for trigger in triggers if not set(FRAME_EVENTS).isdisjoint(trigger.events)]
         return frozenset(chain.from_iterable(observed)) if all(observed) else None
 
     def check(self, kind: type[Any]) -> None:

@@ -52,9 +52,9 @@ class AdvertisedAddresses:
     def observe(self, event: ResponseReceived | ConnectFailed, connection: Any) -> None:
         """Remember the addresses of a response, or a failed attempt."""
         if isinstance(event, ConnectFailed):
-            if (found := self.find(event, connection.run.state(Brokers))) is not None:
-                found.failure = event
-                found.failures += event.attempts
+            if (address := self.find(event, connection.run.state(Brokers))) is not None:
+                address.failure = event
+                address.failures += event.attempts
                 self._any_failed = True
         elif event.message is not None and event.message.diagnosis is None:
             known = self._clients.touch(host_of(connection.client), lambda: BoundedDict(MAX_ADDRESSES))
@@ -76,11 +76,11 @@ class AdvertisedAddresses:
             return None
         if event.reason is ConnectFailure.NAME_NOT_FOUND:
             name = canonical(event.server)
-            return next((each for (host, _), each in known.items() if host == name), None)
+            return next((address for (host, _), address in known.items() if host == name), None)
         server = split(event.server)
         if server is None or brokers.route(*server) is AddressRoute.HERE:
             return None
-        named = (each for (host, port), each in known.items() if port == server[1] and not is_address(host))
+        named = (address for (host, port), address in known.items() if port == server[1] and not is_address(host))
         return known.get(server) or next(named, None)
 
     def unreachable(self, connection: Any) -> list[AdvertisedAddress]:
@@ -89,7 +89,9 @@ class AdvertisedAddresses:
             return []
         brokers = connection.run.state(Brokers)
         return [
-            each
-            for key, each in self._clients.get(host_of(connection.client), {}).items()
-            if each.is_unreachable and each.connection is connection and brokers.route(*key) is not AddressRoute.HERE
+            address
+            for key, address in self._clients.get(host_of(connection.client), {}).items()
+            if address.is_unreachable
+            and address.connection is connection
+            and brokers.route(*key) is not AddressRoute.HERE
         ]

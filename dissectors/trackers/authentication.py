@@ -31,7 +31,7 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
 _MS = 1_000_000
-_MOST_LISTENERS = 1000
+_MAX_LISTENERS = 1000
 
 #: The APIs that a broker serves before authentication.
 BEFORE_LOGIN = frozenset({"ApiVersions", "SaslHandshake", "SaslAuthenticate"})
@@ -247,8 +247,8 @@ class Listeners:
     """Servers of a run that authenticated a client by SASL, and those that served one without it."""
 
     def __init__(self) -> None:
-        self.sasl: BoundedDict[str, None] = BoundedDict(_MOST_LISTENERS)
-        self.open: BoundedDict[str, None] = BoundedDict(_MOST_LISTENERS)
+        self.sasl: BoundedDict[str, None] = BoundedDict(_MAX_LISTENERS)
+        self.open: BoundedDict[str, None] = BoundedDict(_MAX_LISTENERS)
 
     def observe(self, event: ResponseReceived | TokenReceived, connection: ConnectionState) -> None:
         """Remember that a server served data, or authenticated a client."""

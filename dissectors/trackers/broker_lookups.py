@@ -122,7 +122,7 @@ class BrokerLookups:
 
     def _answer(self, lookup: BrokerLookup, message: Message, connection: Any) -> None:
         endpoints_found = list(endpoints(message.as_sent))
-        addresses = frozenset(sorted({(each.host, each.port) for each in endpoints_found})[:MAX_ADDRESSES])
+        addresses = frozenset(sorted({(endpoint.host, endpoint.port) for endpoint in endpoints_found})[:MAX_ADDRESSES])
         if (
             message.api == "FindCoordinator"
             and lookup.addresses
@@ -130,7 +130,7 @@ class BrokerLookups:
         ):
             return  # the coordinator may be another broker
         brokers = connection.run.state(Brokers)
-        routes = [brokers.route(each.host, each.port) for each in endpoints_found]
+        routes = [brokers.route(endpoint.host, endpoint.port) for endpoint in endpoints_found]
         route = next(
             (route for route in (AddressRoute.HERE, AddressRoute.UNCLEAR, AddressRoute.PAST) if route in routes),
             AddressRoute.HERE,
@@ -154,8 +154,8 @@ def _names_target(message: Message, asked: dict[str, Any]) -> bool:
     """Whether an answer contains the broker that the client looks for: a requested topic's leader, a coordinator."""
     if message.api == "FindCoordinator":
         return any(True for _ in endpoints(message.as_sent))
-    brokers = {each["node_id"] for each in message.body["brokers"] or ()}
+    brokers = {broker["node_id"] for broker in message.body["brokers"] or ()}
     return bool(asked.get("topics")) and any(
-        topic["error_code"] == 0 and any(each["leader_id"] in brokers for each in topic["partitions"] or ())
+        topic["error_code"] == 0 and any(partition["leader_id"] in brokers for partition in topic["partitions"] or ())
         for topic in message.body["topics"] or ()
     )

@@ -83,13 +83,15 @@ def own_address(message: Message, connection: Any) -> Endpoint | None:
         return None
     server, brokers = split(connection.server), connection.run.state(Brokers)
     own = None
-    for each in endpoints(message.as_sent):
-        route = brokers.route(each.host, each.port)
+    for endpoint in endpoints(message.as_sent):
+        route = brokers.route(endpoint.host, endpoint.port)
         if route is AddressRoute.HERE:
             return None
         # A name may resolve to the relay, if the relay uses the same port.
-        if (canonical(each.host), each.port) == server and (route is AddressRoute.PAST or is_address(each.host)):
-            own = own or each
+        if (canonical(endpoint.host), endpoint.port) == server and (
+            route is AddressRoute.PAST or is_address(endpoint.host)
+        ):
+            own = own or endpoint
     return own
 
 
@@ -101,23 +103,23 @@ def endpoints(message: Message) -> Iterator[Endpoint]:
     """
     body = message.body
     if message.api == "FindCoordinator":
-        for path, each in _coordinators(body):
-            if each["error_code"] == 0 and len(each["host"]) <= LONGEST_HOST:
-                yield Endpoint(each["node_id"], each["host"], each["port"], path)
+        for path, broker in _coordinators(body):
+            if broker["error_code"] == 0 and len(broker["host"]) <= LONGEST_HOST:
+                yield Endpoint(broker["node_id"], broker["host"], broker["port"], path)
         return
     if body.get("endpoint_type", CLIENT_ENDPOINTS) != CLIENT_ENDPOINTS:
         return
     field = "brokers" if message.api in ("Metadata", "DescribeCluster") else "node_endpoints"
-    for index, each in enumerate(body.get(field) or ()):
-        if len(each["host"]) > LONGEST_HOST:
+    for index, broker in enumerate(body.get(field) or ()):
+        if len(broker["host"]) > LONGEST_HOST:
             continue
-        node_id = each["broker_id"] if "broker_id" in each else each["node_id"]
-        yield Endpoint(node_id, each["host"], each["port"], (field, index))
+        node_id = broker["broker_id"] if "broker_id" in broker else broker["node_id"]
+        yield Endpoint(node_id, broker["host"], broker["port"], (field, index))
 
 
 def _coordinators(body: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], dict[str, Any]]]:
     if "coordinators" in body:  # version 4 and later
-        for index, each in enumerate(body["coordinators"] or ()):
-            yield ("coordinators", index), each
+        for index, coordinator in enumerate(body["coordinators"] or ()):
+            yield ("coordinators", index), coordinator
     else:
         yield (), body

@@ -17,10 +17,10 @@ from dissectors.trackers.partitions import TopicPartition
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.versions import client_key
 
-_MOST_SERVERS = 1_000
-_MOST_BROKERS = 1_000
-_MOST_CLIENTS = 1_000
-_MOST_PARTITIONS = 2_000
+_MAX_SERVERS = 1_000
+_MAX_BROKERS = 1_000
+_MAX_CLIENTS = 1_000
+_MAX_PARTITIONS = 2_000
 
 #: Responses are compared if they are at most this far apart (ns): a cluster changes.
 _RECENT = 60 * 1_000_000_000
@@ -78,9 +78,9 @@ class ClusterViews:
 
     def __init__(self) -> None:
         self.conflict: CoordinatorConflict | None = None
-        self._servers: BoundedDict[str, _Server] = BoundedDict(_MOST_SERVERS)
+        self._servers: BoundedDict[str, _Server] = BoundedDict(_MAX_SERVERS)
         self._epochs: BoundedDict[tuple[str, str | None], BoundedDict[TopicPartition, SeenEpoch]] = BoundedDict(
-            _MOST_CLIENTS
+            _MAX_CLIENTS
         )
 
     def contradicts_itself(self, server: str, at: int) -> bool:
@@ -91,7 +91,7 @@ class ClusterViews:
     def node_id(self, server: str, address: str) -> int | None:
         """The node id of an address in the latest Metadata of a server; None if it has none, or several."""
         known = self._servers.get(server)
-        ids = [each.node_id for each in known.brokers.values() if each.address == address] if known else []
+        ids = [broker.node_id for broker in known.brokers.values() if broker.address == address] if known else []
         return ids[0] if len(ids) == 1 else None
 
     def leader_epoch(self, connection: ConnectionState, place: TopicPartition) -> SeenEpoch | None:
@@ -107,8 +107,8 @@ class ClusterViews:
             return
         server = self._servers.touch(connection.server, _Server)
         if message.api == "Metadata":
-            brokers = {each.node_id: each for each in endpoints(message)}
-            if brokers and len(brokers) <= _MOST_BROKERS:
+            brokers = {endpoint.node_id: endpoint for endpoint in endpoints(message)}
+            if brokers and len(brokers) <= _MAX_BROKERS:
                 server.brokers, server.described_at = brokers, event.at
             self._learn_epochs(message, event.at, connection)
             if server.coordinator is not None and event.at - server.found_at < _RECENT:
@@ -122,39 +122,39 @@ class ClusterViews:
             server.conflict_at = event.at
 
     def _compare(self, server: _Server, subject: str, coordinator: Endpoint) -> None:
-        found = _conflict(server, subject, coordinator)
-        if found is None:
+        conflict = _conflict(server, subject, coordinator)
+        if conflict is None:
             server.missing = 0
-        elif found.broker is not None:
-            self.conflict = found
+        elif conflict.broker is not None:
+            self.conflict = conflict
         else:
             server.missing += 1
             if server.missing >= _MISSING:
-                self.conflict = found
+                self.conflict = conflict
 
     def _learn_epochs(self, message: Message, at: int, connection: ConnectionState) -> None:
         known: BoundedDict[TopicPartition, SeenEpoch] | None = None
-        left = _MOST_PARTITIONS
+        left = _MAX_PARTITIONS
         for topic in message.body["topics"] or ():
             partitions = topic["partitions"] or ()
             left -= len(partitions)
             if left < 0:
                 return
             name = topic.get("name") or topic.get("topic_id") or ""
-            for each in partitions:
-                if (epoch := each.get("leader_epoch", -1)) >= 0:
+            for partition in partitions:
+                if (epoch := partition.get("leader_epoch", -1)) >= 0:
                     if known is None:
-                        known = self._epochs.touch(client_key(connection), lambda: BoundedDict(_MOST_PARTITIONS))
-                    known[name, each["partition_index"]] = SeenEpoch(epoch, at)
+                        known = self._epochs.touch(client_key(connection), lambda: BoundedDict(_MAX_PARTITIONS))
+                    known[name, partition["partition_index"]] = SeenEpoch(epoch, at)
 
 
 def _found(event: ResponseReceived, message: Message) -> Iterator[tuple[str, Endpoint]]:
     """The coordinators in a response, with what they are for."""
-    subjects = [each.subject for each in coordinator_answers(event)]
-    for each in endpoints(message):
-        index = each.path[1] if each.path else 0
-        if each.node_id >= 0 and each.host and isinstance(index, int) and index < len(subjects):
-            yield subjects[index], each
+    subjects = [answer.subject for answer in coordinator_answers(event)]
+    for endpoint in endpoints(message):
+        index = endpoint.path[1] if endpoint.path else 0
+        if endpoint.node_id >= 0 and endpoint.host and isinstance(index, int) and index < len(subjects):
+            yield subjects[index], endpoint
 
 
 def _conflict(server: _Server, subject: str, coordinator: Endpoint) -> CoordinatorConflict | None:
@@ -163,7 +163,7 @@ def _conflict(server: _Server, subject: str, coordinator: Endpoint) -> Coordinat
     same_id, address = server.brokers.get(coordinator.node_id), _address(coordinator)
     if same_id is not None:
         return None if _address(same_id) == address else CoordinatorConflict(subject, coordinator, same_id)
-    same_address = next((each for each in server.brokers.values() if _address(each) == address), None)
+    same_address = next((broker for broker in server.brokers.values() if _address(broker) == address), None)
     return CoordinatorConflict(subject, coordinator, same_address)
 
 

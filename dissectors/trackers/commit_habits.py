@@ -14,7 +14,7 @@ from dissectors.trackers.fetches import FetchesWithRecords
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.versions import client_key
 
-_MOST_MEMBERS = 10_000
+_MAX_MEMBERS = 10_000
 
 COMMITS: Final = Limit("commits", 100, "commits", "of so many commits in a row of a member", 2)
 
@@ -49,7 +49,7 @@ class CommitHabits:
 
     def __init__(self) -> None:
         self.window: CommitWindow | None = None
-        self._counts: BoundedDict[tuple[str, str, tuple[str, str | None]], _Count] = BoundedDict(_MOST_MEMBERS)
+        self._counts: BoundedDict[tuple[str, str, tuple[str, str | None]], _Count] = BoundedDict(_MAX_MEMBERS)
 
     def observe(self, event: ResponseReceived, connection: ConnectionState) -> None:
         """Count a commit that was accepted."""

@@ -12,7 +12,7 @@ from dissectors.trackers import tracker
 from dissectors.trackers.partitions import TopicPartition, topic_of
 from dissectors.trackers.state import ConnectionState
 
-_MOST_COMMITS = 50_000
+_MAX_COMMITS = 50_000
 
 #: Group, topic (name if known) and partition.
 Key = tuple[str, str, int]
@@ -58,7 +58,7 @@ class Commits:
         self.regressions: list[CommitRegression] = []
         self.negative: list[tuple[Key, Commit]] = []
         self.advance: int | None = None
-        self._last: BoundedDict[Key, Commit] = BoundedDict(_MOST_COMMITS)
+        self._last: BoundedDict[Key, Commit] = BoundedDict(_MAX_COMMITS)
 
     def last(self, key: Key) -> Commit | None:
         """The last commit of a partition, None if it is unknown."""

@@ -7,7 +7,7 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.trackers import tracker
 from dissectors.trackers.state import ConnectionState
 
-_MOST_TOPICS = 10_000
+_MAX_TOPICS = 10_000
 _TOPIC = 2
 
 
@@ -18,7 +18,7 @@ class Compacted:
     """The compacted topics of a run, by server and name."""
 
     def __init__(self) -> None:
-        self.topics: BoundedDict[tuple[str, str], bool] = BoundedDict(_MOST_TOPICS)
+        self.topics: BoundedDict[tuple[str, str], bool] = BoundedDict(_MAX_TOPICS)
 
     def observe(self, event: RequestReceived | ResponseReceived, connection: ConnectionState) -> None:
         """Remember policies that were set successfully or described."""

@@ -29,6 +29,6 @@ class ConnectionsByClient:
 
     def others(self, connection: ConnectionState) -> Iterator[ConnectionState]:
         """The other connections from the same host with the same client id."""
-        for each in self._hosts.get(host_of(connection.client), {}).values():
-            if each is not connection and each.client_id == connection.client_id:
-                yield each
+        for connection_state in self._hosts.get(host_of(connection.client), {}).values():
+            if connection_state is not connection and connection_state.client_id == connection.client_id:
+                yield connection_state

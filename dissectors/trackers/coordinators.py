@@ -36,7 +36,7 @@ COORDINATED = (
 )
 _BY_TRANSACTION = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn")
 
-_MOST_KEYS = 10_000
+_MAX_KEYS = 10_000
 
 
 class CoordinatorNode(NamedTuple):
@@ -69,7 +69,7 @@ class Coordinators:
     """The coordinators that the clients of a run were directed to."""
 
     def __init__(self) -> None:
-        self._nodes: BoundedDict[tuple[str, str], CoordinatorNode] = BoundedDict(_MOST_KEYS)
+        self._nodes: BoundedDict[tuple[str, str], CoordinatorNode] = BoundedDict(_MAX_KEYS)
 
     def latest(self, answer: CoordinatorAnswer) -> CoordinatorNode | None:
         """The last coordinator for the key of an answer."""
@@ -77,15 +77,15 @@ class Coordinators:
 
     def observe(self, event: ResponseReceived, _: ConnectionState) -> None:
         """Remember the coordinators in a response."""
-        for each in coordinator_answers(event):
-            if each.node is not None and not each.code:
-                self._nodes[each.kind, each.key] = each.node
+        for answer in coordinator_answers(event):
+            if answer.node is not None and not answer.code:
+                self._nodes[answer.kind, answer.key] = answer.node
 
 
 def coordinator_answers(event: ResponseReceived) -> list[CoordinatorAnswer]:
     """The answers in a response of or about coordinators; FindCoordinator may have several."""
-    found = event.message is not None and event.message.api == "FindCoordinator"
-    return _found(event) if found else _answered(event)
+    is_lookup = event.message is not None and event.message.api == "FindCoordinator"
+    return _found(event) if is_lookup else _answered(event)
 
 
 def _found(event: ResponseReceived) -> list[CoordinatorAnswer]:
@@ -94,13 +94,13 @@ def _found(event: ResponseReceived) -> list[CoordinatorAnswer]:
         return []
     kind = KINDS.get(asked.get("key_type", 0), "key")
     if (rows := message.body.get("coordinators")) is not None:
-        rows = [(each.get("key", ""), each, f"coordinators[{i}].") for i, each in enumerate(rows)]
+        rows = [(row.get("key", ""), row, f"coordinators[{i}].") for i, row in enumerate(rows)]
     else:
         rows = [(asked.get("key", ""), message.body, "")]
     return [
-        CoordinatorAnswer(kind, key, each.get("error_code", 0), f"{path}error_code",
-                CoordinatorNode(each.get("node_id", -1), f"{each.get('host')}:{each.get('port')}"))
-        for key, each, path in rows
+        CoordinatorAnswer(kind, key, broker.get("error_code", 0), f"{path}error_code",
+                CoordinatorNode(broker.get("node_id", -1), f"{broker.get('host')}:{broker.get('port')}"))
+        for key, broker, path in rows
     ]  # fmt: skip
 
 

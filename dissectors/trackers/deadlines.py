@@ -13,7 +13,7 @@ from dissectors.connections.events import DeadlinePassed
 SubjectT = TypeVar("SubjectT")
 
 #: The most pending deadlines; further ones are ignored.
-MOST_DEADLINES = 100_000
+MAX_DEADLINES = 100_000
 
 
 @dataclass(slots=True)
@@ -46,13 +46,13 @@ class Deadlines(Generic[SubjectT]):
 
     def expect(self, key: Hashable, subject: SubjectT, event: DeadlinePassed) -> None:
         """Set a deadline: `passed` yields `event` for `subject` unless `met` is called first. Replaces the same key."""
-        if key not in self._waiting and len(self._waiting) >= MOST_DEADLINES:
+        if key not in self._waiting and len(self._waiting) >= MAX_DEADLINES:
             return
         self._sequence += 1
         self._waiting[key] = _Entry(subject, event, self._sequence)
         heapq.heappush(self._queue, (event.at, self._sequence, key))
         if len(self._queue) > 2 * len(self._waiting) + 1000:  # mostly cancelled entries: remove them
-            self._queue = [(each.event.at, each.sequence, key) for key, each in self._waiting.items()]
+            self._queue = [(entry.event.at, entry.sequence, key) for key, entry in self._waiting.items()]
             heapq.heapify(self._queue)
         self.due = self._queue[0][0]
 

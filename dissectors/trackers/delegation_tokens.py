@@ -7,7 +7,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.trackers import tracker
 from dissectors.trackers.state import ConnectionState
 
-_MOST_TOKENS = 10_000
+_MAX_TOKENS = 10_000
 
 
 @tracker(events=(ResponseReceived,), apis=("CreateDelegationToken", "DescribeDelegationToken"))
@@ -15,7 +15,7 @@ class DelegationTokens:
     """The owner of each token by the token's id, in Kafka's notation (``User:alice``). Ids are no secrets."""
 
     def __init__(self) -> None:
-        self.owners: BoundedDict[str, str] = BoundedDict(_MOST_TOKENS)
+        self.owners: BoundedDict[str, str] = BoundedDict(_MAX_TOKENS)
 
     def observe(self, event: ResponseReceived, _: ConnectionState) -> None:
         """Remember the owner of each token in a response."""

@@ -21,9 +21,9 @@ from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import client_key
 
 #: Sessions per connection (clients have one), and partitions per session; larger sessions are not tracked.
-_MOST_SESSIONS = 2
-_MOST_PARTITIONS = 20_000
-_MOST_CLIENTS = 10_000
+_MAX_SESSIONS = 2
+_MAX_PARTITIONS = 20_000
+_MAX_CLIENTS = 10_000
 
 #: Larger responses have other records, too: a control batch has about 80 bytes.
 _SMALL = 4096
@@ -63,8 +63,8 @@ def requested_partitions(
     """The partitions in a Fetch request, each with its values and path."""
     for i, topic in enumerate(body.get("topics") or ()):
         name = topic_of(topic)
-        for j, each in enumerate(topic.get("partitions") or ()):
-            yield (name, each.get("partition", 0)), each, ("topics", i, "partitions", j)
+        for j, partition in enumerate(topic.get("partitions") or ()):
+            yield (name, partition.get("partition", 0)), partition, ("topics", i, "partitions", j)
 
 
 def is_follower(asked: Mapping[str, Any]) -> bool:
@@ -92,9 +92,9 @@ def is_held(row: Mapping[str, Any]) -> bool:
 def held_partitions(body: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, Mapping[str, Any]]]:
     """The partitions of a response without records below an open transaction, each with its values."""
     for topic in body.get("responses") or ():
-        for each in topic.get("partitions") or ():
-            if is_held(each):
-                yield (topic_of(topic), each.get("partition_index", 0)), each
+        for partition in topic.get("partitions") or ():
+            if is_held(partition):
+                yield (topic_of(topic), partition.get("partition_index", 0)), partition
 
 
 def opens_session(asked: Mapping[str, Any]) -> bool:
@@ -115,7 +115,7 @@ class FetchesWithRecords:
     """The number of Fetch responses with records, by client (host, client id)."""
 
     def __init__(self) -> None:
-        self._counts: BoundedDict[tuple[str, str | None], FetchCount] = BoundedDict(_MOST_CLIENTS)
+        self._counts: BoundedDict[tuple[str, str | None], FetchCount] = BoundedDict(_MAX_CLIENTS)
 
     def of(self, client: tuple[str, str | None]) -> FetchCount:
         """The count of a client, which goes on."""
@@ -181,7 +181,7 @@ class Fetches:
         self.unused_sessions = 0
         self.early = self.early_since = self.answered_at = 0
         self.polls = self.polls_since = self.full_waits = 0
-        self._sessions: BoundedDict[int, _Session] = BoundedDict(_MOST_SESSIONS)
+        self._sessions: BoundedDict[int, _Session] = BoundedDict(_MAX_SESSIONS)
         self._with_records = 0
         self._of_client: FetchCount | None = None
         self._repeats = False
@@ -231,7 +231,7 @@ class Fetches:
 
     def waits_at(self, place: TopicPartition, end: int) -> bool:
         """Whether a session is at an end offset that is, as far as it knows, still the end of the partition."""
-        return any(each.offsets.get(place) == end == each.ends.get(place) for each in self._sessions.values())
+        return any(session.offsets.get(place) == end == session.ends.get(place) for session in self._sessions.values())
 
     def _update_session(self, request: Message) -> None:
         body = request.body
@@ -245,7 +245,7 @@ class Fetches:
                 session.forget((name, partition))
         if body.get("topics"):
             session.set_offsets(fetch_offsets(request))
-        if len(session.offsets) > _MOST_PARTITIONS:
+        if len(session.offsets) > _MAX_PARTITIONS:
             del self._sessions[session_id]
 
     def _response(self, event: ResponseReceived, connection: ConnectionState) -> None:
@@ -272,7 +272,7 @@ class Fetches:
                 session.answer(_ends(asked, body))
         if topics and (held := partition_ends(message).held):
             connection.run.state(StableOffsets).observe(held, event.at, connection)
-            if not is_read_committed(asked) or not all(each.brought for each in held):
+            if not is_read_committed(asked) or not all(partition.brought for partition in held):
                 connection.flags |= _HELD
         if self.is_empty:
             starved = bool(self.behind(event.request, body))
@@ -375,7 +375,7 @@ class Fetches:
 
     def _open(self, session_id: int, request: Message, body: Mapping[str, Any]) -> None:
         offsets = fetch_offsets(request)
-        if len(offsets) <= _MOST_PARTITIONS:
+        if len(offsets) <= _MAX_PARTITIONS:
             self._sessions[session_id] = session = _Session()
             session.set_offsets(offsets)
             session.answer(_ends(request.body, body))
@@ -385,12 +385,12 @@ def _ends(asked: Mapping[str, Any], body: Mapping[str, Any]) -> dict[TopicPartit
     """The end offset of each partition in a response; -1 if it cannot be read from this broker."""
     end = end_field(asked)
     return {
-        (name, each.get("partition_index", 0)): -1
-        if each.get("error_code") or each.get("preferred_read_replica", -1) >= 0
-        else each.get(end, -1)
+        (name, partition.get("partition_index", 0)): -1
+        if partition.get("error_code") or partition.get("preferred_read_replica", -1) >= 0
+        else partition.get(end, -1)
         for topic in body.get("responses") or ()
         for name in (topic_of(topic),)
-        for each in topic.get("partitions") or ()
+        for partition in topic.get("partitions") or ()
     }
 
 
@@ -425,8 +425,8 @@ def _is_at_the_end(asked: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
         for topic, answer in zip(requested, answered, strict=True):
             if topic_of(topic) != topic_of(answer):
                 return False
-            for one, other in zip(topic["partitions"], answer["partitions"], strict=True):
-                if other[end] > one["fetch_offset"] or one["partition"] != other["partition_index"]:
+            for partition, other in zip(topic["partitions"], answer["partitions"], strict=True):
+                if other[end] > partition["fetch_offset"] or partition["partition"] != other["partition_index"]:
                     return False
     except (KeyError, TypeError, ValueError):  # missing fields, null, different lengths
         return False

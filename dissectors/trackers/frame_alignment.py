@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from dissectors.connections.connection import LEAST_REQUEST, LEAST_RESPONSE
+from dissectors.connections.connection import MIN_REQUEST, MIN_RESPONSE
 from dissectors.connections.events import BytesSkipped, Direction, FramingLost, RequestReceived, ResponseReceived
 from dissectors.messages.message import Message, read_request, read_response
 from dissectors.trackers import tracker
 from dissectors.trackers.triggers import FrameFlags
 
 #: The largest frame that is kept to be read again.
-_MOST_KEPT = 64 << 10
+_MAX_KEPT = 64 << 10
 
 #: By direction: the kind of frame, its writer, and its smallest length prefix.
 KINDS = ("request", "response")
 WRITERS = ("client", "broker")
-MIN_SIZES = (LEAST_REQUEST, LEAST_RESPONSE)
+MIN_SIZES = (MIN_REQUEST, MIN_RESPONSE)
 
 #: The problem with a length prefix: too large, negative, too small, or the start of the frame is unknown.
 OVER_MAX, NEGATIVE, TINY, OUT_OF_STEP = "over max", "negative", "tiny", "out of step"
@@ -45,7 +45,7 @@ class FrameAlignment:
         if message is None or message.error or message.trailing or message.diagnosis:
             direction = Direction.REQUEST if isinstance(event, RequestReceived) else Direction.RESPONSE
             self._misread_to[direction] = event.offset + 4 + event.size
-            self._misread[direction] = message if message is not None and len(message.frame) <= _MOST_KEPT else None
+            self._misread[direction] = message if message is not None and len(message.frame) <= _MAX_KEPT else None
 
     def explain(self, event: RequestReceived) -> None:
         """A rule has reported why no request begins after this one."""

@@ -128,7 +128,7 @@ class GrantedGenerations:
                 self._refused(event, asked, code, connection)
 
     def _leave(self, body: dict[str, Any], server: str) -> None:
-        ids = [each.get("member_id", "") for each in body.get("members") or ()] or [body.get("member_id", "")]
+        ids = [member.get("member_id", "") for member in body.get("members") or ()] or [body.get("member_id", "")]
         for member_id in ids:
             self._members.pop((server, body.get("group_id", ""), member_id), None)
 
@@ -165,7 +165,7 @@ class GrantedGenerations:
                 group.repeats = 0
             group.generation, group.began_at, group.seen, group.asked = generation, at, set(), False
         group.seen.add(body.get("member_id", ""))
-        if members := frozenset(each.get("member_id", "") for each in body.get("members") or ()):
+        if members := frozenset(member.get("member_id", "") for member in body.get("members") or ()):
             same = members == group.members
             group.repeats = group.repeats + 1 if same and group.baseless else 0
             group.members, group.baseless = members, False
@@ -216,4 +216,4 @@ def _error(event: ResponseReceived) -> int:
     assert event.message is not None
     if (code := event.message.body.get("error_code", 0)) or event.message.api != "OffsetCommit":
         return int(code)
-    return next((each.code for each in summary.errors(event.message)), 0)
+    return next((error.code for error in summary.errors(event.message)), 0)

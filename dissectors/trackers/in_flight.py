@@ -51,7 +51,7 @@ USUAL_IN_FLIGHT = 5
 #: A request is skipped if the response to a newer one came this long before its own (ns), in addition to the time of a
 #: long poll up to the second limit: a server that answers out of order does so within moments.
 SKIPPED_AFTER = 1 * SECOND
-MOST_HELD = 5 * SECOND
+MAX_HELD = 5 * SECOND
 
 #: The number of correlation ids to remember: of answered requests, and of Produce requests with acks=0.
 _REMEMBERED = 64
@@ -222,7 +222,7 @@ class InFlight:
                 if len(self._given_up) < MAX_IN_FLIGHT:
                     self._given_up.append(request)
         if self.overtaken:
-            self._expect(OF_OVERTAKEN, min(each.due for each in self.overtaken.values()), connection)
+            self._expect(OF_OVERTAKEN, min(request.due for request in self.overtaken.values()), connection)
         else:
             self._expected.discard(OF_OVERTAKEN)
         return [] if self.explains_problems(at) else late
@@ -317,7 +317,7 @@ class InFlight:
                 break
             if correlation_id not in self.overtaken:
                 held = allowed_ms(older.message, timeouts) * _MS if older.message.api in LONG_POLLS else 0
-                due = at + SKIPPED_AFTER + min(held, MOST_HELD)
+                due = at + SKIPPED_AFTER + min(held, MAX_HELD)
                 self.overtaken[correlation_id] = Overtaking(newer, at, due)
                 if OF_OVERTAKEN not in self._expected:
                     self._expect(OF_OVERTAKEN, due, connection)

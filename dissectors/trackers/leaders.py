@@ -125,14 +125,16 @@ def _deny(
 
 
 def _observe_metadata(denials: BoundedDict[TopicPartition, Denial], message: Message) -> None:
-    brokers = {each["node_id"]: (canonical(each["host"]), each["port"]) for each in message.body["brokers"] or ()}
+    brokers = {
+        broker["node_id"]: (canonical(broker["host"]), broker["port"]) for broker in message.body["brokers"] or ()
+    }
     for topic in message.body["topics"] or ():
-        for each in topic["partitions"] or ():
+        for partition in topic["partitions"] or ():
             for name in (topic.get("name"), topic.get("topic_id")):
-                place = (name or "", each["partition_index"])
+                place = (name or "", partition["partition_index"])
                 if (denial := denials.get(place)) is None:
                     continue
-                leader = brokers.get(each["leader_id"])
+                leader = brokers.get(partition["leader_id"])
                 if leader is not None and _is_at(leader, denial.server):
                     denial.named = True
                 else:

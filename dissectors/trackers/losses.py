@@ -13,7 +13,7 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 from dissectors.trackers.versions import client_key
 
-_MOST_CLIENTS = 10_000
+_MAX_CLIENTS = 10_000
 
 
 @tracker(
@@ -31,7 +31,7 @@ class Losses:
     def __init__(self) -> None:
         self.count = 0
         self._everywhere_at = -1
-        self._at: BoundedDict[Hashable, int] = BoundedDict(_MOST_CLIENTS)
+        self._at: BoundedDict[Hashable, int] = BoundedDict(_MAX_CLIENTS)
 
     def observe(
         self, event: RequestReceived | ResponseReceived | BytesSkipped | FramingLost, connection: ConnectionState

@@ -22,7 +22,7 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 _MS = 1_000_000
-_MOST_MEMBERS = 10_000
+_MAX_MEMBERS = 10_000
 
 REBALANCE_IN_PROGRESS = Error.REBALANCE_IN_PROGRESS
 _GONE = (Error.UNKNOWN_MEMBER_ID, Error.FENCED_INSTANCE_ID)
@@ -94,7 +94,7 @@ class Members:
         self.joined: Member | None = None
         self.left: list[Member] = []
         self.sparse: Member | None = None
-        self._members: BoundedDict[tuple[str, str], Member] = BoundedDict(_MOST_MEMBERS)
+        self._members: BoundedDict[tuple[str, str], Member] = BoundedDict(_MAX_MEMBERS)
 
     def find(self, group: str | None, member_id: str | None) -> Member | None:
         """A member; None if its JoinGroup was not captured."""
@@ -103,7 +103,8 @@ class Members:
     def has_members(self, group: str, at: int) -> bool:
         """Whether a member of a group was seen within its session timeout."""
         return any(
-            each.group == group and at - each.seen_at <= (each.session or _SESSION) for each in self._members.values()
+            member.group == group and at - member.seen_at <= (member.session or _SESSION)
+            for member in self._members.values()
         )
 
     def observe(self, event: Event, connection: ConnectionState) -> None:
@@ -125,8 +126,8 @@ class Members:
         api, body = event.message.api, event.message.body
         group, member_id = body.get("group_id", ""), body.get("member_id", "")
         if api == "LeaveGroup":
-            ids = [each.get("member_id", "") for each in body.get("members") or ()] or [member_id]
-            self.left = [member for each in ids if (member := self._members.pop((group, each), None))]
+            ids = [entry.get("member_id", "") for entry in body.get("members") or ()] or [member_id]
+            self.left = [member for member_id in ids if (member := self._members.pop((group, member_id), None))]
         elif member := self._members.get((group, member_id)):
             member.seen_at, member.line, member.waits = event.at, connection.state(MemberConnection), True
             if api == "JoinGroup":

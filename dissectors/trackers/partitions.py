@@ -37,8 +37,8 @@ def label(place: TopicPartition, connection: ConnectionState) -> str:
 def refusals(body: Mapping[str, Any], rows: str, index: str) -> list[RefusedPartition]:
     """The partitions with an error. `rows` and `index` are the API's field names for partitions and partition index."""
     return [
-        RefusedPartition((topic_of(topic), each.get(index, 0)), code, ("responses", i, rows, j, "error_code"))
+        RefusedPartition((topic_of(topic), row.get(index, 0)), code, ("responses", i, rows, j, "error_code"))
         for i, topic in enumerate(body.get("responses") or ())
-        for j, each in enumerate(topic.get(rows) or ())
-        if (code := each.get("error_code"))
+        for j, row in enumerate(topic.get(rows) or ())
+        if (code := row.get("error_code"))
     ]

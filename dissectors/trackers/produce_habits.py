@@ -33,9 +33,9 @@ _CODEC = 7
 _NOWHERE: Final[tuple[str, int | None]] = ("", None)
 
 #: A topic with fewer partitions in use is not skewed.
-_LEAST_PLACES = 3
+_MIN_PLACES = 3
 #: So many times the records of a window are counted until there are as many.
-_MOST_WINDOWS = 10
+_MAX_WINDOWS = 10
 
 
 class ProduceWindow(NamedTuple):
@@ -139,11 +139,11 @@ class ProduceHabits:
 
     def _look(self, connection: ConnectionState) -> None:
         """Flag the requests at which the producer's settings are looked at: those of the two limits."""
-        looks = sorted(int(connection.run.limit(each)) for each in (ACKS_1, PLAIN))
+        looks = sorted(int(connection.run.limit(limit)) for limit in (ACKS_1, PLAIN))
         if self._total in looks:
             self.sent = self._total
             connection.flags |= _IRREGULAR
-        self._next_look = next((each for each in looks if each > self._total), sys.maxsize)
+        self._next_look = next((look for look in looks if look > self._total), sys.maxsize)
 
     def _look_for_skew(self, connection: ConnectionState) -> None:
         """Look at the partitions of each topic that the latest requests wrote to."""
@@ -154,12 +154,12 @@ class ProduceHabits:
         totals: Counter[str] = Counter()
         for (topic, _), records in self._counts.items():
             totals[topic] += records
-        (topic, partition), records = max(self._counts.items(), key=lambda each: each[1], default=(_NOWHERE, 0))
-        places = sum(each[0] == topic for each in self._counts)
+        (topic, partition), records = max(self._counts.items(), key=lambda item: item[1], default=(_NOWHERE, 0))
+        places = sum(count[0] == topic for count in self._counts)
         total = totals[topic]
-        if places >= _LEAST_PLACES and records * 100 >= total * connection.run.limit(SKEW):
+        if places >= _MIN_PLACES and records * 100 >= total * connection.run.limit(SKEW):
             self.skew = Skew(topic, partition, records, total, places)
-        elif places < _LEAST_PLACES and self._records < _MOST_WINDOWS * self._skew_size:
+        elif places < _MIN_PLACES and self._records < _MAX_WINDOWS * self._skew_size:
             return  # clients fill one partition after the other
         self._counts.clear()
         self._records = 0

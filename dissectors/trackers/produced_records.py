@@ -16,7 +16,7 @@ from dissectors.values import Schema, SchemaKey, WrittenRecord
 from dissectors.values.record_changes import RecordChange, record_changes
 
 #: The most bytes of produced records that are kept; as many of those in flight, and of those fetched meanwhile.
-MOST_BYTES: Final = 8 << 20
+MAX_BYTES: Final = 8 << 20
 
 _OVERHEAD: Final = 1000  # bytes of a record's objects in memory
 _HEADER_OVERHEAD: Final = 150  # those of a header's
@@ -66,9 +66,9 @@ class ProducedRecords:
     def __init__(self) -> None:
         self.changed: list[ChangedRecord] = []
         # By connection and correlation id; with the `id` of the message, which itself would keep the frame in memory.
-        self._in_flight: SizedDict[tuple[str, int], tuple[int, list[tuple[KeptRecord, int]]]] = SizedDict(MOST_BYTES)
-        self._produced: SizedDict[Place, tuple[KeptRecord, int]] = SizedDict(MOST_BYTES)  # with the append time (ms)
-        self._early: SizedDict[Place, KeptRecord] = SizedDict(MOST_BYTES)
+        self._in_flight: SizedDict[tuple[str, int], tuple[int, list[tuple[KeptRecord, int]]]] = SizedDict(MAX_BYTES)
+        self._produced: SizedDict[Place, tuple[KeptRecord, int]] = SizedDict(MAX_BYTES)  # with the append time (ms)
+        self._early: SizedDict[Place, KeptRecord] = SizedDict(MAX_BYTES)
 
     def observe(self, event: RecordsDecoded | ResponseReceived | ConnectionEnded, connection: ConnectionState) -> None:
         """Keep produced records, and compare fetched ones."""
@@ -91,12 +91,14 @@ class ProducedRecords:
         message = event.message
         if not message.is_request:
             if message.api in ("Fetch", "ShareFetch") and (self._produced or self._in_flight):
-                for each in _kept(event, connection):
-                    self._fetched(each, connection)
+                for record in _kept(event, connection):
+                    self._fetched(record, connection)
         elif message.api == "Produce" and message.body.get("acks"):
             key = connection.connection_id, message.correlation_id or 0
             self._in_flight.pop(key)
-            if records := [(each, _size(each)) for each in _kept(event, connection) if _has_offset(each.record)]:
+            if records := [
+                (record, _size(record)) for record in _kept(event, connection) if _has_offset(record.record)
+            ]:
                 connection.run.subscribe("ProducedRecords")
                 self._in_flight.put(key, (id(message), records), sum(size for _, size in records))
 
@@ -109,11 +111,16 @@ class ProducedRecords:
             self._early.put(place, fetched, _size(fetched))
 
     def _answered(self, event: ResponseReceived, connection: ConnectionState) -> None:
-        found = self._in_flight.pop((connection.connection_id, event.correlation_id))
-        if found is None or event.message is None or event.request is None or id(event.request.message) != found[0]:
+        produced = self._in_flight.pop((connection.connection_id, event.correlation_id))
+        if (
+            produced is None
+            or event.message is None
+            or event.request is None
+            or id(event.request.message) != produced[0]
+        ):
             return
         offsets = _offsets(event.message.body, connection)
-        for kept, size in found[1]:
+        for kept, size in produced[1]:
             record = kept.record
             base_offset, append_time = offsets.get((record.topic or "", record.partition or 0), (-1, -1))
             place = _place(record, base_offset + record.offset, connection)
@@ -163,7 +170,7 @@ def _kept(event: RecordsDecoded, connection: ConnectionState) -> list[KeptRecord
         if part.schema is not None and part.value.schema is not None:
             used.append((part.value.schema, part.schema))
     frame = event.at, connection.connection_id, event.message.correlation_id or 0
-    return [KeptRecord(each, tuple(schemas[id(each)]), *frame) for each in records]
+    return [KeptRecord(record, tuple(schemas[id(record)]), *frame) for record in records]
 
 
 def _has_offset(record: WrittenRecord) -> bool:
@@ -171,8 +178,8 @@ def _has_offset(record: WrittenRecord) -> bool:
     return record.magic == _FORMAT and ".records[0]." in record.path
 
 
-def _size(kept: KeptRecord) -> int:
-    record = kept.record
+def _size(kept_record: KeptRecord) -> int:
+    record = kept_record.record
     size = _OVERHEAD + len(record.topic or "") + len(record.key or b"") + len(record.value or b"")
     for name, value in record.headers:
         size += _HEADER_OVERHEAD + len(name) + len(value or b"")

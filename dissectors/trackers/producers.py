@@ -21,9 +21,9 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.transactions import OpenTransactions, OutsideBatch
 from dissectors.trackers.triggers import FrameFlags
 
-_MOST_TRACKS = 10_000
-_MOST_BATCHES = 5_000
-_MOST_IDS = 10_000
+_MAX_TRACKS = 10_000
+_MAX_BATCHES = 5_000
+_MAX_IDS = 10_000
 
 #: The number of batches that a broker remembers per producer and partition.
 _REMEMBERED = 5
@@ -104,14 +104,14 @@ class Producers:
         self.resent: list[Resent] = []
         self.refused: list[RefusedPartition] = []
         self.answered: Attempt | None = None
-        self._tracks: BoundedDict[tuple[str, int, TopicPartition], _ProducerTrack] = BoundedDict(_MOST_TRACKS)
+        self._tracks: BoundedDict[tuple[str, int, TopicPartition], _ProducerTrack] = BoundedDict(_MAX_TRACKS)
         # Whether a batch of the latest request has a higher epoch than the one before, or negative numbers.
         self._raised = self._negative = False
         #: Partitions for which a transactional batch of the latest request is the first of its epoch, or another one.
         self._begun: list[tuple[TopicPartition, BatchSpan]] = []
         self._continued: list[tuple[TopicPartition, BatchSpan]] = []
-        self._plain: BoundedDict[tuple[str, TopicPartition, int, int], Attempt] = BoundedDict(_MOST_BATCHES)
-        self._assigned_ids: BoundedDict[int, int] = BoundedDict(_MOST_IDS)
+        self._plain: BoundedDict[tuple[str, TopicPartition, int, int], Attempt] = BoundedDict(_MAX_BATCHES)
+        self._assigned_ids: BoundedDict[int, int] = BoundedDict(_MAX_IDS)
 
     def observe(
         self, event: RequestReceived | ResponseReceived | BytesSkipped | ConnectionEnded, connection: ConnectionState
@@ -148,12 +148,12 @@ class Producers:
     def accepted_since(self, server: str, place: TopicPartition, attempt: Attempt) -> int:
         """The number of batches without a producer id that its connection sent after this one, and were accepted."""
         return sum(
-            each.at > attempt.at
-            and each.sender == attempt.sender
-            and each.answered
-            and not each.departs
-            and place not in each.refused
-            for (at_server, of, _, _), each in self._plain.items()
+            other.at > attempt.at
+            and other.sender == attempt.sender
+            and other.answered
+            and not other.departs
+            and place not in other.refused
+            for (at_server, of, _, _), other in self._plain.items()
             if of == place and at_server == server
         )
 

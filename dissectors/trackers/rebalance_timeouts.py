@@ -26,7 +26,7 @@ class RebalanceTimeouts:
         body = event.message.body
         group = body.get("group_id")
         times = (body.get("rebalance_timeout_ms"), body.get("session_timeout_ms"), self._longest.get(group))
-        self._longest[group] = max((each for each in times if isinstance(each, int)), default=0)
+        self._longest[group] = max((time for time in times if isinstance(time, int)), default=0)
 
     def of(self, group: str | None) -> int:
         """The timeout in ms; the usual default if no member was observed to join."""

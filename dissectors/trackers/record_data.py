@@ -11,7 +11,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import ProblemPlace, locate
 from dissectors.messages.message import Message
 from dissectors.messages.topic_records import PartitionRecords, topic_records
-from dissectors.records.checks import MOST_SUSPECTS, examine, is_valid
+from dissectors.records.checks import MAX_SUSPECTS, examine, is_valid
 from dissectors.records.compression import CODECS
 from dissectors.records.faults import Fault, FaultKind
 from dissectors.records.formats import CONTROL
@@ -27,10 +27,10 @@ FIRST_BATCHES = 8
 THEN_ONE_IN = 256
 
 #: The most records in a batch that is examined.
-MOST_RECORDS = 10_000
+MAX_RECORDS = 10_000
 
 #: Topics counted separately per connection; further topics share one counter.
-MOST_TOPICS = 256
+MAX_TOPICS = 256
 
 _OLD = 0b011  # record formats 0 and 1
 _FORMAT_2_SINCE, _ZSTD_SINCE = 4, 7  # versions of Fetch and Produce
@@ -73,11 +73,11 @@ class BatchSampler:
         key: tuple[object, str | None] = (purpose, topic)
         count = self.batches.get(key)
         if count is None:
-            if len(self.batches) >= MOST_TOPICS:
+            if len(self.batches) >= MAX_TOPICS:
                 key = (purpose, None)
             count = self.batches.get(key, 0)
         self.batches[key] = count = count + 1
-        return records <= MOST_RECORDS and (count <= FIRST_BATCHES or count % THEN_ONE_IN == 0)
+        return records <= MAX_RECORDS and (count <= FIRST_BATCHES or count % THEN_ONE_IN == 0)
 
 
 @tracker(
@@ -180,7 +180,7 @@ class RecordData:
             data,
             selects=lambda count: chosen or sampler.selects(produced, part.place[0], count),
             produced=produced,
-            most_suspects=MOST_SUSPECTS - self.suspects,
+            most_suspects=MAX_SUSPECTS - self.suspects,
         )
         self.suspects += suspects
         part = part._replace(batches=batches, cut_off=cut_off)

@@ -8,7 +8,7 @@ from dissectors.bounded import BoundedDict
 
 SECOND = 1_000_000_000
 
-_MOST_KEYS = 10_000
+_MAX_KEYS = 10_000
 
 
 class Recurrence:
@@ -20,7 +20,7 @@ class Recurrence:
     within = 600 * SECOND
 
     def __init__(self) -> None:
-        self._seen: BoundedDict[Hashable, tuple[int, int]] = BoundedDict(_MOST_KEYS)
+        self._seen: BoundedDict[Hashable, tuple[int, int]] = BoundedDict(_MAX_KEYS)
 
     def count(self, key: Hashable, at: int) -> int:
         """Count an event and return its count so far."""

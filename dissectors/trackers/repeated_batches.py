@@ -24,7 +24,7 @@ MIN_DURATION = 1_000_000_000
 #: The time in which a stuck consumer fetches again, in ns. One that came back later may have its reasons.
 _AGAIN = 10_000_000_000
 
-_MOST_PARTITIONS = 1_000
+_MAX_PARTITIONS = 1_000
 
 #: The work of reading the records of a stuck partition, once.
 _STEPS = 50_000
@@ -77,7 +77,7 @@ class RepeatedBatches:
     def __init__(self) -> None:
         self._stuck: list[StuckPartition] = []
         self._counted = -1
-        self._partitions: BoundedDict[TopicPartition, StuckPartition] = BoundedDict(_MOST_PARTITIONS)
+        self._partitions: BoundedDict[TopicPartition, StuckPartition] = BoundedDict(_MAX_PARTITIONS)
 
     def stuck(self, event: ResponseReceived, connection: ConnectionState) -> list[StuckPartition]:
         """The stuck partitions of a response, which is counted at the first call."""
@@ -92,15 +92,15 @@ class RepeatedBatches:
             return
         offsets = connection.state(Fetches).offsets(event.request)
         for i, topic in enumerate(topic_records(message)):
-            for j, each in enumerate(topic.partitions):
-                place = topic.key, each.partition or 0
-                if each.batch is None or place not in offsets or each.row.get("error_code"):
+            for j, partition in enumerate(topic.partitions):
+                place = topic.key, partition.partition or 0
+                if partition.batch is None or place not in offsets or partition.row.get("error_code"):
                     continue  # a consumer does not use the records of a partition with an error
-                known = self._count(place, offsets[place], each.batch, event)
+                known = self._count(place, offsets[place], partition.batch, event)
                 if known.is_stuck:
                     known.where = ("responses", i, "partitions", j)
                     if not known.examined:
-                        known.examined, known.contents = True, _contents(each, asked)
+                        known.examined, known.contents = True, _contents(partition, asked)
                     if known.contents is not None:
                         self._stuck.append(known)
 
@@ -123,19 +123,19 @@ def _contents(part: PartitionRecords, asked: Mapping[str, Any]) -> Contents | No
     """What record data has for a consumer; None if it cannot be read, or has only transaction markers."""
     if part.data is None or only_control(part.data):
         return None
-    batches = [each for each in records.decode(part.data, allowance=Allowance(_STEPS)) if "truncated" not in each]
-    if not batches or any("error" in each or each["magic"] != 2 or "records_left_out" in each for each in batches):
+    batches = [batch for batch in records.decode(part.data, allowance=Allowance(_STEPS)) if "truncated" not in batch]
+    if not batches or any("error" in batch or batch["magic"] != 2 or "records_left_out" in batch for batch in batches):
         return None
-    aborted = {each["producer_id"] for each in part.row.get("aborted_transactions") or ()}
+    aborted = {transaction["producer_id"] for transaction in part.row.get("aborted_transactions") or ()}
     if asked.get("isolation_level") != _READ_COMMITTED:
         aborted = set()
-    kept = [record["offset"] for each in batches for record in each["records"]]
+    offsets = [record["offset"] for batch in batches for record in batch["records"]]
     newest = [
         record["offset"]
-        for each in batches
-        if not each["is_control"] and not (each["is_transactional"] and each["producer_id"] in aborted)
-        for record in each["records"]
+        for batch in batches
+        if not batch["is_control"] and not (batch["is_transactional"] and batch["producer_id"] in aborted)
+        for record in batch["records"]
     ]
     return Contents(
-        batches[0]["base_offset"], batches[-1]["last_offset"], max(newest, default=-1), max(kept, default=-1)
+        batches[0]["base_offset"], batches[-1]["last_offset"], max(newest, default=-1), max(offsets, default=-1)
     )

@@ -11,8 +11,8 @@ from dissectors.messages.message import Message
 from dissectors.trackers.recurrence import SECOND
 
 #: The servers with APIs and versions that are remembered, and the shapes of each.
-MOST_KEPT = 512
-MOST_SHAPES = 16
+MAX_KEPT = 512
+MAX_SHAPES = 16
 
 #: A field tells them apart only if it did so at least so many times on each side, not all at the same time (ns).
 MIN_TIMES = 2
@@ -48,7 +48,7 @@ class RequestShapes:
     """The shapes of the first request of each API and version on a connection. They have no values."""
 
     def __init__(self) -> None:
-        self._requests: BoundedDict[Key, _Requests] = BoundedDict(MOST_KEPT)
+        self._requests: BoundedDict[Key, _Requests] = BoundedDict(MAX_KEPT)
 
     def note_served(self, server: str, request: Message) -> None:
         """Note a request that was answered."""
@@ -63,7 +63,7 @@ class RequestShapes:
         if closed < MIN_TIMES or served < MIN_TIMES or at - found.first_closed_at < MIN_SPREAD:
             return None
         common = set.intersection(*map(set, found.closed)) - set().union(*found.served)
-        if len(common) != 1 or len(found.closed) == MOST_SHAPES or len(found.served) == MOST_SHAPES:
+        if len(common) != 1 or len(found.closed) == MAX_SHAPES or len(found.served) == MAX_SHAPES:
             return None
         [(name, form)] = common
         return TellingField(name, form, closed, served)
@@ -74,7 +74,7 @@ class RequestShapes:
 
 def _count(shapes: Counter[Shape], request: Message) -> None:
     shape = tuple((name, _form(value)) for name, value in (request.header | request.body).items() if name not in _IDS)
-    if shape in shapes or len(shapes) < MOST_SHAPES:
+    if shape in shapes or len(shapes) < MAX_SHAPES:
         shapes[shape] += 1
 
 

@@ -11,8 +11,8 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.subjects import has_own_subject
 from dissectors.values import DecodedPart, ProblemKind, Schema, SchemaKey
 
-_MOST_TOPICS = 10_000
-_MOST_SCHEMAS = 32
+_MAX_TOPICS = 10_000
+_MAX_SCHEMAS = 32
 
 #: So many records with a known schema show that a topic has schemas, and as many with the same unknown id that the id
 #: is none by chance.
@@ -30,10 +30,10 @@ class PartSchemas:
         unregistered: The number of records per schema that nobody registered.
     """
 
-    used: BoundedDict[SchemaKey, Schema] = field(default_factory=lambda: BoundedDict(_MOST_SCHEMAS))
+    used: BoundedDict[SchemaKey, Schema] = field(default_factory=lambda: BoundedDict(_MAX_SCHEMAS))
     decoded: int = 0
     has_own_subject: bool = False
-    unregistered: BoundedDict[SchemaKey, int] = field(default_factory=lambda: BoundedDict(_MOST_SCHEMAS))
+    unregistered: BoundedDict[SchemaKey, int] = field(default_factory=lambda: BoundedDict(_MAX_SCHEMAS))
 
     @property
     def is_established(self) -> bool:
@@ -52,7 +52,7 @@ class SchemaUses:
 
     def __init__(self) -> None:
         self.new: list[tuple[DecodedPart, dict[SchemaKey, Schema]]] = []
-        self._parts: BoundedDict[tuple[str | None, str], PartSchemas] = BoundedDict(_MOST_TOPICS)
+        self._parts: BoundedDict[tuple[str | None, str], PartSchemas] = BoundedDict(_MAX_TOPICS)
 
     def of(self, part: DecodedPart) -> PartSchemas:
         """The schemas of the keys, or of the values, of this record's topic."""

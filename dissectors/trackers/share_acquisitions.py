@@ -26,14 +26,14 @@ DELIVERIES: Final = Limit("deliveries", 5, "deliveries", "records have been deli
 
 APIS: Final = ("ShareFetch", "ShareAcknowledge")
 
-_MOST_PARTITIONS = 1_000
-_MOST_SESSIONS = 10_000
-_MOST_HELD = 100
-_MOST_ENDED = 50
-_MOST_PENDING = 20
+_MAX_PARTITIONS = 1_000
+_MAX_SESSIONS = 10_000
+_MAX_HELD = 100
+_MAX_ENDED = 50
+_MAX_PENDING = 20
 
 #: The most ranges of a partition in one frame that are followed. With more acknowledgements, all is forgotten.
-_MOST_RANGES = 50
+_MAX_RANGES = 50
 _EVERYTHING = 1 << 63
 _UNKNOWN = -1
 
@@ -55,7 +55,9 @@ class AcknowledgeType(IntEnum):
     RENEW = 4
 
 
-_TYPES: Final[Mapping[int, AcknowledgeType]] = {each.value: each for each in AcknowledgeType}
+_TYPES: Final[Mapping[int, AcknowledgeType]] = {
+    acknowledge_type.value: acknowledge_type for acknowledge_type in AcknowledgeType
+}
 
 
 @dataclass(slots=True, eq=False)
@@ -114,32 +116,32 @@ class AcquiredPartition:
     """
 
     held: list[Acquisition] = field(default_factory=list)
-    ended: deque[EndedAcquisition] = field(default_factory=lambda: deque(maxlen=_MOST_ENDED))
+    ended: deque[EndedAcquisition] = field(default_factory=lambda: deque(maxlen=_MAX_ENDED))
     pending: list[EndedAcquisition] = field(default_factory=list)
-    members: BoundedDict[str, None] = field(default_factory=lambda: BoundedDict(_MOST_ENDED))
+    members: BoundedDict[str, None] = field(default_factory=lambda: BoundedDict(_MAX_ENDED))
 
     def take(self, first: int, last: int) -> list[Acquisition]:
         """Remove a range from what is held; what was removed."""
         taken: list[Acquisition] = []
-        kept: list[Acquisition] = []
-        for each in self.held:
-            if each.first > last or first > each.last:
-                kept.append(each)
+        acquisitions: list[Acquisition] = []
+        for acquisition in self.held:
+            if acquisition.first > last or first > acquisition.last:
+                acquisitions.append(acquisition)
                 continue
-            if first <= each.first and each.last <= last:
-                taken.append(each)
+            if first <= acquisition.first and acquisition.last <= last:
+                taken.append(acquisition)
                 continue
-            taken.append(replace(each, first=max(first, each.first), last=min(last, each.last)))
-            if each.first < first:
-                kept.append(replace(each, last=first - 1))
-            if last < each.last:
-                kept.append(replace(each, first=last + 1))
-        self.held = kept[-_MOST_HELD:]
+            taken.append(replace(acquisition, first=max(first, acquisition.first), last=min(last, acquisition.last)))
+            if acquisition.first < first:
+                acquisitions.append(replace(acquisition, last=first - 1))
+            if last < acquisition.last:
+                acquisitions.append(replace(acquisition, first=last + 1))
+        self.held = acquisitions[-_MAX_HELD:]
         return taken
 
     def end(self, taken: Iterable[Acquisition], by: AcknowledgeType | None, at: int) -> None:
         """Note how acquisitions have ended."""
-        self.ended.extend(EndedAcquisition(each, by, at) for each in taken)
+        self.ended.extend(EndedAcquisition(acquisition, by, at) for acquisition in taken)
 
 
 @dataclass(slots=True)
@@ -164,15 +166,15 @@ class ShareAcquisitions:
     """
 
     def __init__(self) -> None:
-        self.partitions: BoundedDict[tuple[str, TopicPartition], AcquiredPartition] = BoundedDict(_MOST_PARTITIONS)
-        self.sessions: BoundedDict[tuple[str, str, str], SessionEpoch] = BoundedDict(_MOST_SESSIONS)
+        self.partitions: BoundedDict[tuple[str, TopicPartition], AcquiredPartition] = BoundedDict(_MAX_PARTITIONS)
+        self.sessions: BoundedDict[tuple[str, str, str], SessionEpoch] = BoundedDict(_MAX_SESSIONS)
         self.redelivered: list[Redelivery] = []
         self.archived: list[tuple[TopicPartition, EndedAcquisition]] = []
-        self.most_deliveries: BoundedDict[str, int] = BoundedDict(_MOST_PARTITIONS)
+        self.most_deliveries: BoundedDict[str, int] = BoundedDict(_MAX_PARTITIONS)
         self._pending: set[tuple[str, TopicPartition]] = set()
         self._losses = LossCheck()
         # Connections on which records were acquired.
-        self._connections: BoundedDict[str, None] = BoundedDict(_MOST_SESSIONS)
+        self._connections: BoundedDict[str, None] = BoundedDict(_MAX_SESSIONS)
 
     def observe(self, event: ResponseReceived | ConnectionEnded, connection: ConnectionState) -> None:
         """Observe a response, or the end of a connection."""
@@ -207,27 +209,27 @@ class ShareAcquisitions:
             return
         del self._connections[closed]
         for partition in self.partitions.values():
-            for each in partition.held:
-                if each.connection_id == closed:
-                    each.gone = True
+            for acquisition in partition.held:
+                if acquisition.connection_id == closed:
+                    acquisition.gone = True
 
     def _release(self, group: str, member: str) -> None:
         """A member has ended its session: the broker releases what it has acquired."""
         for (owner, _), partition in self.partitions.items():
             if owner == group:
-                partition.held = [each for each in partition.held if each.member != member]
+                partition.held = [acquisition for acquisition in partition.held if acquisition.member != member]
 
     def _acknowledge(self, bodies: _Bodies, at: int, connection: ConnectionState) -> None:
         asked, body = bodies
         refused, lock_ms = refused_places(body), body.get("acquisition_lock_timeout_ms") or 0
         group, member = group_and_member(asked)
-        for each in acknowledgements(asked):
-            key = group, each.place
+        for acknowledgement in acknowledgements(asked):
+            key = group, acknowledgement.place
             partition = self.partitions.get(key)
-            if partition is None or each.place in refused:
+            if partition is None or acknowledgement.place in refused:
                 continue
-            taken = partition.take(each.first, each.last)
-            if (by := _TYPES.get(each.type)) is None:
+            taken = partition.take(acknowledgement.first, acknowledgement.last)
+            if (by := _TYPES.get(acknowledgement.type)) is None:
                 partition.ended.clear()
                 partition.pending.clear()
                 continue
@@ -247,8 +249,8 @@ class ShareAcquisitions:
         most = self._most(key[0], connection)
         pending = self.partitions[key].pending
         by = AcknowledgeType.RELEASE
-        pending += [EndedAcquisition(each, by, at) for each in taken if each.deliveries >= most]
-        del pending[:-_MOST_PENDING]
+        pending += [EndedAcquisition(acquisition, by, at) for acquisition in taken if acquisition.deliveries >= most]
+        del pending[:-_MAX_PENDING]
         if pending:
             self._pending.add(key)
 
@@ -271,9 +273,9 @@ class ShareAcquisitions:
                 place = topic.get("topic_id") or "", row.get("partition_index", 0)
                 partition = self.partitions.touch((group, place), AcquiredPartition)
                 partition.members[member] = None
-                for each in ranges[:_MOST_RANGES]:
-                    first, last = each.get("first_offset", 0), each.get("last_offset", 0)
-                    deliveries = each.get("delivery_count", 1)
+                for acquired in ranges[:_MAX_RANGES]:
+                    first, last = acquired.get("first_offset", 0), acquired.get("last_offset", 0)
+                    deliveries = acquired.get("delivery_count", 1)
                     now = Acquisition(first, last, member, client, connection.connection_id, deliveries, at, until)
                     self._acquired(place, partition, now)
                     highest[place] = max(highest.get(place, -1), last)
@@ -287,12 +289,16 @@ class ShareAcquisitions:
     def _acquired(self, place: TopicPartition, partition: AcquiredPartition, now: Acquisition) -> None:
         before = partition.take(now.first, now.last)
         partition.end(before, None, now.at)
-        for each in before:
-            if now.deliveries > each.deliveries and not each.gone:
-                self.redelivered.append(Redelivery(place, each, now))
+        for acquisition in before:
+            if now.deliveries > acquisition.deliveries and not acquisition.gone:
+                self.redelivered.append(Redelivery(place, acquisition, now))
         partition.held.append(now)
         if partition.pending:  # it was not archived after all
-            partition.pending = [each for each in partition.pending if not each.acquisition.covers(now.first, now.last)]
+            partition.pending = [
+                acquisition
+                for acquisition in partition.pending
+                if not acquisition.acquisition.covers(now.first, now.last)
+            ]
 
     def _find_archived(
         self,
@@ -306,27 +312,31 @@ class ShareAcquisitions:
         `by` is the group and the member that asked at `asked_at`, `highest` the highest offset of each partition.
         """
         most = self._most(by[0], connection)
-        for key in [each for each in self._pending if each[0] == by[0]]:
+        for key in [pending_key for pending_key in self._pending if pending_key[0] == by[0]]:
             partition, place = self.partitions.get(key), key[1]
-            last = [each for each in partition.held if each.deliveries >= most] if partition is not None else []
+            last = (
+                [acquisition for acquisition in partition.held if acquisition.deliveries >= most]
+                if partition is not None
+                else []
+            )
             if partition is None or not (partition.pending or last):
                 self._pending.discard(key)
                 continue
             if by[1] not in partition.members or (highest and place not in highest):
                 continue  # it may not have asked for this partition, or others filled the response
-            for each in last:
-                if each.until is not None and each.until <= asked_at:
-                    ended = partition.take(each.first, each.last)
-                    partition.end(ended, None, each.until)
-                    partition.pending.append(EndedAcquisition(each, None, each.until))
+            for acquisition in last:
+                if acquisition.until is not None and acquisition.until <= asked_at:
+                    ended = partition.take(acquisition.first, acquisition.last)
+                    partition.end(ended, None, acquisition.until)
+                    partition.pending.append(EndedAcquisition(acquisition, None, acquisition.until))
             passed = highest.get(place)
-            found = [
-                each
-                for each in partition.pending
-                if asked_at >= each.at and (passed is None or passed > each.acquisition.last)
+            archived = [
+                acquisition
+                for acquisition in partition.pending
+                if asked_at >= acquisition.at and (passed is None or passed > acquisition.acquisition.last)
             ]
-            self.archived += ((place, each) for each in found)
-            partition.pending = [each for each in partition.pending if each not in found]
+            self.archived += ((place, acquisition) for acquisition in archived)
+            partition.pending = [acquisition for acquisition in partition.pending if acquisition not in archived]
 
 
 def group_and_member(asked: Mapping[str, Any]) -> tuple[str, str]:
@@ -351,8 +361,8 @@ def acknowledgements(asked: Mapping[str, Any]) -> Iterator[Acknowledged]:
         for row in topic.get("partitions") or ():
             if batches := row.get("acknowledgement_batches"):
                 place = topic.get("topic_id") or "", row.get("partition_index", 0)
-                merged = _merged(each for batch in batches for each in _ranges(place, batch))
-                yield from merged if len(merged) <= _MOST_RANGES else [Acknowledged(place, 0, _EVERYTHING, _UNKNOWN)]
+                merged = _merged(acknowledgement for batch in batches for acknowledgement in _ranges(place, batch))
+                yield from merged if len(merged) <= _MAX_RANGES else [Acknowledged(place, 0, _EVERYTHING, _UNKNOWN)]
 
 
 def _ranges(place: TopicPartition, batch: Mapping[str, Any]) -> Iterator[Acknowledged]:
@@ -361,18 +371,18 @@ def _ranges(place: TopicPartition, batch: Mapping[str, Any]) -> Iterator[Acknowl
     if types and types.count(types[0]) == len(types):
         yield Acknowledged(place, first, last, types[0])
     else:
-        for offset, each in enumerate(types[: last - first + 1], first):
-            yield Acknowledged(place, offset, offset, each)
+        for offset, kind in enumerate(types[: last - first + 1], first):
+            yield Acknowledged(place, offset, offset, kind)
 
 
 def _merged(ranges: Iterable[Acknowledged]) -> list[Acknowledged]:
     """Adjacent ranges of one type as one; no more than one above the limit."""
     merged: list[Acknowledged] = []
-    for each in ranges:
-        if merged and each.type == merged[-1].type and each.first == merged[-1].last + 1:
-            merged[-1] = merged[-1]._replace(last=each.last)
-        elif len(merged) > _MOST_RANGES:
+    for acknowledgement in ranges:
+        if merged and acknowledgement.type == merged[-1].type and acknowledgement.first == merged[-1].last + 1:
+            merged[-1] = merged[-1]._replace(last=acknowledgement.last)
+        elif len(merged) > _MAX_RANGES:
             break
         else:
-            merged.append(each)
+            merged.append(acknowledgement)
     return merged

@@ -10,7 +10,7 @@ from dissectors.messages.transaction_facts import HeldPartition
 from dissectors.trackers.partitions import TopicPartition
 from dissectors.trackers.state import ConnectionState
 
-_MOST = 10_000
+_MAX_PARTITIONS = 10_000
 
 
 @dataclass(slots=True)
@@ -36,21 +36,21 @@ class StableOffsets:
     """
 
     def __init__(self) -> None:
-        self._places: BoundedDict[TopicPartition, StableOffset] = BoundedDict(_MOST)
+        self._places: BoundedDict[TopicPartition, StableOffset] = BoundedDict(_MAX_PARTITIONS)
 
     def observe(self, held: Iterable[HeldPartition], at: int, connection: ConnectionState) -> None:
         """Note the held partitions in a response. A last stable offset never goes back."""
         names = connection.run.topic_names
-        for each in held:
-            place = names.get(each.topic, each.topic), each.partition
+        for partition in held:
+            place = names.get(partition.topic, partition.topic), partition.partition
             known = self._places.get(place)
-            stable, end = each.last_stable_offset, each.high_watermark
+            stable, end = partition.last_stable_offset, partition.high_watermark
             if known is None or known.offset < stable:
                 known = self._places[place] = StableOffset(stable, at, end, end)
             if known.offset == stable:
                 known.end = max(known.end, end)
-                if each.producer_id >= 0:
-                    known.producer_id, known.producer_epoch = each.producer_id, each.producer_epoch
+                if partition.producer_id >= 0:
+                    known.producer_id, known.producer_epoch = partition.producer_id, partition.producer_epoch
 
     def of(self, place: TopicPartition, connection: ConnectionState) -> StableOffset | None:
         """The latest one of a partition; None if no transaction has held it."""

@@ -102,11 +102,11 @@ class RunState:
 
     def state(self, kind: type[T]) -> T:
         """The run's instance of a class of state, created at first use."""
-        found: T | None = self._states.get(kind)
-        if found is None:
+        state: T | None = self._states.get(kind)
+        if state is None:
             self.trackers.check(kind)
-            found = self._states[kind] = kind()
-        return found
+            state = self._states[kind] = kind()
+        return state
 
     def limit(self, limit: Limit) -> float:
         """The value of a rule's limit: the user's, or its default."""
@@ -261,11 +261,11 @@ class ConnectionState:
 
     def state(self, kind: type[T]) -> T:
         """This connection's instance of a class of state, created at first use."""
-        found: T | None = self._states.get(kind)
-        if found is None:
+        state: T | None = self._states.get(kind)
+        if state is None:
             self.run.trackers.check(kind)
-            found = self._states[kind] = kind()
-        return found
+            state = self._states[kind] = kind()
+        return state
 
     def expect(self, code: str, key: Hashable, *, by: int, about: Any = None) -> None:
         """Set a deadline: the rule `code` gets a `DeadlinePassed` at `by` (ns) unless `met` is called with `key` first.

@@ -26,9 +26,9 @@ from dissectors.trackers.triggers import FrameFlags
 #: How long a batch is certain to keep its position (ns): later the log may be compacted or the topic recreated.
 STABLE_FOR = 10 * 1_000_000_000
 
-_MOST_PARTITIONS = 2_000
-_MOST_BATCHES = 16
-_MOST_OF_A_FETCH = 8
+_MAX_PARTITIONS = 2_000
+_MAX_BATCHES = 16
+_MAX_PER_FETCH = 8
 _IRREGULAR = FrameFlags.IRREGULAR.value
 
 
@@ -75,7 +75,7 @@ class StoredBatches:
     def __init__(self) -> None:
         self.skipped: list[SkippedBatch] = []
         self.rewritten: list[Rewritten] = []
-        self._logs: BoundedDict[tuple[str, TopicPartition], Log] = BoundedDict(_MOST_PARTITIONS)
+        self._logs: BoundedDict[tuple[str, TopicPartition], Log] = BoundedDict(_MAX_PARTITIONS)
 
     def has_batches(self, place: TopicPartition, connection: ConnectionState) -> bool:
         """Whether batches of format 2 were observed in a partition."""
@@ -107,7 +107,7 @@ class StoredBatches:
             for base_offset, (last_offset, at, _) in log.items():
                 if base_offset <= offset <= last_offset < first and event.at - at < STABLE_FOR:
                     self.skipped.append(SkippedBatch(part, offset, base_offset, last_offset))
-        for index, batch in enumerate(batches[-_MOST_OF_A_FETCH:], max(0, len(batches) - _MOST_OF_A_FETCH)):
+        for index, batch in enumerate(batches[-_MAX_PER_FETCH:], max(0, len(batches) - _MAX_PER_FETCH)):
             before = log.get(batch.base_offset)
             header = before.produced if before is not None else None
             if before is not None and header is not None:
@@ -148,7 +148,7 @@ class StoredBatches:
 
 def _remember(log: Log, base_offset: int, stored: Stored) -> None:
     log[base_offset] = stored
-    if len(log) > _MOST_BATCHES:
+    if len(log) > _MAX_BATCHES:
         del log[next(iter(log))]
 
 

@@ -33,7 +33,7 @@ def is_swapped(part: DecodedPart) -> bool:
 
 
 def _subjects(part: DecodedPart) -> list[str]:
-    return [] if part.schema is None else [_CONTEXT.sub("", each, count=1) for each in part.schema.subjects]
+    return [] if part.schema is None else [_CONTEXT.sub("", subject, count=1) for subject in part.schema.subjects]
 
 
 def _topic_of(subject: str) -> str | None:

@@ -17,9 +17,9 @@ from dissectors.trackers.partitions import TopicPartition
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.versions import LONGEST_NAME, client_key
 
-_MOST_PRODUCERS = 10_000
-_MOST_PARTITIONS = 1_000
-_MOST_CONNECTIONS = 100
+_MAX_PRODUCERS = 10_000
+_MAX_PARTITIONS = 1_000
+_MAX_CONNECTIONS = 100
 _MS = 1_000_000
 
 #: Transactions are checked at this share of their timeout: a deadline by this name.
@@ -76,8 +76,8 @@ class TransactionalProducer:
     refused: FirstRefusal | None = None
     aborts: int = 0
     aborts_since: int = 0
-    partitions: BoundedDict[TopicPartition, int] = field(default_factory=lambda: BoundedDict(_MOST_PARTITIONS))
-    groups: BoundedDict[str, bool] = field(default_factory=lambda: BoundedDict(_MOST_PARTITIONS))
+    partitions: BoundedDict[TopicPartition, int] = field(default_factory=lambda: BoundedDict(_MAX_PARTITIONS))
+    groups: BoundedDict[str, bool] = field(default_factory=lambda: BoundedDict(_MAX_PARTITIONS))
     version: int = 0
     asked: bool | None = None
     outcome: bool | None = None
@@ -86,8 +86,8 @@ class TransactionalProducer:
     progress: bool = False
     empty_commits: int = 0
     empty_since: int = 0
-    offsets: BoundedDict[tuple[str, TopicPartition], int] = field(default_factory=lambda: BoundedDict(_MOST_PARTITIONS))
-    connections: BoundedDict[str, int] = field(default_factory=lambda: BoundedDict(_MOST_CONNECTIONS))
+    offsets: BoundedDict[tuple[str, TopicPartition], int] = field(default_factory=lambda: BoundedDict(_MAX_PARTITIONS))
+    connections: BoundedDict[str, int] = field(default_factory=lambda: BoundedDict(_MAX_CONNECTIONS))
 
     def used(self, at: int, connection: ConnectionState) -> None:
         """Note that the producer has sent something."""
@@ -116,20 +116,22 @@ class OpenTransactions:
     """
 
     def __init__(self) -> None:
-        self.producers: BoundedDict[str, TransactionalProducer] = BoundedDict(_MOST_PRODUCERS)
-        self._outside: BoundedDict[TopicPartition, OutsideBatch] = BoundedDict(_MOST_PRODUCERS)
+        self.producers: BoundedDict[str, TransactionalProducer] = BoundedDict(_MAX_PRODUCERS)
+        self._outside: BoundedDict[TopicPartition, OutsideBatch] = BoundedDict(_MAX_PRODUCERS)
 
     def holders(self, place: TopicPartition, connection: ConnectionState) -> list[TransactionalProducer]:
         """The producers with an open transaction that has a partition, the oldest transaction first."""
-        wanted = _named(place, connection)
+        partition = _named(place, connection)
         open_ones = [
-            each for each in self.producers.values() if each.begun_at is not None and wanted in each.partitions
+            producer
+            for producer in self.producers.values()
+            if producer.begun_at is not None and partition in producer.partitions
         ]
-        return sorted(open_ones, key=lambda each: each.begun_at or 0)
+        return sorted(open_ones, key=lambda producer: producer.begun_at or 0)
 
     def with_id(self, producer_id: int) -> TransactionalProducer | None:
         """The producer with a producer id; None if it is unknown."""
-        return next((each for each in self.producers.values() if each.producer_id == producer_id), None)
+        return next((producer for producer in self.producers.values() if producer.producer_id == producer_id), None)
 
     def wrote(self, name: str, batch: tuple[int, int], place: TopicPartition, at: int, by: ConnectionState) -> None:
         """Observe the first transactional batch (producer id, epoch) of an epoch for a partition; see `is_outside`."""
@@ -165,16 +167,16 @@ class OpenTransactions:
 
     def lost(self, connection: ConnectionState) -> None:
         """Bytes were lost: what ended a transaction may have been among them."""
-        for each in self.producers.values():
-            if connection.connection_id in each.connections:
-                each.ended()
-                each.whole = False
+        for producer in self.producers.values():
+            if connection.connection_id in producer.connections:
+                producer.ended()
+                producer.whole = False
 
     def closed(self, event: ConnectionEnded, connection: ConnectionState) -> None:
         """Note producers whose last connection has ended."""
-        for each in self.producers.values():
-            if each.connections.pop(connection.connection_id, None) is not None and not each.connections:
-                each.gone_at = event.at
+        for producer in self.producers.values():
+            if producer.connections.pop(connection.connection_id, None) is not None and not producer.connections:
+                producer.gone_at = event.at
 
     def observe(self, event: RequestReceived | ResponseReceived, connection: ConnectionState) -> None:
         """Observe a well-formed frame of `APIS`."""
@@ -188,8 +190,8 @@ class OpenTransactions:
                 known.used(event.at, connection)
                 if request.message.api == "EndTxn":
                     known.asked = bool(request.message.body.get("committed"))
-        elif event.message is not None and (found := errors(event.message)):
-            self.refuse(name, request.message, found[0].code, event.at, connection)
+        elif event.message is not None and (fields := errors(event.message)):
+            self.refuse(name, request.message, fields[0].code, event.at, connection)
             if request.message.api == "EndTxn" and (known := self.producers.get(name)) is not None:
                 known.asked = None
         elif event.message is not None:
@@ -291,7 +293,7 @@ def _commit_offsets(
 
 def _added(asked: Mapping[str, Any]) -> Iterator[TopicPartition]:
     """The partitions in an AddPartitionsToTxn request: of a client, or of a broker for it (KIP-890)."""
-    below = [topics for each in asked.get("transactions") or () for topics in each.get("topics") or ()]
+    below = [topics for transaction in asked.get("transactions") or () for topics in transaction.get("topics") or ()]
     for topic in asked.get("v3_and_below_topics") or below:
         for partition in topic.get("partitions") or ():
             yield topic.get("name") or "", partition

@@ -63,7 +63,7 @@ ALL = range(1 << 15)
 LONG = 1_000_000_000
 
 #: Cached lookups of subscribers.
-_MOST_WAYS = 4096
+_MAX_WAYS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +120,8 @@ def flags_of(event: RequestReceived | ResponseReceived, *, first: bool, sasl: bo
 
 
 _IRREGULAR, _TAGGED, _FIRST, _UNPAIRED, _REFUSED, _SASL, _SLOW = (
-    each.value
-    for each in (
+    api.value
+    for api in (
         FrameFlags.IRREGULAR,
         FrameFlags.TAGGED,
         FrameFlags.FIRST,
@@ -149,8 +149,8 @@ class Dispatch(Generic[T]):
     def __init__(self, listeners: Callable[[], Iterable[tuple[T, tuple[Trigger, ...], str]]]) -> None:
         self._all = functools.cache(lambda: tuple(listeners()))
         self._by_api = functools.cache(self._index)
-        self._chosen = functools.lru_cache(_MOST_WAYS)(self._choose)
-        self._matching = functools.lru_cache(_MOST_WAYS)(self._match)
+        self._chosen = functools.lru_cache(_MAX_WAYS)(self._choose)
+        self._matching = functools.lru_cache(_MAX_WAYS)(self._match)
         self._timed = functools.cache(self._by_code)
 
     def __call__(self, event: Any, flags: int, subscribed: Subscribed = NO_SUBSCRIBERS) -> tuple[T, ...]:
@@ -185,14 +185,14 @@ class Dispatch(Generic[T]):
         """The subscribers of such events, each with the flags of which a frame needs one (0: none), and its code."""
         is_frame = event_kind.kind in FRAME_EVENTS
         index, everyone = self._by_api(), self._all()
-        wanted: dict[int, list[int]] = {}
+        triggers: dict[int, list[int]] = {}
         for api in {event_kind.api if is_frame else None, None}:
             for place, trigger in index.get((event_kind.kind, api), ()):
                 if trigger.matches(event_kind):
-                    wanted.setdefault(place, []).append(trigger.only.value)
+                    triggers.setdefault(place, []).append(trigger.only.value)
         return tuple(
             (everyone[place][0], functools.reduce(or_, flags) if is_frame and all(flags) else 0, everyone[place][2])
-            for place, flags in sorted(wanted.items())
+            for place, flags in sorted(triggers.items())
         )
 
     def _index(self) -> dict[tuple[Hashable, str | None], list[tuple[int, Trigger]]]:
@@ -207,8 +207,8 @@ class Dispatch(Generic[T]):
 
     def _by_code(self) -> dict[str, tuple[T, ...]]:
         return {
-            each.deadline or code: (listener,)
+            trigger.deadline or code: (listener,)
             for listener, triggers, code in self._all()
-            for each in triggers
-            if DeadlinePassed in each.events
+            for trigger in triggers
+            if DeadlinePassed in trigger.events
         }

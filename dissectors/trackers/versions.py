@@ -21,9 +21,9 @@ SASL_AUTHENTICATE = ApiKey.SASL_AUTHENTICATE
 #: APIs that are used before authentication.
 PRE_LOGIN_APIS = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
 
-MOST_SERVERS = 1_000
-MOST_APIS = 1_000
-MOST_CLIENTS = 10_000
+MAX_SERVERS = 1_000
+MAX_APIS = 1_000
+MAX_CLIENTS = 10_000
 
 #: The longest client name in a finding; longer ones, which come off the wire, are truncated.
 LONGEST_NAME = 100
@@ -55,8 +55,8 @@ class Servers:
     """The servers of a run by address, and the clients (host, client id) that sent ApiVersions."""
 
     def __init__(self) -> None:
-        self.by_address: BoundedDict[str, ServerVersions] = BoundedDict(MOST_SERVERS)
-        self.version_clients: BoundedDict[tuple[str, str | None], None] = BoundedDict(MOST_CLIENTS)
+        self.by_address: BoundedDict[str, ServerVersions] = BoundedDict(MAX_SERVERS)
+        self.version_clients: BoundedDict[tuple[str, str | None], None] = BoundedDict(MAX_CLIENTS)
 
 
 @tracker(
@@ -124,14 +124,14 @@ class Versions:
                 server.cluster_id = event.message.body.get("cluster_id") or server.cluster_id
 
     def _advertised(self, body: dict[str, Any], server: ServerVersions) -> None:
-        ranges = {each["api_key"]: (each["min_version"], each["max_version"]) for each in body["api_keys"]}
+        ranges = {key["api_key"]: (key["min_version"], key["max_version"]) for key in body["api_keys"]}
         sane = len(ranges) == len(body["api_keys"]) and all(0 <= low <= high for low, high in ranges.values())
         # A response with error 35 has only the range of ApiVersions.
-        if body["error_code"] or not sane or not 0 < len(ranges) <= MOST_APIS:
+        if body["error_code"] or not sane or not 0 < len(ranges) <= MAX_APIS:
             return
         self.negotiated = ranges
         if body.get("finalized_features_epoch", -1) >= 0:
-            features = {each["name"]: each["max_version_level"] for each in body.get("finalized_features", ())}
+            features = {feature["name"]: feature["max_version_level"] for feature in body.get("finalized_features", ())}
             self.transaction_version = features.get("transaction.version", 0)
         server.is_consistent = server.is_consistent and server.ranges in (None, ranges)
         server.ranges = ranges

@@ -97,10 +97,10 @@ def _others(at: int, connection: ConnectionState) -> _Others:
     same: list[int] = []
     elsewhere: list[int] = []
     waiting = 0
-    for each in connection.run.state(ConnectionsByClient).others(connection):
-        in_flight = each.state(InFlight)
-        is_same = each.server == connection.server
-        oldest = in_flight.oldest(each)
+    for connection_state in connection.run.state(ConnectionsByClient).others(connection):
+        in_flight = connection_state.state(InFlight)
+        is_same = connection_state.server == connection.server
+        oldest = in_flight.oldest(connection_state)
         waiting += is_same and oldest is not None and at - oldest[1] >= LATE_AFTER
         if in_flight.answered is not None:
             (same if is_same else elsewhere).append(in_flight.answered.at)

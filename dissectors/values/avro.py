@@ -130,14 +130,14 @@ class _Reader:
                 return self._take(type_.size)
 
     def _record(self, type_: AvroType, depth: int) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+        record: dict[str, Any] = {}
         if depth == 0:
-            self.partial = made
+            self.partial = record
         for name, field in type_.fields:
             self._path.append(name)
-            made[name] = self.read(field, depth + 1)
+            record[name] = self.read(field, depth + 1)
             self._path.pop()
-        return made
+        return record
 
     def _blocks(self, type_: AvroType, depth: int) -> list[Any] | dict[str, Any]:
         assert type_.items is not None

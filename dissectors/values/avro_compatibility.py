@@ -16,7 +16,7 @@ _PROMOTIONS = {
     "string": ("bytes",),
     "bytes": ("string",),
 }
-_MOST_NESTED = 200
+_MAX_NESTED = 200
 
 
 def incompatibility(reader: AvroType, writer: AvroType) -> str | None:
@@ -33,18 +33,18 @@ class _Comparison:
         place = (id(reader), id(writer))
         if place in self._known:
             return self._known[place]
-        if depth > _MOST_NESTED:
+        if depth > _MAX_NESTED:
             return _at(path, "nested too deeply to compare")
         self._known[place] = None
-        found = self._known[place] = self._compare(reader, writer, path, depth + 1)
-        return found
+        incompatibility = self._known[place] = self._compare(reader, writer, path, depth + 1)
+        return incompatibility
 
     def _compare(self, reader: AvroType, writer: AvroType, path: tuple[str, ...], depth: int) -> str | None:
         if writer.kind == "union":
-            each_found = (self.difference(reader, each, path, depth) for each in writer.branches)
-            return next((found for found in each_found if found is not None), None)
+            each_found = (self.difference(reader, branch, path, depth) for branch in writer.branches)
+            return next((incompatibility for incompatibility in each_found if incompatibility is not None), None)
         if reader.kind == "union":
-            if any(self.difference(each, writer, path, depth) is None for each in reader.branches):
+            if any(self.difference(branch, writer, path, depth) is None for branch in reader.branches):
                 return None
             return _at(path, f"no branch of the reader's union reads {_described(writer)}")
         if reader.kind != writer.kind:
@@ -58,7 +58,7 @@ class _Comparison:
         if reader.kind == "fixed" and reader.size != writer.size:
             return _at(path, f"the reader has {reader.size} bytes, the writer {writer.size}")
         if reader.kind == "enum" and not reader.has_default:
-            missing = [each for each in writer.symbols if each not in reader.symbols]
+            missing = [symbol for symbol in writer.symbols if symbol not in reader.symbols]
             return _at(path, f"the reader has no symbol {', '.join(missing)}") if missing else None
         return self._fields(reader, writer, path, depth)
 
@@ -66,11 +66,11 @@ class _Comparison:
         written = dict(writer.fields)
         for name, field in reader.fields:
             names = (name, *reader.aliases.get(name, ()))
-            found = next((written[each] for each in names if each in written), None)
-            if found is None:
+            written_field = next((written[alias] for alias in names if alias in written), None)
+            if written_field is None:
                 if name not in reader.defaults:
                     return _at((*path, name), "the reader needs this field, which has no default")
-            elif (difference := self.difference(field, found, (*path, name), depth)) is not None:
+            elif (difference := self.difference(field, written_field, (*path, name), depth)) is not None:
                 return difference
         return None
 

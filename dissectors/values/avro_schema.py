@@ -15,7 +15,7 @@ from dissectors.values.errors import SchemaError
 from dissectors.values.value import Schema
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-_MOST_NESTED = 100
+_MAX_NESTED = 100
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +65,7 @@ class _Parser:
         return self._type(declared, "", depth)
 
     def _type(self, declared: Any, namespace: str, depth: int) -> AvroType:
-        if depth > _MOST_NESTED:
+        if depth > _MAX_NESTED:
             raise SchemaError("it is nested too deeply")
         if isinstance(declared, str):
             return (
@@ -74,7 +74,7 @@ class _Parser:
                 else self._by_name(declared, namespace, depth)
             )
         if isinstance(declared, list):
-            return AvroType("union", branches=tuple(self._type(each, namespace, depth + 1) for each in declared))
+            return AvroType("union", branches=tuple(self._type(branch, namespace, depth + 1) for branch in declared))
         if not isinstance(declared, dict) or "type" not in declared:
             raise SchemaError("a type is neither a name, a list nor an object with a type")
         kind = declared["type"]
@@ -83,49 +83,49 @@ class _Parser:
         if kind in ("array", "map"):
             name = "items" if kind == "array" else "values"
             return AvroType(kind, items=self._type(_member(declared, name), namespace, depth + 1))
-        made = self._type(kind, namespace, depth + 1)
-        if made.kind in PRIMITIVES:
-            _set_logical(made, declared)
-        return made
+        nested_type = self._type(kind, namespace, depth + 1)
+        if nested_type.kind in PRIMITIVES:
+            _set_logical(nested_type, declared)
+        return nested_type
 
     def _definition(self, declared: dict[str, Any], namespace: str, depth: int) -> AvroType:
         name = full_name(declared, namespace)
         kind = "record" if declared["type"] == "error" else declared["type"]
-        made = self._named[name] = AvroType(kind, name)
+        avro_type = self._named[name] = AvroType(kind, name)
         namespace = name.rpartition(".")[0]
         if kind == "enum":
-            made.symbols = tuple(map(str, _list(declared, "symbols")))
-            made.has_default = "default" in declared
+            avro_type.symbols = tuple(map(str, _list(declared, "symbols")))
+            avro_type.has_default = "default" in declared
         elif kind == "fixed":
-            made.size = _integer(declared, "size")
-            made.is_empty = made.size == 0
-            _set_logical(made, declared)
+            avro_type.size = _integer(declared, "size")
+            avro_type.is_empty = avro_type.size == 0
+            _set_logical(avro_type, declared)
         else:
-            made.fields = tuple(
-                (str(_member(each, "name")), self._type(_member(each, "type"), namespace, depth + 1))
-                for each in _list(declared, "fields")
+            avro_type.fields = tuple(
+                (str(_member(field, "name")), self._type(_member(field, "type"), namespace, depth + 1))
+                for field in _list(declared, "fields")
             )
             declared_fields = declared["fields"]
-            made.defaults = frozenset(str(each["name"]) for each in declared_fields if "default" in each)
-            made.aliases = {
-                str(each["name"]): tuple(map(str, _list(each, "aliases")))
-                for each in declared_fields
-                if "aliases" in each
+            avro_type.defaults = frozenset(str(field["name"]) for field in declared_fields if "default" in field)
+            avro_type.aliases = {
+                str(field["name"]): tuple(map(str, _list(field, "aliases")))
+                for field in declared_fields
+                if "aliases" in field
             }
-            made.is_empty = all(each.is_empty for _, each in made.fields)
-        return made
+            avro_type.is_empty = all(field_type.is_empty for _, field_type in avro_type.fields)
+        return avro_type
 
     def _by_name(self, name: str, namespace: str, depth: int) -> AvroType:
         names = [name] if "." in name or not namespace else [f"{namespace}.{name}", name]
-        for each in names:
-            if each in self._named:
-                return self._named[each]
-        for each in names:
-            if (reference := self._references.pop(each, None)) is not None:
+        for candidate in names:
+            if candidate in self._named:
+                return self._named[candidate]
+        for candidate in names:
+            if (reference := self._references.pop(candidate, None)) is not None:
                 nested = _Parser({**reference.references, **self._references})
                 nested._named = self._named
                 made = nested.text(reference.text, depth + 1)
-                return self._named.get(each, made)
+                return self._named.get(candidate, made)
         raise SchemaError(f"it uses {names[0]}, which is neither defined nor referenced")
 
 
@@ -140,12 +140,12 @@ def full_name(declared: dict[str, Any], namespace: str = "") -> str:
     return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
-def _set_logical(made: AvroType, declared: dict[str, Any]) -> None:
+def _set_logical(avro_type: AvroType, declared: dict[str, Any]) -> None:
     logical, scale = declared.get("logicalType"), declared.get("scale", 0)
     if isinstance(logical, str):
-        made.logical = logical
+        avro_type.logical = logical
     if isinstance(scale, int):
-        made.scale = scale
+        avro_type.scale = scale
 
 
 def _member(declared: Any, name: str) -> Any:
@@ -155,12 +155,12 @@ def _member(declared: Any, name: str) -> Any:
 
 
 def _list(declared: dict[str, Any], name: str) -> list[Any]:
-    if not isinstance(found := _member(declared, name), list):
+    if not isinstance(value := _member(declared, name), list):
         raise SchemaError(f"{name} is not a list")
-    return found
+    return value
 
 
 def _integer(declared: dict[str, Any], name: str) -> int:
-    if not isinstance(found := _member(declared, name), int) or found < 0:
+    if not isinstance(value := _member(declared, name), int) or value < 0:
         raise SchemaError(f"{name} is not a count")
-    return found
+    return value

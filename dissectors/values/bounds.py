@@ -8,7 +8,7 @@ from dissectors.values.value import Tree, ValueLimits
 from dissectors.wire.primitives import printable
 
 _MAX_INT, _MIN_INT = (1 << 64) - 1, -(1 << 63)  # what JSON encoders write as a number
-_MOST_BITS = 8192  # Python refuses to write numbers of more than 4,300 digits
+_MAX_BITS = 8192  # Python refuses to write numbers of more than 4,300 digits
 CUT = "(cut)"
 
 
@@ -20,8 +20,8 @@ def bounded(tree: Any, limits: ValueLimits) -> tuple[Tree, bool, int]:
     depth.
     """
     copy = _Copy(limits)
-    made = copy.of(tree, 0)
-    return made, copy.is_cut, limits.nodes - copy.left
+    bounded_tree = copy.of(tree, 0)
+    return bounded_tree, copy.is_cut, limits.nodes - copy.left
 
 
 class _Copy:
@@ -37,7 +37,7 @@ class _Copy:
         if isinstance(value, bool | float | bytes) or value is None:
             return value
         if isinstance(value, int):
-            if value.bit_length() > _MOST_BITS:
+            if value.bit_length() > _MAX_BITS:
                 self.is_cut = True
                 return CUT
             return value if _MIN_INT <= value <= _MAX_INT else str(value)
@@ -47,19 +47,19 @@ class _Copy:
             self.is_cut = True
             return CUT
         if isinstance(value, dict):
-            made: dict[str, Any] = {}
-            for key, each in value.items():
+            members: dict[str, Any] = {}
+            for key, inner in value.items():
                 if self.left <= 0:
                     self.is_cut = True
                     break
-                made[_text(key)] = self.of(each, depth + 1)
-            return made
+                members[_text(key)] = self.of(inner, depth + 1)
+            return members
         items = []
-        for each in value:
+        for element in value:
             if self.left <= 0:
                 self.is_cut = True
                 break
-            items.append(self.of(each, depth + 1))
+            items.append(self.of(element, depth + 1))
         return items
 
 

@@ -20,7 +20,7 @@ def cbor(data: bytes, context: ValueContext) -> DecodedValue | None:
     if not is_marked and not 0x80 <= data[0] < 0xC0:
         return None
     source = io.BytesIO(data)
-    found = cbor2.load(source)
+    value = cbor2.load(source)
     if source.tell() != len(data):
         return None
-    return DecodedValue("cbor", found) if is_marked else guess("cbor", found)
+    return DecodedValue("cbor", value) if is_marked else guess("cbor", value)

@@ -19,10 +19,10 @@ def is_attribute(header: str) -> bool:
     return header.startswith(_PREFIX)
 
 
-def structured(found: Any) -> DecodedValue | None:
+def structured(value: Any) -> DecodedValue | None:
     """An event in the JSON format: it has all required attributes."""
-    if isinstance(found, dict) and found.keys() >= _REQUIRED:
-        return DecodedValue("cloudevents", found, type=str(found["type"]))
+    if isinstance(value, dict) and value.keys() >= _REQUIRED:
+        return DecodedValue("cloudevents", value, type=str(value["type"]))
     return None
 
 

@@ -16,7 +16,7 @@ from dissectors.values.avro_schema import parse
 from dissectors.values.errors import SchemaError, cached
 from dissectors.values.value import Schema
 
-_MOST_NESTED = 64
+_MAX_NESTED = 64
 _parse = cached(parse)
 
 
@@ -79,13 +79,15 @@ def _json(reader: Schema, writer: Schema) -> Iterator[str]:
 
 
 def _properties(new: Any, old: Any, path: str, depth: int) -> Iterator[str]:
-    if not isinstance(new, dict) or not isinstance(old, dict) or depth > _MOST_NESTED:
+    if not isinstance(new, dict) or not isinstance(old, dict) or depth > _MAX_NESTED:
         return
     types = _types(old) - _types(new)
     if _types(new) and types and not (types == {"integer"} and "number" in _types(new)):
         yield f"{path or 'the value'} was {min(types)} and is {min(_types(new))}"
         return
-    before, after = (each["properties"] if isinstance(each.get("properties"), dict) else {} for each in (old, new))
+    before, after = (
+        schema["properties"] if isinstance(schema.get("properties"), dict) else {} for schema in (old, new)
+    )
     required = old.get("required")
     for name in new["required"] if isinstance(new.get("required"), list) else ():
         if isinstance(name, str) and name not in (required if isinstance(required, list) else ()):
@@ -95,8 +97,8 @@ def _properties(new: Any, old: Any, path: str, depth: int) -> Iterator[str]:
 
 
 def _types(schema: dict[str, Any]) -> set[str]:
-    found = schema.get("type")
-    return {each for each in (found if isinstance(found, list) else [found]) if isinstance(each, str)}
+    kinds = schema.get("type")
+    return {kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if isinstance(kind, str)}
 
 
 _CONFLICTS: Final[dict[str, Callable[[Schema, Schema], Iterator[str]]]] = {

@@ -11,11 +11,11 @@ from dissectors.values import debezium
 from dissectors.values.value import DecodedValue
 
 
-def with_schema(found: Any) -> DecodedValue | None:
+def with_schema(value: Any) -> DecodedValue | None:
     """The payload; the schema's name is its type. A schema of null is valid with a payload of null alone."""
-    if not isinstance(found, dict) or found.keys() != {"schema", "payload"}:
+    if not isinstance(value, dict) or value.keys() != {"schema", "payload"}:
         return None
-    schema, payload = found["schema"], found["payload"]
+    schema, payload = value["schema"], value["payload"]
     if schema is None and payload is None:
         return DecodedValue("connect-json", None)
     if not isinstance(schema, dict) or not isinstance(schema.get("type"), str):

@@ -9,14 +9,14 @@ from dissectors.values.value import DecodedValue
 _OPERATIONS = {"c": "create", "u": "update", "d": "delete", "r": "read", "t": "truncate", "m": "message"}
 
 
-def change_event(found: Any) -> DecodedValue | None:
+def change_event(value: Any) -> DecodedValue | None:
     """A change event, from JSON or from the payload of Connect's JSON. The type is the kind of change.
 
     Source: Debezium's Envelope: ``op`` and ``source`` are required.
     """
-    if not isinstance(found, dict) or not isinstance(found.get("source"), dict):
+    if not isinstance(value, dict) or not isinstance(value.get("source"), dict):
         return None
-    operation = found.get("op")
-    if not isinstance(operation, str) or operation not in _OPERATIONS or "connector" not in found["source"]:
+    operation = value.get("op")
+    if not isinstance(operation, str) or operation not in _OPERATIONS or "connector" not in value["source"]:
         return None
-    return DecodedValue("debezium", found, type=_OPERATIONS[operation])
+    return DecodedValue("debezium", value, type=_OPERATIONS[operation])

@@ -32,7 +32,7 @@ _MAGIC_ID, _MAGIC_GUID, _MAGIC_GLUE = 0, 1, 3
 _GUID_PREFIX, _LONG_PREFIX, _GLUE_PREFIX = 17, 9, 18
 _ZLIB = 5
 _AZURE = re.compile(rb"avro/binary\+([0-9a-fA-F]{32})")
-_MOST_INDEXES = 64
+_MAX_INDEXES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,34 +59,34 @@ def schema_keys(data: bytes | None, context: ValueContext) -> list[SchemaKey]:
         return []
     wrapped = readings(data, context)
     places = [] if wrapped and wrapped[0].is_named else [(data, context)]
-    places += [(inner.data, inner_context(inner, context)) for each in wrapped for inner in each.inner.values()]
+    places += [(inner.data, inner_context(inner, context)) for reading in wrapped for inner in reading.inner.values()]
     return [
-        each.schema
+        candidate.schema
         for inner_data, surroundings in places
         if inner_data
-        for each in _candidates(inner_data, surroundings)
-        if each.is_marked or _is_worth_asking(inner_data, each)
+        for candidate in _candidates(inner_data, surroundings)
+        if candidate.is_marked or _is_worth_asking(inner_data, candidate)
     ]
 
 
 def envelope_of(data: bytes, context: ValueContext) -> Envelope | None:
     """The first envelope whose schema is known; else the first that is probable; None if there is none."""
     candidates = list(_candidates(data, context))
-    known = (each for each in candidates if isinstance(context.schemas.get(each.schema), Schema))
-    probable = (each for each in candidates if each.is_marked or _is_probable(data, each))
+    known = (candidate for candidate in candidates if isinstance(context.schemas.get(candidate.schema), Schema))
+    probable = (candidate for candidate in candidates if candidate.is_marked or _is_probable(data, candidate))
     return next(known, None) or next(probable, None)
 
 
 def _candidates(data: bytes, context: ValueContext) -> Iterator[Envelope]:
-    if found := context.header(f"__{context.part}_schema_id"):
-        if found[0] == _MAGIC_GUID and len(found) >= _GUID_PREFIX:
-            yield Envelope(SchemaKey("guid", _uuid(found[1:_GUID_PREFIX])), indexes=found[_GUID_PREFIX:])
-        elif found[0] == _MAGIC_ID and len(found) >= PREFIX:
-            yield Envelope(SchemaKey("id", int.from_bytes(found[1:PREFIX], "big")), indexes=found[PREFIX:])
+    if header := context.header(f"__{context.part}_schema_id"):
+        if header[0] == _MAGIC_GUID and len(header) >= _GUID_PREFIX:
+            yield Envelope(SchemaKey("guid", _uuid(header[1:_GUID_PREFIX])), indexes=header[_GUID_PREFIX:])
+        elif header[0] == _MAGIC_ID and len(header) >= PREFIX:
+            yield Envelope(SchemaKey("id", int.from_bytes(header[1:PREFIX], "big")), indexes=header[PREFIX:])
     for form, name in (("global_id", "globalId"), ("content_id", "contentId")):
-        found = context.header(f"apicurio.{context.part}.{name}")
-        if found and len(found) == 8:
-            yield Envelope(SchemaKey(form, int.from_bytes(found, "big")))
+        header = context.header(f"apicurio.{context.part}.{name}")
+        if header and len(header) == 8:
+            yield Envelope(SchemaKey(form, int.from_bytes(header, "big")))
     if not context.is_key and (match := _AZURE.fullmatch(context.header("content-type") or b"")):
         yield Envelope(SchemaKey("azure", match[1].decode().lower()))
     if data[0] == _MAGIC_ID and len(data) >= PREFIX:
@@ -148,7 +148,7 @@ def message_indexes(data: bytes, at: int = 0) -> tuple[tuple[int, ...], int]:
         DecodeError: The bytes end, or the count is impossible.
     """
     count, end = _zigzag(data, at)
-    if not 0 <= count <= _MOST_INDEXES:
+    if not 0 <= count <= _MAX_INDEXES:
         raise DecodeError(f"there are {count} message indexes", offset=at)
     indexes = []
     for _ in range(count):

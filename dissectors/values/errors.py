@@ -38,9 +38,9 @@ def cached(parse: Callable[[Schema], T]) -> Callable[[Schema], T]:
             return SchemaError(*error.args)
 
     def parsed(schema: Schema) -> T:
-        found = attempt(schema)
-        if isinstance(found, SchemaError):
-            raise SchemaError(*found.args)
-        return found
+        result = attempt(schema)
+        if isinstance(result, SchemaError):
+            raise SchemaError(*result.args)
+        return result
 
     return parsed

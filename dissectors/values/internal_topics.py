@@ -67,10 +67,15 @@ _OFFSET_SYNC: Final = (
 def _mirror(layouts: tuple[Layout, Layout]) -> _Reader:
     def read(data: bytes, is_key: bool) -> DecodedValue | None:
         layout = layouts[not is_key]
-        found = decode(layout, data)
-        if found.error is not None or found.decode_warnings or found.end != len(data) or found.values.get("version"):
+        message = decode(layout, data)
+        if (
+            message.error is not None
+            or message.decode_warnings
+            or message.end != len(data)
+            or message.values.get("version")
+        ):
             return None
-        return DecodedValue("mirror-maker", found.values, is_guess=True, type=layout.name)
+        return DecodedValue("mirror-maker", message.values, is_guess=True, type=layout.name)
 
     return read
 
@@ -86,16 +91,16 @@ _KEYS: Final = re.compile(
 def _connect(data: bytes, is_key: bool) -> DecodedValue | None:
     if is_key and (match := _KEYS.fullmatch(data.decode())) is not None:
         return DecodedValue("connect", data.decode(), is_guess=True, type=match[1] or match[2])
-    if is_key or not isinstance(found := _payload(parse_json(data)), dict):
+    if is_key or not isinstance(payload := _payload(parse_json(data)), dict):
         return None
-    if (kind := next((kind for kind, names in _CONNECT_VALUES.items() if names <= found.keys()), None)) is None:
+    if (kind := next((kind for kind, names in _CONNECT_VALUES.items() if names <= payload.keys()), None)) is None:
         return None
     if kind == "session-key":
-        found = found | {"key": REDACTED}
-    elif isinstance(properties := found.get("properties"), dict):
+        payload = payload | {"key": REDACTED}
+    elif isinstance(properties := payload.get("properties"), dict):
         shown = {name: REDACTED if is_sensitive_config(name) else value for name, value in properties.items()}
-        found = {"properties": shown}
-    return DecodedValue("connect", found, is_guess=True, type=kind)
+        payload = {"properties": shown}
+    return DecodedValue("connect", payload, is_guess=True, type=kind)
 
 
 #: Members that each kind of value has.
@@ -111,27 +116,27 @@ _CONNECT_VALUES: Final = {
 
 def _connect_offset(data: bytes, is_key: bool) -> DecodedValue | None:
     """The key is the connector's name and a partition of its source, the value an offset there."""
-    found = _payload(parse_json(data))
-    is_pair = isinstance(found, list) and len(found) == 2 and isinstance(found[0], str)
-    if is_pair if is_key else isinstance(found, dict):
-        return DecodedValue("connect", found, is_guess=True, type="offset")
+    payload = _payload(parse_json(data))
+    is_pair = isinstance(payload, list) and len(payload) == 2 and isinstance(payload[0], str)
+    if is_pair if is_key else isinstance(payload, dict):
+        return DecodedValue("connect", payload, is_guess=True, type="offset")
     return None
 
 
-def _payload(found: Any) -> Any:
+def _payload(value: Any) -> Any:
     """What JSON of Connect has inside, if it is there with its schema."""
-    return found["payload"] if isinstance(found, dict) and found.keys() == {"schema", "payload"} else found
+    return value["payload"] if isinstance(value, dict) and value.keys() == {"schema", "payload"} else value
 
 
 def _schema_registry(data: bytes, is_key: bool) -> DecodedValue | None:
-    found = parse_json(data)
-    if not isinstance(found, dict):
+    value = parse_json(data)
+    if not isinstance(value, dict):
         return None
     if is_key:
-        kind = found.get("keytype")
-        return DecodedValue("schema-registry", found, is_guess=True, type=kind) if isinstance(kind, str) else None
-    kind = next((kind for kind, names in _REGISTRY_VALUES.items() if names <= found.keys()), None)
-    return None if kind is None else DecodedValue("schema-registry", found, is_guess=True, type=kind)
+        kind = value.get("keytype")
+        return DecodedValue("schema-registry", value, is_guess=True, type=kind) if isinstance(kind, str) else None
+    kind = next((kind for kind, names in _REGISTRY_VALUES.items() if names <= value.keys()), None)
+    return None if kind is None else DecodedValue("schema-registry", value, is_guess=True, type=kind)
 
 
 _REGISTRY_VALUES: Final = {

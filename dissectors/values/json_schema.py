@@ -24,16 +24,16 @@ _STEP = 3
 def json_schema(payload: bytes, schema: Schema, context: ValueContext, indexes: bytes | None) -> DecodedValue:
     """JSON, validated. The problem is the first violation, without the value that violates it."""
     try:
-        found = parse_json(payload)
+        value = parse_json(payload)
     except (ValueError, RecursionError):
         problem = ValueProblem("the payload is not JSON", 0, ProblemKind.DOES_NOT_FIT)
         return DecodedValue("json-schema", payload, problem=problem)
     try:
         validator, title = _validator(schema)
-        violation = _violation(validator, found)
+        violation = _violation(validator, value)
     except SchemaError as error:
         title, violation = None, bad_schema(error)
-    return DecodedValue("json-schema", found, type=title, problem=violation, steps=_STEP * steps_taken())
+    return DecodedValue("json-schema", value, type=title, problem=violation, steps=_STEP * steps_taken())
 
 
 def check(schema: Schema) -> None:
@@ -74,8 +74,8 @@ def _parsed(text: str) -> Any:
         raise SchemaError("it is not JSON") from None
 
 
-def _violation(validator: Any, found: Any) -> ValueProblem | None:
-    error = first_violation(validator, found)
+def _violation(validator: Any, value: Any) -> ValueProblem | None:
+    error = first_violation(validator, value)
     if error is None:
         return None
     path = ".".join(map(str, error.absolute_path)) or "the value"

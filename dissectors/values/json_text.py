@@ -15,12 +15,12 @@ def json_text(data: bytes, context: ValueContext) -> DecodedValue | None:
     """An object or array. Lone numbers and strings are text: they may mean anything."""
     if data.lstrip(b" \t\r\n\xef\xbb\xbf")[:1] not in (b"{", b"["):
         return None
-    found = parse_json(data)
+    value = parse_json(data)
     return (
-        cloud_events.structured(found)
-        or connect_json.with_schema(found)
-        or debezium.change_event(found)
-        or DecodedValue("json", found)
+        cloud_events.structured(value)
+        or connect_json.with_schema(value)
+        or debezium.change_event(value)
+        or DecodedValue("json", value)
     )
 
 

@@ -19,7 +19,7 @@ from dissectors.values.errors import SchemaError
 from dissectors.wire.primitives import printable
 
 #: A keyword that is applied to a value, and each member of both, is a step of a few microseconds.
-MOST_STEPS: Final = 200_000
+MAX_STEPS: Final = 200_000
 _OPTIONS: Final = re2.Options()
 _OPTIONS.log_errors = False
 
@@ -29,7 +29,7 @@ _Check: TypeAlias = Callable[[Any, Any, Any, Any], Iterable[ValidationError] | N
 _steps = 0
 
 
-def first_violation(validator: Any, found: Any) -> ValidationError | None:
+def first_violation(validator: Any, value: Any) -> ValidationError | None:
     """The first error of a validator of a `bounded` class.
 
     Raises:
@@ -38,7 +38,7 @@ def first_violation(validator: Any, found: Any) -> ValidationError | None:
     global _steps  # jsonschema passes nothing through that could hold it
     _steps = 0
     try:
-        error: ValidationError | None = next(validator.iter_errors(found), None)
+        error: ValidationError | None = next(validator.iter_errors(value), None)
     except SchemaError:
         raise
     except Exception as failure:  # noqa: BLE001  # references without a target, recursive schemas
@@ -66,19 +66,19 @@ def bounded(class_: Any, *, has_patterns: bool) -> Any:
     if has_patterns:
         own["unevaluatedProperties"] = _unchecked
     keywords = {name: _counted(name, own.get(name, check)) for name, check in class_.VALIDATORS.items()}
-    made: Any = extend(class_, keywords)
-    evolve = made.evolve
+    validator_class: Any = extend(class_, keywords)
+    evolve = validator_class.evolve
 
     def evolve_bounded(self: Any, **changes: Any) -> Any:
         """A part of a schema may have a ``$schema`` of its own."""
         new = evolve(self, **changes)
         dialect: Any = type(new)
-        if dialect is made:
+        if dialect is validator_class:
             return new
         return bounded(dialect, has_patterns=has_patterns)(new.schema, registry=new._registry, _resolver=new._resolver)  # noqa: SLF001
 
-    made.evolve = evolve_bounded
-    return made
+    validator_class.evolve = evolve_bounded
+    return validator_class
 
 
 def _counted(name: str, check: _Check) -> _Check:
@@ -86,10 +86,10 @@ def _counted(name: str, check: _Check) -> _Check:
 
     def counted(validator: Any, keyword: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
         global _steps
-        _steps += 1 + sum(len(each) for each in (keyword, instance) if isinstance(each, dict | list))
+        _steps += 1 + sum(len(part) for part in (keyword, instance) if isinstance(part, dict | list))
         if is_quadratic and isinstance(instance, dict | list):
             _steps += len(instance) ** 2 // 16
-        if _steps > MOST_STEPS:
+        if _steps > MAX_STEPS:
             raise SchemaError("validation takes too many steps")
         yield from check(validator, keyword, instance, schema) or ()
 
@@ -109,28 +109,28 @@ def _pattern_properties(validator: Any, patterns: Any, instance: Any, _schema: A
     if not validator.is_type(instance, "object"):
         return
     for pattern, schema in patterns.items():
-        for name, each in instance.items():
+        for name, member in instance.items():
             if _search(pattern, name):
-                yield from validator.descend(each, schema, path=name, schema_path=pattern)
+                yield from validator.descend(member, schema, path=name, schema_path=pattern)
 
 
 def _additional_properties(validator: Any, extra: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
     if not validator.is_type(instance, "object"):
         return
     known, patterns = schema.get("properties", {}), list(schema.get("patternProperties", {}))
-    for name, each in instance.items():
+    for name, member in instance.items():
         if name in known or any(_search(pattern, name) is not False for pattern in patterns):
             continue
         if extra is False:
             yield ValidationError("a property is unexpected")
         else:
-            yield from validator.descend(each, extra, path=name)
+            yield from validator.descend(member, extra, path=name)
 
 
 def _unique_items(validator: Any, unique: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
     if not unique or not validator.is_type(instance, "array"):
         return
-    if len({json.dumps(each, sort_keys=True) for each in instance}) < len(instance):
+    if len({json.dumps(element, sort_keys=True) for element in instance}) < len(instance):
         yield ValidationError("elements are equal")
 
 

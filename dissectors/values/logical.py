@@ -9,7 +9,7 @@ from uuid import UUID
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # the zone is added as text
 _UNITS = {"millis": 1000, "micros": 1, "nanos": 0}
-_MOST_DECIMAL_BYTES = 64
+_MAX_DECIMAL_BYTES = 64
 
 
 def logical_value(value: Any, logical: str, scale: int) -> Any:
@@ -25,10 +25,10 @@ def logical_value(value: Any, logical: str, scale: int) -> Any:
 
 
 def _of_bytes(value: bytes, logical: str, scale: int) -> Any:
-    if logical == "decimal" and len(value) <= _MOST_DECIMAL_BYTES:
+    if logical == "decimal" and len(value) <= _MAX_DECIMAL_BYTES:
         number = int.from_bytes(value, "big", signed=True)
         digits = tuple(map(int, str(abs(number))))
-        return f"{Decimal((number < 0, digits, -scale)):f}" if 0 <= scale <= 2 * _MOST_DECIMAL_BYTES else value
+        return f"{Decimal((number < 0, digits, -scale)):f}" if 0 <= scale <= 2 * _MAX_DECIMAL_BYTES else value
     if logical == "uuid" and len(value) == 16:
         return str(UUID(bytes=value))
     if logical == "duration" and len(value) == 12:

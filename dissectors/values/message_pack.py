@@ -16,10 +16,10 @@ def message_pack(data: bytes, context: ValueContext) -> DecodedValue | None:
     return guess("msgpack", msgspec.msgpack.decode(data))
 
 
-def guess(format_: str, found: object) -> DecodedValue | None:
+def guess(format_: str, value: object) -> DecodedValue | None:
     """A value that is a map with text keys or an array of several elements; None for others."""
-    if isinstance(found, dict) and found and all(isinstance(key, str) for key in found):
-        return DecodedValue(format_, found, is_guess=True)
-    if isinstance(found, list) and len(found) > 1:
-        return DecodedValue(format_, found, is_guess=True)
+    if isinstance(value, dict) and value and all(isinstance(key, str) for key in value):
+        return DecodedValue(format_, value, is_guess=True)
+    if isinstance(value, list) and len(value) > 1:
+        return DecodedValue(format_, value, is_guess=True)
     return None

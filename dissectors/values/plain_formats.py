@@ -35,11 +35,11 @@ def decode_plain(data: bytes, context: ValueContext) -> DecodedValue:
         return DecodedValue("empty", b"")
     for format_ in _formats():
         try:
-            found = format_(data, context)
+            decoded = format_(data, context)
         except Exception:  # noqa: BLE001, S112  # hostile bytes: what raises does not fit
             continue
-        if found is not None:
-            return found
+        if decoded is not None:
+            return decoded
     return DecodedValue("bytes", data, is_guess=True)
 
 

@@ -47,28 +47,28 @@ def file_descriptor(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
     if _BASE64.fullmatch(text):
         return _serialized(name, text)
     parsed = parsed_file(text)
-    made = descriptor_pb2.FileDescriptorProto(
+    file = descriptor_pb2.FileDescriptorProto(
         name=name, syntax=parsed.syntax or ("editions" if parsed.edition else "proto2")
     )
     if parsed.edition:
         if parsed.edition not in _EDITIONS:
             raise SchemaError(f"edition {parsed.edition} is unknown")
-        made.edition = _EDITIONS[parsed.edition]
+        file.edition = _EDITIONS[parsed.edition]
     for element in parsed.file_elements:
         match element:
             case ast.Package():
-                made.package = element.name
+                file.package = element.name
             case ast.Import():
                 if element.public:
-                    made.public_dependency.append(len(made.dependency))
-                made.dependency.append(element.name)
+                    file.public_dependency.append(len(file.dependency))
+                file.dependency.append(element.name)
             case ast.Option():
-                _set_features(made.options, element)
+                _set_features(file.options, element)
             case ast.Message():
-                _message(made.message_type.add(), element, made.syntax)
+                _message(file.message_type.add(), element, file.syntax)
             case ast.Enum():
-                _enum(made.enum_type.add(), element)
-    return made
+                _enum(file.enum_type.add(), element)
+    return file
 
 
 def parsed_file(text: str) -> ast.File:
@@ -99,81 +99,81 @@ def _raise_errors(recognizer: Any) -> None:
 
 def _serialized(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
     try:
-        made = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text))
+        file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text))
     except (ValueError, DecodeError):
         raise SchemaError("it is base64, but not of a descriptor") from None
-    made.name = name
-    return made
+    file.name = name
+    return file
 
 
-def _message(made: Any, declared: Any, syntax: str) -> None:
-    made.name = declared.name
+def _message(message: Any, declared: Any, syntax: str) -> None:
+    message.name = declared.name
     synthetic = []  # the oneofs of proto3's optional fields come after the others
     for element in declared.elements:
         match element:
             case ast.Message():
-                _message(made.nested_type.add(), element, syntax)
+                _message(message.nested_type.add(), element, syntax)
             case ast.Enum():
-                _enum(made.enum_type.add(), element)
+                _enum(message.enum_type.add(), element)
             case ast.Field():
-                field = _field(made.field.add(), element)
+                field = _field(message.field.add(), element)
                 if syntax == "proto3" and element.cardinality is ast.FieldCardinality.OPTIONAL:
                     field.proto3_optional = True
                     synthetic.append(field)
             case ast.MapField():
-                _map(made, element)
+                _map(message, element)
             case ast.Group():
-                _group(made, element, syntax)
+                _group(message, element, syntax)
             case ast.OneOf():
-                index = len(made.oneof_decl)
-                made.oneof_decl.add(name=element.name)
-                for each in element.elements:
-                    if isinstance(each, ast.Group):
-                        _group(made, each, syntax).oneof_index = index
-                    elif isinstance(each, ast.Field):
-                        _field(made.field.add(), each).oneof_index = index
+                index = len(message.oneof_decl)
+                message.oneof_decl.add(name=element.name)
+                for member in element.elements:
+                    if isinstance(member, ast.Group):
+                        _group(message, member, syntax).oneof_index = index
+                    elif isinstance(member, ast.Field):
+                        _field(message.field.add(), member).oneof_index = index
             case ast.ExtensionRange():
                 for numbers in element.ranges:
                     first, _, last = numbers.partition(" to ")
                     end = 1 << 29 if last == "max" else int(last or first) + 1
-                    made.extension_range.add(start=int(first), end=end)
+                    message.extension_range.add(start=int(first), end=end)
             case ast.Option():
                 if element.name == "message_set_wire_format":
-                    made.options.message_set_wire_format = element.value is True
+                    message.options.message_set_wire_format = element.value is True
                 elif element.name == "map_entry":  # in what Wire prints from descriptors
-                    made.options.map_entry = element.value is True
+                    message.options.map_entry = element.value is True
     for field in synthetic:
-        field.oneof_index = len(made.oneof_decl)
-        made.oneof_decl.add(name=f"_{field.name}")
+        field.oneof_index = len(message.oneof_decl)
+        message.oneof_decl.add(name=f"_{field.name}")
 
 
-def _field(made: Any, declared: Any) -> Any:
-    made.name, made.number = declared.name, declared.number
-    made.label = _LABELS.get(declared.cardinality, _Field.LABEL_OPTIONAL)
-    _set_type(made, declared.type)
+def _field(field: Any, declared: Any) -> Any:
+    field.name, field.number = declared.name, declared.number
+    field.label = _LABELS.get(declared.cardinality, _Field.LABEL_OPTIONAL)
+    _set_type(field, declared.type)
     for option in declared.options:
         if option.name == "packed":
-            made.options.packed = option.value is True
+            field.options.packed = option.value is True
         else:
-            _set_features(made.options, option)
-    return made
+            _set_features(field.options, option)
+    return field
 
 
-def _set_type(made: Any, name: str) -> None:
+def _set_type(field: Any, name: str) -> None:
     if name in _SCALARS:
-        made.type = _SCALARS[name]
+        field.type = _SCALARS[name]
     else:
-        made.type_name = name  # a message or an enum: the pool finds out
+        field.type_name = name  # a message or an enum: the pool finds out
 
 
-def _map(made: Any, declared: Any) -> None:
-    entry = made.nested_type.add(
-        name="".join(each[:1].upper() + each[1:] for each in declared.name.split("_")) + "Entry"
+def _map(message: Any, declared: Any) -> None:
+    entry = message.nested_type.add(
+        name="".join(word[:1].upper() + word[1:] for word in declared.name.split("_")) + "Entry"
     )
     entry.options.map_entry = True
     for number, (name, type_) in enumerate((("key", declared.key_type), ("value", declared.value_type)), 1):
         _set_type(entry.field.add(name=name, number=number, label=_Field.LABEL_OPTIONAL), type_)
-    made.field.add(
+    message.field.add(
         name=declared.name,
         number=declared.number,
         label=_Field.LABEL_REPEATED,
@@ -182,9 +182,9 @@ def _map(made: Any, declared: Any) -> None:
     )
 
 
-def _group(made: Any, declared: Any, syntax: str) -> Any:
-    _message(made.nested_type.add(), declared, syntax)
-    return made.field.add(
+def _group(message: Any, declared: Any, syntax: str) -> Any:
+    _message(message.nested_type.add(), declared, syntax)
+    return message.field.add(
         name=declared.name.lower(),
         number=declared.number,
         label=_LABELS.get(declared.cardinality, _Field.LABEL_OPTIONAL),
@@ -193,13 +193,13 @@ def _group(made: Any, declared: Any, syntax: str) -> Any:
     )
 
 
-def _enum(made: Any, declared: Any) -> None:
-    made.name = declared.name
+def _enum(setting: Any, declared: Any) -> None:
+    setting.name = declared.name
     for element in declared.elements:
         if isinstance(element, ast.EnumValue):
-            made.value.add(name=element.name, number=element.number)
+            setting.value.add(name=element.name, number=element.number)
         elif isinstance(element, ast.Option) and element.name == "allow_alias":
-            made.options.allow_alias = element.value is True
+            setting.options.allow_alias = element.value is True
 
 
 def _set_features(options: Any, option: Any) -> None:

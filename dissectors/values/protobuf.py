@@ -23,8 +23,8 @@ from dissectors.wire.errors import DecodeError
 _Path: TypeAlias = tuple[int, ...]
 
 _MAIN = "(schema).proto"
-_MOST_FILES = 200
-_MOST_FITTING = 3
+_MAX_FILES = 200
+_MAX_FITTING = 3
 _REF_NAME, _REF_PREFIX = 0x0A, 3
 _OWN_FILE = re.compile(r"google/protobuf/([a-z_]+)\.proto")
 
@@ -45,19 +45,19 @@ def protobuf(payload: bytes, schema: Schema, context: ValueContext, indexes: byt
         else:
             path, start = message_indexes(payload)
     except DecodeError as error:
-        found = [] if in_header else _fitting(payload, classes, "without message indexes")
-        problem = _problem([error.message, *found], None if in_header else error.offset, ProblemKind.MESSAGE_INDEX)
+        candidates = [] if in_header else _fitting(payload, classes, "without message indexes")
+        problem = _problem([error.message, *candidates], None if in_header else error.offset, ProblemKind.MESSAGE_INDEX)
         return DecodedValue("protobuf", payload, problem=problem)
-    if not (made := classes.get(path)):
+    if not (messages := classes.get(path)):
         text = f"the schema has no message with index {_joined(path)}"
-        found = _fitting(payload[start:], classes) or (
+        candidates = _fitting(payload[start:], classes) or (
             [] if in_header else _fitting(payload, classes, "without indexes")
         )
-        problem = _problem([text, *found], None if in_header else 0, ProblemKind.MESSAGE_INDEX)
+        problem = _problem([text, *candidates], None if in_header else 0, ProblemKind.MESSAGE_INDEX)
         return DecodedValue("protobuf", payload[start:], problem=problem)
-    value = _first_read(payload, made, start)
-    if value.problem is not None and (found := _fitting(payload[start:], classes)):
-        text = "; ".join([value.problem.text, *found])
+    value = _first_read(payload, messages, start)
+    if value.problem is not None and (candidates := _fitting(payload[start:], classes)):
+        text = "; ".join([value.problem.text, *candidates])
         return replace(value, problem=replace(value.problem, text=text, kind=ProblemKind.DOES_NOT_FIT))
     return value
 
@@ -70,19 +70,19 @@ def _named(payload: bytes, classes: dict[_Path, list[Any]], context: ValueContex
     Source: Apicurio's ProtobufKafkaSerializer.
     """
     name, start = None, 0
-    if any(context.header(f"apicurio.{context.part}.{each}") for each in ("globalId", "contentId")):
+    if any(context.header(f"apicurio.{context.part}.{header}") for header in ("globalId", "contentId")):
         name = context.header("apicurio.protobuf.type")
     elif len(payload) > _REF_PREFIX and payload[1] == _REF_NAME and payload[0] == payload[2] + 2:
         start = payload[0] + 1
         name = payload[_REF_PREFIX:start]
     text = name.decode(errors="replace") if name else ""
-    made = [each for found in classes.values() for each in found if each.DESCRIPTOR.name == text]
-    return (made, start) if made else None
+    named_messages = [message for types in classes.values() for message in types if message.DESCRIPTOR.name == text]
+    return (named_messages, start) if named_messages else None
 
 
-def _first_read(payload: bytes, made: list[Any], start: int) -> DecodedValue:
+def _first_read(payload: bytes, messages: list[Any], start: int) -> DecodedValue:
     """The value of the first message that fits; if none does, that of the first one."""
-    values = [_read(payload, start, each) for each in made]
+    values = [_read(payload, start, message) for message in messages]
     return next((value for value in values if value.problem is None), values[0])
 
 
@@ -97,20 +97,20 @@ def _problem(clauses: list[str], offset: int | None, kind: ProblemKind) -> Value
 def _fitting(data: bytes, classes: dict[_Path, list[Any]], how: str = "") -> list[str]:
     """A clause with the messages of the schema that these bytes are; none if they may be any message."""
     fitting = []
-    for path, made in classes.items():
-        message = made[0]()
+    for path, types in classes.items():
+        message = types[0]()
         try:
             message.ParseFromString(data)
         except ProtobufError:
             continue
         if message.ListFields() and not any(_unknown_fields(message)) and message.ByteSize() == len(data):
-            fitting.append(f"{made[0].DESCRIPTOR.full_name} (index {_joined(path)})")
-    return [f"{how} they fit {' or '.join(fitting)}".lstrip()] if 0 < len(fitting) <= _MOST_FITTING else []
+            fitting.append(f"{types[0].DESCRIPTOR.full_name} (index {_joined(path)})")
+    return [f"{how} they fit {' or '.join(fitting)}".lstrip()] if 0 < len(fitting) <= _MAX_FITTING else []
 
 
-def _read(payload: bytes, start: int, made: Any) -> DecodedValue:
-    name = made.DESCRIPTOR.full_name
-    message = made()
+def _read(payload: bytes, start: int, message_type: Any) -> DecodedValue:
+    name = message_type.DESCRIPTOR.full_name
+    message = message_type()
     try:
         message.ParseFromString(payload[start:])
     except ProtobufError:
@@ -140,7 +140,9 @@ def messages(schema: Schema) -> dict[str, Any]:
     Raises:
         SchemaError: The schema cannot be used.
     """
-    return {each.DESCRIPTOR.full_name: each.DESCRIPTOR for made in _classes(schema).values() for each in made}
+    return {
+        message.DESCRIPTOR.full_name: message.DESCRIPTOR for types in _classes(schema).values() for message in types
+    }
 
 
 def check(schema: Schema) -> None:
@@ -170,12 +172,12 @@ def _pool(schema: Schema) -> tuple[Any, Any]:
 def _classes(schema: Schema) -> dict[tuple[int, ...], list[Any]]:
     """The message classes of a schema by their indexes: in two orders, so that indexes may have two classes."""
     pool, file = _pool(schema)
-    found: dict[tuple[int, ...], list[Any]] = {}
+    classes: dict[tuple[int, ...], list[Any]] = {}
     for paths, name in _declared(file):
         descriptor = pool.FindMessageTypeByName(f"{file.package}.{name}".lstrip("."))
         for path in dict.fromkeys(paths):
-            found.setdefault(path, []).append(message_factory.GetMessageClass(descriptor))
-    return found
+            classes.setdefault(path, []).append(message_factory.GetMessageClass(descriptor))
+    return classes
 
 
 def _declared(file: Any) -> Iterator[tuple[tuple[_Path, _Path], str]]:
@@ -185,21 +187,21 @@ def _declared(file: Any) -> Iterator[tuple[tuple[_Path, _Path], str]]:
     them (Python, Go, .NET), Java's does not.
     """
     waiting: list[tuple[tuple[_Path, _Path], str, Any]] = [
-        (((index,), (index,)), each.name, each) for index, each in enumerate(file.message_type)
+        (((index,), (index,)), declaration.name, declaration) for index, declaration in enumerate(file.message_type)
     ]
     for (counting, ignoring), name, declared in waiting:
         yield (counting, ignoring), name
         messages = 0
-        for index, each in enumerate(declared.nested_type):
-            if not each.options.map_entry:
-                waiting.append((((*counting, index), (*ignoring, messages)), f"{name}.{each.name}", each))
+        for index, nested in enumerate(declared.nested_type):
+            if not nested.options.map_entry:
+                waiting.append((((*counting, index), (*ignoring, messages)), f"{name}.{nested.name}", nested))
                 messages += 1
 
 
 def _add(pool: Any, file: Any, schema: Schema, added: set[str]) -> None:
     """Add a file, after those that it imports. Imports that nobody has are dropped: they may have options alone."""
-    if len(added) > _MOST_FILES:
-        raise SchemaError(f"it imports more than {_MOST_FILES} files")
+    if len(added) > _MAX_FILES:
+        raise SchemaError(f"it imports more than {_MAX_FILES} files")
     kept = []
     for name in file.dependency:
         if name in added:
@@ -227,10 +229,10 @@ def _add(pool: Any, file: Any, schema: Schema, added: set[str]) -> None:
 
 def _well_known(name: str) -> Any:
     """The descriptor of one of Protobuf's own files; None for others."""
-    if (found := _OWN_FILE.fullmatch(name)) is None:
+    if (match := _OWN_FILE.fullmatch(name)) is None:
         return None
     try:
-        module = importlib.import_module(f"google.protobuf.{found[1]}_pb2")
+        module = importlib.import_module(f"google.protobuf.{match[1]}_pb2")
     except ImportError:
         return None
     file = descriptor_pb2.FileDescriptorProto()
@@ -245,18 +247,18 @@ def _tree(message: Any) -> Any:
             return message.ToJsonString()
         except ValueError:
             pass  # out of range: as its fields
-    made: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for field in descriptor.fields:
         value = getattr(message, field.name)
         if field.is_repeated:
             if field.message_type is not None and field.message_type.GetOptions().map_entry:
                 of = field.message_type.fields_by_name["value"]
-                made[field.name] = {_key(key): _scalar(value[key], of) for key in value}
+                members[field.name] = {_key(key): _scalar(value[key], of) for key in value}
             else:
-                made[field.name] = [_scalar(each, field) for each in value]
+                members[field.name] = [_scalar(element, field) for element in value]
         elif not field.has_presence or message.HasField(field.name):
-            made[field.name] = _scalar(value, field)
-    return made
+            members[field.name] = _scalar(value, field)
+    return members
 
 
 def _scalar(value: Any, field: Any) -> Any:
@@ -273,14 +275,14 @@ def _key(value: Any) -> str:
 
 
 def _unknown_fields(message: Any) -> Iterator[int]:
-    yield from (each.field_number for each in UnknownFieldSet(message))
+    yield from (field.field_number for field in UnknownFieldSet(message))
     for field, value in message.ListFields():
         if field.message_type is None:
             continue
         if field.message_type.GetOptions().map_entry:
             if field.message_type.fields_by_name["value"].message_type is not None:
-                for each in value.values():
-                    yield from _unknown_fields(each)
+                for element in value.values():
+                    yield from _unknown_fields(element)
         else:
-            for each in value if field.is_repeated else (value,):
-                yield from _unknown_fields(each)
+            for element in value if field.is_repeated else (value,):
+                yield from _unknown_fields(element)

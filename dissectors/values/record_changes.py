@@ -63,17 +63,17 @@ def record_changes(
     is_same_time = has_time and fetched.timestamp == expected
     if not is_same_time and not is_recent:
         return []
-    found = [change for part in _PARTS if (change := _part_change(part, produced, fetched, schemas))]
+    changes = [change for part in _PARTS if (change := _part_change(part, produced, fetched, schemas))]
     if has_time and not is_same_time:
-        if not produced.value or not all(each.keeps_content for each in found):
+        if not produced.value or not all(change.keeps_content for change in changes):
             return []  # probably another record
-        if not found and fetched.timestamp > expected:
+        if not changes and fetched.timestamp > expected:
             return []  # perhaps a later record with the same content
         times = f"it was {expected} ms, and is {fetched.timestamp} ms"
-        found.append(RecordChange("timestamp", "timestamp", times))
+        changes.append(RecordChange("timestamp", "timestamp", times))
     if fetched.magic >= _FORMAT_WITH_HEADERS and (headers := _header_change(produced, fetched)):
-        found.append(RecordChange("headers", "headers", headers))
-    return found
+        changes.append(RecordChange("headers", "headers", headers))
+    return changes
 
 
 class _Side:
@@ -138,7 +138,7 @@ def _size(data: bytes | None) -> str:
 def _envelope_change(old: _Side, new: _Side) -> tuple[str, str]:
     """The kind and the text of a change of the envelope; empty if there is none, or if there may be no envelope."""
     before, after = old.envelope, new.envelope
-    if old.body != new.body and not all(each.envelope is None or each.is_certain for each in (old, new)):
+    if old.body != new.body and not all(side.envelope is None or side.is_certain for side in (old, new)):
         return "", ""
     if before is None:
         added = "" if after is None else f"it has an envelope with schema {after.schema}, and had none"
@@ -147,7 +147,7 @@ def _envelope_change(old: _Side, new: _Side) -> tuple[str, str]:
         return "envelope lost", f"its envelope with schema {before.schema} is missing"
     if before.schema != after.schema:
         return "schema changed", f"its schema was {before.schema}, and is {after.schema}"
-    places = [f"in {'its first bytes' if each.start else 'a header'}" for each in (before, after)]
+    places = [f"in {'its first bytes' if envelope.start else 'a header'}" for envelope in (before, after)]
     if places[0] != places[1]:
         return "schema moved", f"the schema {before.schema} was {places[0]}, and is {places[1]}"
     if before.is_compressed != after.is_compressed:
@@ -202,7 +202,7 @@ def _cut(name: str) -> str:
 def _header_change(produced: WrittenRecord, fetched: WrittenRecord) -> str | None:
     """How the headers changed, without those of envelopes; None if they did not."""
     before, after = (
-        [each for each in record.headers if each[0] not in _ENVELOPE_HEADERS] for record in (produced, fetched)
+        [header for header in record.headers if header[0] not in _ENVELOPE_HEADERS] for record in (produced, fetched)
     )
     if before == after:
         return None

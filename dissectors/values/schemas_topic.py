@@ -19,7 +19,7 @@ from dissectors.values.value import Schema
 TOPIC: Final = "_schemas"
 _TOPIC: Final = re.compile(r"(.+\.)?_schemas")
 _MAX_INT32: Final = (1 << 31) - 1
-_MOST_REFERENCES: Final = 200
+_MAX_REFERENCES: Final = 200
 
 
 class SchemaReference(NamedTuple):
@@ -61,13 +61,13 @@ def is_schemas_topic(topic: str | None) -> bool:
 
 def schemas_record(key: bytes | None, value: bytes | None) -> SchemasRecord | None:
     """Read a record of the topic; None if it is not one. Never raises."""
-    found, content = _object(key), _object(value)
-    if found is None or (value is not None and content is None) or not isinstance(found.get("keytype"), str):
+    key_object, content = _object(key), _object(value)
+    if key_object is None or (value is not None and content is None) or not isinstance(key_object.get("keytype"), str):
         return None
-    subject, version = found.get("subject"), found.get("version")
+    subject, version = key_object.get("subject"), key_object.get("version")
     if not isinstance(subject, str | None) or not (version is None or _is_count(version)):
         return None
-    return SchemasRecord(found["keytype"], subject, version, content)
+    return SchemasRecord(key_object["keytype"], subject, version, content)
 
 
 def stored_schema(record: SchemasRecord) -> StoredSchema | None:
@@ -98,27 +98,27 @@ def references_of(declared: Any) -> tuple[SchemaReference, ...] | None:
         return ()
     if not isinstance(declared, list):
         return None
-    made = []
-    for each in declared:
-        if not isinstance(each, dict):
+    references = []
+    for reference in declared:
+        if not isinstance(reference, dict):
             return None
-        name, subject, version = each.get("name"), each.get("subject"), each.get("version")
+        name, subject, version = reference.get("name"), reference.get("subject"), reference.get("version")
         if not isinstance(name, str) or not isinstance(subject, str) or not _is_count(version):
             return None
-        made.append(SchemaReference(name, subject, version))
-    return tuple(made)
+        references.append(SchemaReference(name, subject, version))
+    return tuple(references)
 
 
-def _is_count(found: Any) -> TypeGuard[int]:
-    return isinstance(found, int) and not isinstance(found, bool) and 0 < found <= _MAX_INT32
+def _is_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MAX_INT32
 
 
 def _object(data: bytes | None) -> dict[str, Any] | None:
     try:
-        found = None if data is None else parse_json(data)
+        value = None if data is None else parse_json(data)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def with_references(schema: StoredSchema, find: Callable[[str, int], StoredSchema | None]) -> Schema:
@@ -133,7 +133,7 @@ def with_references(schema: StoredSchema, find: Callable[[str, int], StoredSchem
         result = Schema(stored.type, stored.text, stored.subject, references)
         known[stored.subject, stored.version] = result  # before its references, which may be a circle
         for name, subject, version in stored.references:
-            is_new = (subject, version) not in known and len(known) <= _MOST_REFERENCES
+            is_new = (subject, version) not in known and len(known) <= _MAX_REFERENCES
             if is_new and (found := find(subject, version)) is not None:
                 made(found)
             if (subject, version) in known:

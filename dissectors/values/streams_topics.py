@@ -37,7 +37,7 @@ FORMAT: Final = "kafka-streams"
 _EARLIEST: Final = 946_684_800_000
 _LATEST: Final = 4_102_444_800_000
 #: Stores without duplicates, and keys written by serializers, have the sequence number 0; stores of joins count.
-_MOST_SEQUENCE: Final = 1 << 24
+_MAX_SEQUENCE: Final = 1 << 24
 _HASH: Final = 16
 _INSTRUCTIONS: Final = (
     "DELETE_KEY_NO_PROPAGATE",
@@ -82,15 +82,15 @@ def readings(data: bytes, context: ValueContext) -> list[StreamsReading]:
     if not topic.endswith(("-changelog", "-repartition", "-topic")) or len(topic) > LONGEST_NAME:
         return []
     is_named, key_readers, value_readers = _readers(topic)
-    found = []
+    readings = []
     for reader in key_readers if context.is_key else value_readers:
         try:
             reading = reader(data)
         except (struct.error, IndexError, Irregularity):
             continue
         if reading is not None:
-            found.append(reading._replace(is_named=is_named and not reading.times))
-    return found
+            readings.append(reading._replace(is_named=is_named and not reading.times))
+    return readings
 
 
 def inner_context(inner: _Inner, context: ValueContext) -> ValueContext:
@@ -114,22 +114,27 @@ def streams_record(
     plain = None if possible[0].is_named else read(data, context)
     if plain is not None and _is_clear(plain):
         return plain
-    found = (_decoded(reading, context, read) for reading in possible)
-    return next((each for each in found if each is not None), plain)
+    decodings = (_decoded(reading, context, read) for reading in possible)
+    return next((record for record in decodings if record is not None), plain)
 
 
 def _decoded(
     reading: StreamsReading, context: ValueContext, read: Callable[[bytes, ValueContext], DecodedValue]
 ) -> DecodedValue | None:
     """The value of a reading; None if the bytes hardly mean this."""
-    found = [InnerValue(name, each.part, _inner(each, context, read)) for name, each in reading.inner.items()]
-    if not _is_likely(reading, [each.value for each in found]):
+    payloads = [
+        InnerValue(name, payload.part, _inner(payload, context, read)) for name, payload in reading.inner.items()
+    ]
+    if not _is_likely(reading, [payload.value for payload in payloads]):
         return None
-    named = next((each.value for each in found if each.part == context.part and each.value.schema is not None), None)
-    problem = next((each.value.problem for each in found if each.value.problem is not None), None)
-    data = reading.members | {each.name: each.value.data for each in found}
+    named = next(
+        (payload.value for payload in payloads if payload.part == context.part and payload.value.schema is not None),
+        None,
+    )
+    problem = next((payload.value.problem for payload in payloads if payload.value.problem is not None), None)
+    data = reading.members | {payload.name: payload.value.data for payload in payloads}
     if (digest := data.get("hash")) is not None:  # of a value: a mask of it hides the hash, too
-        found.append(InnerValue("hash", "value", DecodedValue("bytes", digest)))
+        payloads.append(InnerValue("hash", "value", DecodedValue("bytes", digest)))
     return DecodedValue(
         FORMAT,
         data,
@@ -138,7 +143,7 @@ def _decoded(
         schema=None if named is None else named.schema,
         subject=None if named is None else named.subject,
         problem=problem,
-        inner=tuple(found),
+        inner=tuple(payloads),
     )
 
 
@@ -164,17 +169,17 @@ def _is_likely(reading: StreamsReading, inner: Iterable[DecodedValue]) -> bool:
     if reading.is_named:
         return True
     if not reading.times:
-        return all(_is_clear(each) for each in inner)
-    is_certain = all(_is_clear(each) and each.format != "text" for each in inner)
+        return all(_is_clear(decoded_value) for decoded_value in inner)
+    is_certain = all(_is_clear(decoded_value) and decoded_value.format != "text" for decoded_value in inner)
     earliest = 0 if is_certain else _EARLIEST
     return all(earliest <= time < _LATEST for time in reading.times) and all(
-        each.problem is None or each.problem.kind in _MISSING for each in inner
+        decoded_value.problem is None or decoded_value.problem.kind in _MISSING for decoded_value in inner
     )
 
 
 def _window_store_key(data: bytes) -> StreamsReading | None:
     start, sequence = struct.unpack(">qi", data[-12:])
-    if not 0 <= sequence < _MOST_SEQUENCE:
+    if not 0 <= sequence < _MAX_SEQUENCE:
         return None
     return _windowed("windowed-key", data[:-12], (start,), {"window_start": start, "sequence": sequence})
 

@@ -20,7 +20,7 @@ from dissectors.values.value import Schema
 
 EVERYTHING: Final = "*"
 
-_MOST_NESTED = 64
+_MAX_NESTED = 64
 
 
 @functools.lru_cache(256)
@@ -35,74 +35,78 @@ def tagged_names(schema: Schema, tags: tuple[str, ...]) -> frozenset[str]:
         The names without the types that they belong to. For a type with a tag, those of its fields; ``*`` if these
         cannot be told, or if the schema cannot be read.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     waiting, seen = [schema], set()
     while waiting:
-        each = waiting.pop()
-        if id(each) not in seen:
-            seen.add(id(each))
-            waiting += each.references.values()
-            found.update(_in_protobuf(each.text, tags) if each.type == "PROTOBUF" else _in_json(each.text, tags))
-    return frozenset(found)
+        schema_part = waiting.pop()
+        if id(schema_part) not in seen:
+            seen.add(id(schema_part))
+            waiting += schema_part.references.values()
+            names.update(
+                _in_protobuf(schema_part.text, tags)
+                if schema_part.type == "PROTOBUF"
+                else _in_json(schema_part.text, tags)
+            )
+    return frozenset(names)
 
 
-def _matches(given: Any, wanted: tuple[str, ...]) -> bool:
+def _matches(given: Any, patterns: tuple[str, ...]) -> bool:
     tags = given if isinstance(given, list) else [given]
-    return any(fnmatchcase(str(tag), each) for tag in tags for each in wanted)
+    return any(fnmatchcase(str(tag), pattern) for tag in tags for pattern in patterns)
 
 
-def _in_protobuf(text: str, wanted: tuple[str, ...]) -> Iterator[str]:
+def _in_protobuf(text: str, patterns: tuple[str, ...]) -> Iterator[str]:
     proto_text = importlib.import_module("dissectors.values.proto_text")  # it needs the extra
     try:
-        yield from _tagged_fields(proto_text.parsed_file(text).file_elements, wanted)
+        yield from _tagged_fields(proto_text.parsed_file(text).file_elements, patterns)
     except (SchemaError, RecursionError):
         yield EVERYTHING
 
 
-def _tagged_fields(elements: list[Any], wanted: tuple[str, ...]) -> Iterator[str]:
+def _tagged_fields(elements: list[Any], patterns: tuple[str, ...]) -> Iterator[str]:
     """`elements` are those of a file, message, oneof or group, as proto_schema_parser has them."""
     for element in elements:
         for option in getattr(element, "options", None) or ():
-            if "confluent.field_meta" in option.name and _matches(_texts(option.value), wanted):
+            if "confluent.field_meta" in option.name and _matches(_texts(option.value), patterns):
                 yield element.name
         option_name = getattr(element, "name", "") if hasattr(element, "value") else ""
-        if "confluent.message_meta" in option_name and _matches(_texts(element.value), wanted):
+        if "confluent.message_meta" in option_name and _matches(_texts(element.value), patterns):
             yield EVERYTHING
-        yield from _tagged_fields(getattr(element, "elements", []), wanted)
+        yield from _tagged_fields(getattr(element, "elements", []), patterns)
 
 
 def _texts(value: Any) -> list[str]:
     """The texts in the value of an option: of ``tags``, but also of other parameters, which do no harm here."""
     if isinstance(value, list):
-        return [text for each in value for text in _texts(each)]
+        return [text for element in value for text in _texts(element)]
     if (elements := getattr(value, "elements", None)) is not None:  # a message
-        return [text for each in elements for text in _texts(each.value)]
+        return [text for element in elements for text in _texts(element.value)]
     return [str(value)]
 
 
-def _in_json(text: str, wanted: tuple[str, ...]) -> Iterator[str]:
+def _in_json(text: str, patterns: tuple[str, ...]) -> Iterator[str]:
     try:
-        yield from _tagged(json.loads(text), None, wanted, 0)
+        yield from _tagged(json.loads(text), None, patterns, 0)
     except (ValueError, RecursionError):
         yield EVERYTHING
 
 
-def _tagged(declared: Any, name: str | None, wanted: tuple[str, ...], depth: int) -> Iterator[str]:
+def _tagged(declared: Any, name: str | None, patterns: tuple[str, ...], depth: int) -> Iterator[str]:
     """`name` is that of the property of a JSON Schema that is declared."""
-    if depth > _MOST_NESTED:
+    if depth > _MAX_NESTED:
         yield EVERYTHING
     elif isinstance(declared, list):
-        for each in declared:
-            yield from _tagged(each, None, wanted, depth + 1)
+        for declaration in declared:
+            yield from _tagged(declaration, None, patterns, depth + 1)
     elif isinstance(declared, dict):
-        if _matches(declared.get("confluent:tags", []), wanted):
+        if _matches(declared.get("confluent:tags", []), patterns):
             yield from _names_of(declared, name)
-        for key, each in declared.items():
-            if key == "properties" and isinstance(each, Mapping):
-                for property_name, below in each.items():
-                    yield from _tagged(below, property_name, wanted, depth + 1)
+        for key, inner in declared.items():
+            if key == "properties" and isinstance(inner, Mapping):
+                for property_name, below in inner.items():
+                    yield from _tagged(below, property_name, patterns, depth + 1)
             else:
-                yield from _tagged(each, None, wanted, depth + 1)
+                yield from _tagged(inner, None, patterns, depth + 1)
 
 
 def _names_of(declared: dict[str, Any], name: str | None) -> Iterator[str]:
@@ -110,7 +114,7 @@ def _names_of(declared: dict[str, Any], name: str | None) -> Iterator[str]:
     if name is not None:
         yield name
     elif isinstance(fields, list):  # a record of Avro
-        yield from (str(each["name"]) for each in fields if isinstance(each, dict) and "name" in each)
+        yield from (str(field["name"]) for field in fields if isinstance(field, dict) and "name" in field)
     elif isinstance(properties, dict):
         yield from properties
     elif isinstance(declared.get("name"), str) and "symbols" not in declared and "size" not in declared:

@@ -11,7 +11,7 @@ _SPACES = frozenset("\t\n\r")
 @plain_format(rank=30)
 def text(data: bytes, context: ValueContext) -> DecodedValue | None:
     """Text. It is a guess: other data may look like it."""
-    found = data.decode()
-    if found.isprintable() or all(each.isprintable() or each in _SPACES for each in found):
-        return DecodedValue("text", found, is_guess=True)
+    decoded = data.decode()
+    if decoded.isprintable() or all(character.isprintable() or character in _SPACES for character in decoded):
+        return DecodedValue("text", decoded, is_guess=True)
     return None

@@ -152,7 +152,9 @@ class DecodedValue:
 
     def with_schema(self, part: str) -> DecodedValue:
         """The key or value inside whose schema this one has, as rules check it; itself if there is none."""
-        return next((each.value for each in self.inner if each.part == part and each.value.schema is not None), self)
+        return next(
+            (payload.value for payload in self.inner if payload.part == part and payload.value.schema is not None), self
+        )
 
 
 class InnerValue(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from dissectors.wire.layout import CODES, WIDTHS, Field, Layout, cached_on_owner
 from dissectors.wire.plausibility import PlausibilityCheck, has_usual_text, plausibility_check, usual_range
-from dissectors.wire.primitives import MOST_ELEMENTS, Irregularity, read_uvarint, uuid_text
+from dissectors.wire.primitives import MAX_ELEMENTS, Irregularity, read_uvarint, uuid_text
 
 #: (bytes, start offset) -> (values, one past the last byte read, flags): `TAGGED`, `ERROR_CODE` and `UNUSUAL`.
 #: Raises one of `Irregular` if any byte is irregular.
@@ -241,7 +241,7 @@ class _Compiler:
         self.emit(f"if {size} * {max(_min_element_bytes(field), 1)} > e - p: raise Irregularity")
         if element is not None:
             self.emit(f"c += {size}")
-            self.emit(f"if c > {MOST_ELEMENTS}: raise Irregularity")
+            self.emit(f"if c > {MAX_ELEMENTS}: raise Irregularity")
         if element is None and field.type in WIDTHS:
             self.primitives(field.type, value, size)
         elif element is not None and (codes := _fixed_struct(element)):

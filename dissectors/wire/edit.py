@@ -13,7 +13,7 @@ from dissectors.wire.layout import Layout
 Apply = Callable[..., Layout]
 
 #: The deepest nesting of edits that `parse` accepts.
-MOST_STEPS = 8
+MAX_STEPS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +62,12 @@ def kind(
     def register(apply: Apply) -> Apply:
         types = get_type_hints(apply)
         optional = {
-            each: parameter.default
-            for each, parameter in signature(apply).parameters.items()
+            name: parameter.default
+            for name, parameter in signature(apply).parameters.items()
             if parameter.default is not Parameter.empty
         }
         render = sentence.format if isinstance(sentence, str) else sentence
-        detail_types = {each: types[_argument(each)] for each in details}
+        detail_types = {detail: types[_argument(detail)] for detail in details}
         KINDS[name] = EditKind(name, detail_types, apply, render, values, data, optional)
         return apply
 
@@ -149,20 +149,20 @@ def parse(json: Mapping[str, Any]) -> Edit:
     Raises:
         EditError: The value is not an edit.
     """
-    return _parse(json, MOST_STEPS)
+    return _parse(json, MAX_STEPS)
 
 
 def _parse(json: Mapping[str, Any], depth: int) -> Edit:
     if depth == 0:
-        raise EditError(f"an edit can contain at most {MOST_STEPS} other edits")
+        raise EditError(f"an edit can contain at most {MAX_STEPS} other edits")
     try:
         name, field, detail, then = json["kind"], json["field"], dict(json.get("detail", {})), json.get("then")
     except (KeyError, TypeError, ValueError, AttributeError):
         raise EditError('an edit is {"kind", "field", "detail"}') from None
     if not isinstance(name, str) or not isinstance(field, str):
         raise EditError("kind and field of an edit must be strings; e.g. topics[].partitions[].leader_epoch")
-    inner = {each: _parse(value, depth - 1) if isinstance(value, Mapping) else value for each, value in detail.items()}
-    if not all(isinstance(each, str) for each in inner):
+    inner = {key: _parse(value, depth - 1) if isinstance(value, Mapping) else value for key, value in detail.items()}
+    if not all(isinstance(key, str) for key in inner):
         raise EditError("the details of an edit must have names")
     edit = Edit.of(name, field, **inner)
     return edit.followed_by(_parse(then, depth - 1)) if then is not None else edit

@@ -37,8 +37,8 @@ def encode_into(out: bytearray, layout: Layout, values: Mapping[str, Any]) -> No
 def _struct(layout: Layout, values: Mapping[str, Any], out: bytearray, path: tuple[str, ...]) -> None:
     if not isinstance(values, Mapping):
         raise EncodeError(f"{layout.name} takes a mapping, not {type(values).__name__}", path=path)
-    for one in layout.fields:
-        _field(one, values.get(one.name, one.default), out, (*path, one.name))
+    for field in layout.fields:
+        _field(field, values.get(field.name, field.default), out, (*path, field.name))
     if layout.flexible:
         _tags(layout, values, out, path)
 
@@ -51,12 +51,12 @@ def _tags(layout: Layout, values: Mapping[str, Any], out: bytearray, path: tuple
                 pairs.append((tag, data))
             case _:
                 raise EncodeError(f"{pair!r} is not a tag and its bytes", path=(*path, "_tags"))
-    for one in layout.tagged:
-        if one.name in values:
+    for field in layout.tagged:
+        if field.name in values:
             inner = bytearray()
-            _field(one, values[one.name], inner, (*path, one.name))
-            assert one.tag is not None
-            pairs.append((one.tag, bytes(inner)))
+            _field(field, values[field.name], inner, (*path, field.name))
+            assert field.tag is not None
+            pairs.append((field.tag, bytes(inner)))
     fault, (sized, delta) = layout.tag_fault, layout.wrong_size or (-1, 0)
     out += write_uvarint(len(pairs))
     for tag, data in sorted(pairs, key=lambda pair: pair[0], reverse=fault == "order"):
@@ -68,30 +68,30 @@ def _tags(layout: Layout, values: Mapping[str, Any], out: bytearray, path: tuple
         out += b"\x00"
 
 
-def _field(one: Field, value: Any, out: bytearray, path: tuple[str, ...]) -> None:
-    if one.writes == "null":
+def _field(field: Field, value: Any, out: bytearray, path: tuple[str, ...]) -> None:
+    if field.writes == "null":
         value = None
-    elif one.writes == "empty" and value is None:
-        value = [] if one.array else "" if one.type == "string" else b""
-    if one.array:
+    elif field.writes == "empty" and value is None:
+        value = [] if field.array else "" if field.type == "string" else b""
+    if field.array:
         if value is not None and not isinstance(value, list | tuple):
             raise EncodeError(f"{value!r} is not an array", path=path)
-        _length(one.length, None if value is None else len(value), out, path)
+        _length(field.length, None if value is None else len(value), out, path)
         for index, element in enumerate(value or ()):
             where = (*path, str(index))
-            if one.struct is not None:
-                _struct(layout_of_element(one, index), element, out, where)
+            if field.struct is not None:
+                _struct(layout_of_element(field, index), element, out, where)
             else:
-                _value(one.type, one.element_length, element, out, where)
-    elif one.struct is not None:
-        if one.length is not None:
-            null = b"\x00" if one.length == "uvarint" else b"\xff"
+                _value(field.type, field.element_length, element, out, where)
+    elif field.struct is not None:
+        if field.length is not None:
+            null = b"\x00" if field.length == "uvarint" else b"\xff"
             out += null if value is None else b"\x01"
             if value is None:
                 return
-        _struct(one.struct, value, out, path)
+        _struct(field.struct, value, out, path)
     else:
-        _value(one.type, one.length, value, out, path)
+        _value(field.type, field.length, value, out, path)
 
 
 def _value(kind: str, length: str | None, value: Any, out: bytearray, path: tuple[str, ...]) -> None:

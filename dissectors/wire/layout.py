@@ -146,8 +146,8 @@ def versions(name: str) -> tuple[int, ...]:
     Raises:
         KeyError: The message is unknown.
     """
-    found = _IN_CODE.get(name)
-    return tuple(found) if found is not None else tuple(VersionRange.parse(schemas.message(name)["versions"]))
+    kind = _IN_CODE.get(name)
+    return tuple(kind) if kind is not None else tuple(VersionRange.parse(schemas.message(name)["versions"]))
 
 
 @functools.cache
@@ -203,27 +203,28 @@ def _field(path: tuple[str, ...], definition: Mapping[str, Any], version: int, f
     compact = flexible and definition.get("flexibleVersions") != "none"
     tag = definition["tag"] if version in VersionRange.parse(definition.get("taggedVersions", "none")) else None
     nullable = version in VersionRange.parse(definition.get("nullableVersions", "none"))
-    one = _length("struct" if struct else kind, compact)
+    encoding = _length("struct" if struct else kind, compact)
     if array:
         length: str | None = "uvarint" if compact else "int32"
     elif struct:
         length = ("int8" if tag is None else "uvarint") if nullable else None
     else:
-        length = one
+        length = encoding
     made = Field(
         name=snake_case(definition["name"]),
         type="struct" if struct else kind,
         array=array,
         nullable=nullable,
         length=length,
-        element_length=one if array else None,
+        element_length=encoding if array else None,
         struct=struct,
         tag=tag,
         default=_default(definition, array, struct, nullable),
         entity=definition.get("entityType"),
     )
     return _fields.setdefault(
-        (made.name, made.type, array, nullable, length, one, id(struct), tag, repr(made.default), made.entity), made
+        (made.name, made.type, array, nullable, length, encoding, id(struct), tag, repr(made.default), made.entity),
+        made,
     )
 
 

@@ -20,7 +20,7 @@ PlausibilityCheck = Callable[[Any], bool]
 @functools.cache
 def error_codes() -> frozenset[int]:
     """Kafka's error codes."""
-    return frozenset(each.code for each in schemas.errors())
+    return frozenset(error.code for error in schemas.errors())
 
 
 def plausibility_check(field: Field) -> PlausibilityCheck | None:
@@ -73,8 +73,8 @@ def usual_range(field: Field) -> tuple[int, int] | None:
     """The first and last usual value of an integer; None for other fields, and if every value is usual."""
     if field.array or field.type not in _USUAL_BY_TYPE or field.name.endswith("error_code"):
         return None
-    if found := _USUAL.get(field.name):
-        return found
+    if usual := _USUAL.get(field.name):
+        return usual
     low, high = _USUAL_BY_TYPE[field.type]
     if any(part in field.name for part in _ANY):
         return None

@@ -10,7 +10,7 @@ TEXT_ERRORS = "surrogateescape"
 
 #: The most array elements that are decoded in one message. An element of two bytes becomes a dict a hundred times as
 #: large: without a limit, a hostile frame of 32 MiB would take gigabytes.
-MOST_ELEMENTS = 200_000
+MAX_ELEMENTS = 200_000
 
 
 class Irregularity(ValueError):

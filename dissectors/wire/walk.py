@@ -12,13 +12,13 @@ from dissectors.wire.errors import DecodeError, TooManyElements
 from dissectors.wire.layout import CODES, WIDTHS, Field, Layout, cached_on_owner, layout_of_element
 from dissectors.wire.node import Node
 from dissectors.wire.plausibility import PlausibilityCheck, plausibility_check
-from dissectors.wire.primitives import MOST_ELEMENTS, TEXT_ERRORS, uuid_text
+from dissectors.wire.primitives import MAX_ELEMENTS, TEXT_ERRORS, uuid_text
 
 #: The most nodes of one walk. A walk takes a microsecond or two for each, and a frame may have one for each byte.
-MOST_NODES: Final = 400_000
+MAX_NODES: Final = 400_000
 
 #: The most decode warnings of one walk; later ones are left out.
-MOST_WARNINGS: Final = 10_000
+MAX_WARNINGS: Final = 10_000
 
 _UNPACK: Final = {kind: struct.Struct(">" + code).unpack_from for kind, code in CODES.items()}
 #: The types without irregular values.
@@ -58,7 +58,7 @@ class Walked:
 
 
 def walk(
-    layout: Layout, frame: bytes, start: int = 0, end: int | None = None, *, most_nodes: int = MOST_NODES
+    layout: Layout, frame: bytes, start: int = 0, end: int | None = None, *, most_nodes: int = MAX_NODES
 ) -> Walked:
     """Read `layout` from `frame`, keeping the span of every field.
 
@@ -116,7 +116,7 @@ class _Walker:
         self.data = data
         self.pos = pos
         self.end = end
-        self.elements_left = MOST_ELEMENTS
+        self.elements_left = MAX_ELEMENTS
         self.nodes_left = self.most_nodes = most_nodes
         self.path: list[str] = []
         self.decode_warnings: list[DecodeWarning] = []
@@ -129,7 +129,7 @@ class _Walker:
         return self.fail(message, offset, "" if 0 <= size <= len(self.data) else "length")
 
     def warn(self, kind: str, message: str, start: int) -> None:
-        if len(self.decode_warnings) < MOST_WARNINGS:
+        if len(self.decode_warnings) < MAX_WARNINGS:
             self.decode_warnings.append(DecodeWarning(kind, message, start, self.pos, tuple(self.path)))
 
     def make_nodes(self, count: int) -> None:
@@ -221,7 +221,7 @@ class _Walker:
         self.elements_left -= count
         if self.elements_left < 0:
             self.pos = node.start
-            raise self.too_many(f"more than {MOST_ELEMENTS} elements")
+            raise self.too_many(f"more than {MAX_ELEMENTS} elements")
         self.make_nodes(count)
         elements: list[Any] = []
         values[one.name] = elements

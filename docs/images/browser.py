@@ -43,7 +43,7 @@ def main() -> None:
             pictures: dict[str, Callable[[], bytes]] = {
                 "web": lambda: application(tab.browser, place),
                 "page": lambda: page(tab, place / "page.html"),
-                **{name: partial(view, tab, place / "page.html", *given) for name, given in VIEWS.items()},
+                **{name: partial(view, tab, place / "page.html", *other) for name, other in VIEWS.items()},
                 "report": lambda: report(tab, place),
             }
             for name in sys.argv[1:] or pictures:

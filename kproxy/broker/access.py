@@ -59,7 +59,7 @@ def require(request: Request, operation: str, kind: str, name: str = CLUSTER) ->
 def operations(request: Request, kind: str, name: str) -> int:
     """Return the operations that the principal may perform, as a bit field of operation codes (KIP-430)."""
     bits = codes("acl_operation")
-    return sum(1 << bits[each] for each in _OPERATIONS[kind] if allowed(request, each, kind, name))
+    return sum(1 << bits[operation] for operation in _OPERATIONS[kind] if allowed(request, operation, kind, name))
 
 
 def _host(request: Request) -> str:

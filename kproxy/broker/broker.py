@@ -73,8 +73,8 @@ class NodeListener:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
         ours, theirs = socket.socketpair()
         try:
-            for each in (ours, theirs):
-                each.setblocking(False)
+            for end in (ours, theirs):
+                end.setblocking(False)
             loop = asyncio.get_running_loop()
             await loop.connect_accepted_socket(lambda: ClientConnection(self, client), ours)
         except BaseException:
@@ -205,7 +205,7 @@ class Broker:
 
     def protocol(self, listener: str) -> str:
         """Return the security protocol of a listener."""
-        return next(each.protocol for each in listeners_of(self.options) if each.name == listener)
+        return next(other.protocol for other in listeners_of(self.options) if other.name == listener)
 
     def advertise(self, listener: str, node: int, host: str, port: int) -> None:
         """Advertise this address to a listener's clients from now on, unless `BrokerOptions.advertised` has another."""
@@ -232,12 +232,12 @@ class Broker:
             KeyError: Unknown partition or broker.
         """
         topics = self.cluster.part(Topics)
-        found = topics.partition(topic, partition)
-        if found is None or node not in self.cluster.nodes:
-            raise KeyError(f"unknown partition {topic}-{partition}" if found is None else f"unknown broker {node}")
-        if node not in found.replicas:
-            topics.replace(found, [*found.replicas, node])
-        topics.lead(found, node)
+        state = topics.partition(topic, partition)
+        if state is None or node not in self.cluster.nodes:
+            raise KeyError(f"unknown partition {topic}-{partition}" if state is None else f"unknown broker {node}")
+        if node not in state.replicas:
+            topics.replace(state, [*state.replicas, node])
+        topics.lead(state, node)
 
     async def _start(self) -> None:
         journal, storage = None, StorageHealth(self.options.data, self._report)
@@ -279,7 +279,7 @@ class Broker:
         self, listeners: Sequence[BrokerListener]
     ) -> Iterator[tuple[BrokerListener, int, int | None, tuple[str, int] | None]]:
         """Return each listener of each node, with its port (0 for any, None for none) and its advertised address."""
-        names, numbers = [each.name for each in listeners], range(self.options.brokers)
+        names, numbers = [listener.name for listener in listeners], range(self.options.brokers)
         ports = by_listener(names, "ports", self._wanted_ports or (), len(numbers))
         advertised = self._advertised = by_listener(names, "advertised", self.options.advertised, len(numbers))
         for listener in listeners:
@@ -308,9 +308,9 @@ def by_listener(
         if given and len(listeners) > 1:
             raise ValueError(f"{what}: name the listener, one of {', '.join(listeners)}")
         given = {listeners[0]: given} if given else {}
-    for name, each in given.items():
+    for name, listener in given.items():
         if name not in listeners:
             raise ValueError(f"{what}: unknown listener {name}; listeners: {', '.join(listeners)}")
-        if len(each) != brokers:
-            raise ValueError(f"{what}: {len(each)} for listener {name} of {brokers} brokers; pass one per broker")
+        if len(listener) != brokers:
+            raise ValueError(f"{what}: {len(listener)} for listener {name} of {brokers} brokers; pass one per broker")
     return given

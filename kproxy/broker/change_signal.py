@@ -23,14 +23,14 @@ async def any_of(changes: Iterable[Changed], timeout_ms: float) -> bool:
     """Wait until one of these changes, at most `timeout_ms`; return whether one did."""
     future = asyncio.get_running_loop().create_future()
     watched = list(changes)
-    for each in watched:
-        each._waiting.add(future)
+    for signal in watched:
+        signal._waiting.add(future)
     try:
         async with asyncio.timeout(max(timeout_ms, 0) / 1000):
             await future
     except TimeoutError:
         return False
     finally:
-        for each in watched:
-            each._waiting.discard(future)
+        for signal in watched:
+            signal._waiting.discard(future)
     return True

@@ -70,10 +70,10 @@ class Cluster:
 
     def part(self, kind: Callable[[Cluster], T]) -> T:
         """Return the cluster's only instance of a part."""
-        found = self._parts.get(kind)  # type: ignore[call-overload]
-        if found is None:
-            found = self._parts[kind] = kind(self)  # type: ignore[index]
-        return found  # type: ignore[no-any-return]
+        part = self._parts.get(kind)  # type: ignore[call-overload]
+        if part is None:
+            part = self._parts[kind] = kind(self)  # type: ignore[index]
+        return part  # type: ignore[no-any-return]
 
     def _made_once(self, name: str, make: Callable[[], str]) -> str:
         stored = dict(self.journal.entries("cluster")).get(name)
@@ -85,6 +85,6 @@ class Cluster:
 
 def new_uuid() -> str:
     """Return a random UUID as Kafka prints it; like Kafka's, it never starts with a hyphen."""
-    while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
+    while (cluster_id := base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
         pass
-    return made
+    return cluster_id

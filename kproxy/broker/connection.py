@@ -151,7 +151,7 @@ class ClientConnection(asyncio.Protocol):
             self.close(str(problem))
             return
         quirks = self._server.cluster.part(Quirks).of(head, body)
-        skipped = any(each.skips for each in quirks)
+        skipped = any(quirk.skips for quirk in quirks)
         response = {} if skipped else await self._call_handler(handler, head, body)
         if not self.transport.is_closing():
             try:

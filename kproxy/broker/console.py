@@ -39,7 +39,7 @@ async def run_console_command(broker: Broker, line: str) -> str:
             return f"broker {node} leads {topic}-{partition}"
         case ["brokers"]:
             nodes = broker.cluster.nodes.values()
-            return ", ".join(f"{each.id} {_addresses(each)} {'up' if each.up else 'down'}" for each in nodes)
+            return ", ".join(f"{node.id} {_addresses(node)} {'up' if node.up else 'down'}" for node in nodes)
         case ["help" | "?"]:
             return HELP
     raise InvalidConsoleCommand(f"unknown command {line.strip()!r}; commands: {HELP}")

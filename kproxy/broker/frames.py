@@ -12,7 +12,7 @@ from dissectors.wire.layout import Field, Layout, cached_on_owner, layout, layou
 
 #: Maximum number of array elements in a request: the response can have a struct for each. The decoder has the same
 #: limit.
-_MOST_ELEMENTS: Final = 200_000
+_MAX_ELEMENTS: Final = 200_000
 
 
 class Head(NamedTuple):
@@ -61,8 +61,8 @@ def read_body(head: Head, frame: bytes, start: int) -> Mapping[str, Any]:
     if decoded.error is not None:
         raise Unreadable(f"{name} v{head.version}: {decoded.error}")
     # Bytes after the last field are ignored, as in Kafka: librdkafka's first Metadata v13 has three.
-    if len(frame) > _MOST_ELEMENTS and _elements(decoded.values) > _MOST_ELEMENTS:
-        raise Unreadable(f"{name} v{head.version}: its arrays have more than {_MOST_ELEMENTS} elements")
+    if len(frame) > _MAX_ELEMENTS and _elements(decoded.values) > _MAX_ELEMENTS:
+        raise Unreadable(f"{name} v{head.version}: its arrays have more than {_MAX_ELEMENTS} elements")
     for odd in decoded.decode_warnings:
         if odd.kind == "null":  # as in Kafka, so that handlers need not check
             raise Unreadable(f"{name} v{head.version}: {'.'.join(odd.path)}: {odd.message}")
@@ -82,14 +82,14 @@ def has_many_elements(value: Any, most: int) -> bool:
     """Whether the arrays of a body have more than `most` elements; stops counting there."""
     left, pending = most, [value]
     while pending:
-        each = pending.pop()
-        if isinstance(each, Mapping):
-            pending += [one for one in each.values() if isinstance(one, Mapping | list)]
+        values = pending.pop()
+        if isinstance(values, Mapping):
+            pending += [inner_value for inner_value in values.values() if isinstance(inner_value, Mapping | list)]
         else:
-            left -= len(each)
+            left -= len(values)
             if left < 0:
                 return True
-            pending += [one for one in each if isinstance(one, Mapping)]
+            pending += [element for element in values if isinstance(element, Mapping)]
     return False
 
 
@@ -103,38 +103,38 @@ def response_frame(head: Head, body: Mapping[str, Any], version: int | None = No
     name = schemas.response(head.api_key)
     assert name is not None
     header = layout("ResponseHeader", schemas.header_versions(head.api_key, version)[1])
-    made = layout(name, version)
+    message_layout = layout(name, version)
     frame = bytearray(4)
     encode_into(frame, header, {"correlation_id": head.correlation_id})
-    encode_into(frame, made, without_defaults(made, body))
+    encode_into(frame, message_layout, without_defaults(message_layout, body))
     frame[:4] = (len(frame) - 4).to_bytes(4, "big")
     return frame
 
 
-def without_defaults(made: Layout, values: Mapping[str, Any]) -> Mapping[str, Any]:
+def without_defaults(struct: Layout, values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the values without tagged fields that have their default: Kafka does not write them."""
-    if not _has_tagged(made):
+    if not _has_tagged(struct):
         return values
-    kept = dict(values)
-    for one in (*made.fields, *made.tagged):
-        if one.name not in kept:
+    values_sent = dict(values)
+    for field in (*struct.fields, *struct.tagged):
+        if field.name not in values_sent:
             continue
-        value = kept[one.name]
-        if one.tag is not None and value == one.default:
-            del kept[one.name]
-        elif one.struct is not None and value is not None and _has_tagged(one.struct):
-            kept[one.name] = _inside(one, value)
-    return kept
+        value = values_sent[field.name]
+        if field.tag is not None and value == field.default:
+            del values_sent[field.name]
+        elif field.struct is not None and value is not None and _has_tagged(field.struct):
+            values_sent[field.name] = _inside(field, value)
+    return values_sent
 
 
-def _inside(one: Field, value: Any) -> Any:
-    assert one.struct is not None
-    if one.array:
-        return [without_defaults(layout_of_element(one, index), each) for index, each in enumerate(value)]
-    return without_defaults(one.struct, value)
+def _inside(field: Field, value: Any) -> Any:
+    assert field.struct is not None
+    if field.array:
+        return [without_defaults(layout_of_element(field, index), element) for index, element in enumerate(value)]
+    return without_defaults(field.struct, value)
 
 
 @cached_on_owner
-def _has_tagged(made: Layout) -> bool:
-    inner = (one.struct for one in (*made.fields, *made.tagged) if one.struct is not None)
-    return bool(made.tagged) or any(_has_tagged(each) for each in inner)
+def _has_tagged(struct: Layout) -> bool:
+    inner = (field.struct for field in (*struct.fields, *struct.tagged) if field.struct is not None)
+    return bool(struct.tagged) or any(_has_tagged(inner_value) for inner_value in inner)

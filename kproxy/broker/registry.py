@@ -48,7 +48,7 @@ def api(
     """Register the handler of an API, given Kafka's name for it; by default for all stable versions of all releases."""
     known = schemas.api_by_name(name)
     assert known is not None, name
-    stable = max(each.highest if each.stable < 0 else each.stable for each in known.releases.values())
+    stable = max(release.highest if release.stable < 0 else release.stable for release in known.releases.values())
 
     def register(handler: Handler) -> Handler:
         page = inspect.getdoc(inspect.getmodule(handler)) or ""
@@ -65,6 +65,6 @@ def api(
 def served() -> Mapping[int, BrokerApi]:
     """Return every API of the broker, by key; loads their files on the first call."""
     package = importlib.import_module("kproxy.broker.apis")
-    for module in sorted(each.name for each in pkgutil.iter_modules(package.__path__)):
+    for module in sorted(module.name for module in pkgutil.iter_modules(package.__path__)):
         importlib.import_module(f"kproxy.broker.apis.{module}")
     return _APIS

@@ -47,10 +47,10 @@ class ClientSession:
 
     def part(self, kind: type[T]) -> T:
         """Return this connection's instance of a part, e.g. the state of its login; created on first use."""
-        found = self._parts.get(kind)
-        if found is None:
-            found = self._parts[kind] = kind()
-        return found
+        part = self._parts.get(kind)
+        if part is None:
+            part = self._parts[kind] = kind()
+        return part
 
     def close(self) -> None:
         """Close the parts that have a `close` method."""

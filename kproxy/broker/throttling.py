@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
     from kproxy.broker.request import Request
 
-_LEAST_WINDOW_MS: Final = 10_000  # the complete samples of quota.window.num
-_MOST_WINDOW_MS: Final = 11_000
+_MIN_WINDOW_MS: Final = 10_000  # the complete samples of quota.window.num
+_MAX_WINDOW_MS: Final = 11_000
 
 PRODUCE: Final = "producer_byte_rate"
 FETCH: Final = "consumer_byte_rate"
@@ -40,10 +40,10 @@ def throttle(request: Request, key: str, size: int) -> int:
     now = request.cluster.clock.now()
     sizes = request.cluster.part(_Rates).sizes.setdefault((request.node.id, key, *who), deque())
     sizes.append((now, size))
-    while sizes[0][0] <= now - _MOST_WINDOW_MS:
+    while sizes[0][0] <= now - _MAX_WINDOW_MS:
         sizes.popleft()
-    window = max(now - sizes[0][0], _LEAST_WINDOW_MS)
-    throttled = max(0, round(1000 * sum(each for _, each in sizes) / rate) - window)
+    window = max(now - sizes[0][0], _MIN_WINDOW_MS)
+    throttled = max(0, round(1000 * sum(size for _, size in sizes) / rate) - window)
     if throttled and key == FETCH:
         sizes.pop()
     request.session.muted_ms = throttled

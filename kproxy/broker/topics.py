@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _LONGEST_NAME: Final = 249
 #: That one request may create: org.apache.kafka.controller.ReplicationControlManager.MAX_PARTITIONS_PER_BATCH.
-MOST_NEW_PARTITIONS: Final = 10_000
+MAX_NEW_PARTITIONS: Final = 10_000
 #: Of all topics; a partition takes 2 KB of memory. Kafka has no such limit.
-_MOST_PARTITIONS: Final = 200_000
+_MAX_PARTITIONS: Final = 200_000
 
 
 @dataclass(slots=True)
@@ -89,14 +89,14 @@ class Topics:
 
     def colliding(self, name: str) -> str | None:
         """Return a topic whose metrics collide with those of `name`: Kafka treats ``.`` and ``_`` as equal there."""
-        return next((each for each in self._flat.get(_flat(name), ()) if each != name), None)
+        return next((other for other in self._flat.get(_flat(name), ()) if other != name), None)
 
     def check_request(self, partitions: int) -> None:
         """Raise `Refused` with POLICY_VIOLATION if these are too many new partitions for one request, or in total."""
-        if partitions > MOST_NEW_PARTITIONS:
+        if partitions > MAX_NEW_PARTITIONS:
             raise Refused(Error.POLICY_VIOLATION, "Excessively large number of partitions per request.")
-        if self._count + partitions > _MOST_PARTITIONS:
-            raise Refused(Error.POLICY_VIOLATION, f"The cluster can have {_MOST_PARTITIONS} partitions.")
+        if self._count + partitions > _MAX_PARTITIONS:
+            raise Refused(Error.POLICY_VIOLATION, f"The cluster can have {_MAX_PARTITIONS} partitions.")
 
     def find(self, name: str | None, topic_id: str | None) -> Topic:
         """Return the topic with the request's id, or without one, with its name.
@@ -105,12 +105,12 @@ class Topics:
             Refused: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION.
         """
         if topic_id is not None and topic_id != NULL_UUID:
-            if (found := self._by_id.get(topic_id)) is None:
+            if (topic := self._by_id.get(topic_id)) is None:
                 raise Refused(Error.UNKNOWN_TOPIC_ID)
-            return found
-        if (found := self._by_name.get(name or "")) is None:
+            return topic
+        if (topic := self._by_name.get(name or "")) is None:
             raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
-        return found
+        return topic
 
     def led_by(
         self, node: BrokerNode, topic: Topic, index: int, leader_epoch: int = -1, *, any_replica: bool = False
@@ -223,7 +223,7 @@ class Topics:
 
     def replace(self, partition: Partition, replicas: Sequence[int]) -> None:
         """Replace a partition's replicas; it keeps its leader if that is one of them and up."""
-        up = [each for each in replicas if self._cluster.nodes[each].up]
+        up = [replica for replica in replicas if self._cluster.nodes[replica].up]
         partition.replicas, partition.isr = list(replicas), up
         if partition.leader not in up:
             self.lead(partition, up[0] if up else -1)
@@ -233,7 +233,7 @@ class Topics:
         """Elect missing leaders and update the in-sync replicas after a node has started or stopped."""
         for topic in self:
             for partition in topic.partitions:
-                partition.isr = [each for each in partition.replicas if self._cluster.nodes[each].up]
+                partition.isr = [replica for replica in partition.replicas if self._cluster.nodes[replica].up]
                 if partition.leader not in partition.isr:
                     self.lead(partition, partition.isr[0] if partition.isr else -1)
         self.changed.notify()
@@ -249,8 +249,8 @@ class Topics:
         """Add all of them, or none."""
         first = len(topic.partitions)
         try:
-            for index, each in enumerate(replicas, first):
-                topic.partitions.append(self._partition(topic, index, each))
+            for index, replica in enumerate(replicas, first):
+                topic.partitions.append(self._partition(topic, index, replica))
                 self._count += 1
         except Refused:
             self._remove_partitions(topic, first)
@@ -265,7 +265,7 @@ class Topics:
     def _load(self, name: str, stored: Mapping[str, Any]) -> None:
         """Restore a stored topic: unknown brokers are removed from replicas, leaders start a new epoch."""
         nodes = self._cluster.nodes
-        replicas = [[node for node in each if node in nodes] or [min(nodes)] for each in stored["replicas"]]
+        replicas = [[node for node in replica if node in nodes] or [min(nodes)] for replica in stored["replicas"]]
         topic = self._add(name, stored["id"], replicas, internal=stored["internal"])
         for partition, epoch in zip(topic.partitions, stored["leader_epochs"], strict=True):
             self._begin_epoch(partition, epoch + 1)
@@ -285,8 +285,8 @@ class Topics:
         stored: Mapping[str, object] = {
             "id": topic.id,
             "internal": topic.internal,
-            "replicas": [each.replicas for each in topic.partitions],
-            "leader_epochs": [each.leader_epoch for each in topic.partitions],
+            "replicas": [partition.replicas for partition in topic.partitions],
+            "leader_epochs": [partition.leader_epoch for partition in topic.partitions],
         }
         self._cluster.journal.put("topics", topic.name, stored)
 

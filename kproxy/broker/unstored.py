@@ -55,25 +55,25 @@ def unstored(request: Request, response: Body) -> Body:
     error = CODES[name]
     if name == "InitProducerId" and request.body["transactional_id"] is None:
         error = Error.COORDINATOR_LOAD_IN_PROGRESS  # kafka.coordinator.transaction.RPCProducerIdManager
-    made = layout(f"{name}Response", request.version)
-    if "error_code" in {one.name for one in made.fields}:
-        return response if response and response.get("error_code") else _error(made, error)
-    return _with_error(made, response or {}, error)
+    response_layout = layout(f"{name}Response", request.version)
+    if "error_code" in {field.name for field in response_layout.fields}:
+        return response if response and response.get("error_code") else _error(response_layout, error)
+    return _with_error(response_layout, response or {}, error)
 
 
-def _with_error(made: Layout, values: Mapping[str, Any], error: Error) -> Mapping[str, Any]:
+def _with_error(struct: Layout, values: Mapping[str, Any], error: Error) -> Mapping[str, Any]:
     """Return a struct with the error code in it, or in each struct of its arrays; errors that are there stay."""
-    if fields := _error(made, error):
+    if fields := _error(struct, error):
         return values if any(values.get(name) for name in _NAMES) else {**values, **fields}
     entries = {
-        one.name: [_with_error(one.struct, each, error) for each in values.get(one.name) or ()]
-        for one in made.fields
-        if one.array and one.struct is not None
+        field.name: [_with_error(field.struct, element, error) for element in values.get(field.name) or ()]
+        for field in struct.fields
+        if field.array and field.struct is not None
     }
     return {**values, **entries}
 
 
-def _error(made: Layout, error: Error) -> Mapping[str, Any]:
+def _error(struct: Layout, error: Error) -> Mapping[str, Any]:
     values = {"error_code": error, "partition_error_code": error, "error_message": message_of(error)}
-    names = {one.name for one in made.fields}
+    names = {field.name for field in struct.fields}
     return {name: value for name, value in values.items() if name in names} if names & {*_NAMES} else {}

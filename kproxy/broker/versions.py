@@ -19,12 +19,12 @@ def of_release(apis: Mapping[int, BrokerApi], release: str | None) -> Mapping[in
         return apis
     known = line(release)
     found: dict[int, BrokerApi] = {}
-    for key, each in apis.items():
+    for key, api in apis.items():
         if key not in known.served:
             continue
         lowest, highest = known.served[key]
         advertised, _ = known.advertised.get(key, (lowest, highest))
-        lowest, highest = max(lowest, each.lowest), min(highest, each.highest)
+        lowest, highest = max(lowest, api.lowest), min(highest, api.highest)
         if lowest <= highest:
-            found[key] = dataclasses.replace(each, lowest=lowest, highest=highest, advertised=min(lowest, advertised))
+            found[key] = dataclasses.replace(api, lowest=lowest, highest=highest, advertised=min(lowest, advertised))
     return found

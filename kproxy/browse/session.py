@@ -140,9 +140,12 @@ class BrowseSession:
 
     def late(self, request: RequestLine) -> LateResponse | None:
         """Why the response to a request is late; None if that was not reported."""
-        found = self.source.late.get(request.connection_id)
-        is_same = found is not None and (found.correlation_id, found.ts) == (request.correlation_id, request.ts)
-        return found if is_same else None
+        late_lines = self.source.late.get(request.connection_id)
+        is_same = late_lines is not None and (late_lines.correlation_id, late_lines.ts) == (
+            request.correlation_id,
+            request.ts,
+        )
+        return late_lines if is_same else None
 
     def _line(self, place: int, size: int) -> Line | None:
         if place < 0:

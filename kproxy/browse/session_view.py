@@ -14,7 +14,7 @@ from kproxy.browse.rows.visible_rows import VisibleRows
 from kproxy.trace.lines import Line
 from kproxy.verdict.causes import Causes
 
-_LEAST_S = 0.001
+_MIN_SECONDS = 0.001
 
 
 class SessionView:
@@ -60,6 +60,6 @@ class SessionView:
         Returns:
             Whether anything was counted, and whether work remains.
         """
-        more = self.visible.work(max(_LEAST_S, deadline - time.perf_counter()))
-        counted, uncounted = self._matching.work(max(_LEAST_S, deadline - time.perf_counter()))
+        more = self.visible.work(max(_MIN_SECONDS, deadline - time.perf_counter()))
+        counted, uncounted = self._matching.work(max(_MIN_SECONDS, deadline - time.perf_counter()))
         return counted, uncounted or more

@@ -24,7 +24,7 @@ _CHUNK = 1 << 16
 _HEAD_BYTES = 16  # before each packet
 #: After so many empty packets at time 0, 1 MiB, the rest of the file is not read: gigabytes of zeros compress to
 #: megabytes. No capture has such packets, but preallocated and damaged files do.
-_MOST_ZEROS = 65_536
+_MAX_ZEROS = 65_536
 
 
 def read_packets(file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -> Iterator[PacketBlock]:
@@ -90,7 +90,7 @@ def _pcap_packets(
                 zeros = 0
             else:
                 zeros, skipped = zeros + 1, skipped + 1
-                if zeros == _MOST_ZEROS:
+                if zeros == _MAX_ZEROS:
                     first = delivered + len(packets) + skipped - zeros + 1
                     damage = f"from packet {first} on, the file holds only zeros: the rest of it"
                     break

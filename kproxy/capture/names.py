@@ -18,10 +18,10 @@ _MAX_LABELS = 127
 
 def name_not_found(packet: Packet) -> NameNotFound | None:
     """The name that does not exist, if the packet is such an answer over UDP."""
-    found = ip_payload(packet.link_type, packet.data, _UDP)
-    if found is None:
+    payload = ip_payload(packet.link_type, packet.data, _UDP)
+    if payload is None:
         return None
-    destination, datagram = found
+    destination, datagram = payload
     try:
         source_port, port, flags, questions = _HEAD.unpack_from(datagram)
         if source_port != _DNS_PORT or flags & 0x800F != 0x8000 | _NAME_ERROR or questions != 1:

@@ -45,10 +45,10 @@ def tcp_connections(pieces: Sequence[bytes]) -> list[TcpStreams] | None:
 
 
 def _streams(flow: Flow, streams: dict[int, bytearray]) -> TcpStreams:
-    found = [bytes(streams[direction]) for direction in sorted(streams)]
-    if set(streams) != {1} or flow.server[1] >= flow.client[1] or _is_request(found[0]):
-        return TcpStreams(found)
-    return TcpStreams(found, (addresses.join(*flow.server), addresses.join(*flow.client)))
+    payloads = [bytes(streams[direction]) for direction in sorted(streams)]
+    if set(streams) != {1} or flow.server[1] >= flow.client[1] or _is_request(payloads[0]):
+        return TcpStreams(payloads)
+    return TcpStreams(payloads, (addresses.join(*flow.server), addresses.join(*flow.client)))
 
 
 def _is_request(data: bytes) -> bool:

@@ -47,9 +47,9 @@ class Half:
         "waiting_bytes",
     )
 
-    def __init__(self, flow: Flow, direction: int, kept: RecentBytes) -> None:
+    def __init__(self, flow: Flow, direction: int, recent_bytes: RecentBytes) -> None:
         self.flow = flow
-        self.kept = kept
+        self.kept = recent_bytes
         self.recent: list[bytes | int] | None = None
         self.older: list[bytes | int] | None = None
         self.direction = direction
@@ -173,11 +173,11 @@ class Half:
         waiting = self.waiting
         index = max(bisect_right(waiting, position, key=_position) - 1, 0)
         stop = bisect_left(waiting, position + len(payload), key=_position)
-        earlier = chain(delivered_since(self, position), (waiting[each][:2] for each in range(index, stop)))
-        found = [each for copy in earlier if (each := difference(*copy, position, payload))]
-        if found:
+        earlier = chain(delivered_since(self, position), (waiting[index][:2] for index in range(index, stop)))
+        conflicts = [conflict for copy in earlier if (conflict := difference(*copy, position, payload))]
+        if conflicts:
             assert self.start is not None
-            offset, differing = min(found)[0] - self.start, sum(count for _, count in found)
+            offset, differing = min(conflicts)[0] - self.start, sum(count for _, count in conflicts)
             events.append(SegmentDiffers(self.flow, self.direction, at, offset, len(payload), differing))
 
     def _store(self, new: Piece) -> None:

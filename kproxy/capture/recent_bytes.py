@@ -70,9 +70,9 @@ def difference(start: int, first: bytes, position: int, again: bytes) -> tuple[i
     begin, end = max(start, position), min(start + len(first), position + len(again))
     if begin >= end:
         return None
-    one, other = first[begin - start : end - start], again[begin - position : end - position]
-    if one == other:
+    before, other = first[begin - start : end - start], again[begin - position : end - position]
+    if before == other:
         return None
-    differing = (int.from_bytes(one) ^ int.from_bytes(other)).to_bytes(end - begin)
+    differing = (int.from_bytes(before) ^ int.from_bytes(other)).to_bytes(end - begin)
     same = len(differing) - len(differing.lstrip(b"\0"))
     return begin + same, len(differing) - differing.count(0)

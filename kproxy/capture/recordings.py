@@ -44,17 +44,17 @@ def read_recording(
     if not files:
         raise UserError(f"{path}: {NO_INPUT} in this directory")
     flow_ids = itertools.count()
-    for each in files:
+    for file_path in files:
         try:
-            with each.open("rb") as file:
-                opened = open_trace(file, str(each), warn, damaged)
+            with file_path.open("rb") as file:
+                opened = open_trace(file, str(file_path), warn, damaged)
                 if opened.lines is not None:
                     yield from opened.lines
                     continue
-                inspector = Inspector(stem_of(each.name), detail, needs=Needs(findings=findings))
-                with Capture(opened.source, str(each), owned=False) as capture:
+                inspector = Inspector(stem_of(file_path.name), detail, needs=Needs(findings=findings))
+                with Capture(opened.source, str(file_path), owned=False) as capture:
                     yield from CaptureLines(capture, inspector, ports=ports, keylog=keylog, flow_ids=flow_ids)
                 if capture.truncated:
-                    warn(f"{each}: {capture.truncated}; everything before that point was read")
+                    warn(f"{file_path}: {capture.truncated}; everything before that point was read")
         except OSError as error:
-            raise UserError(f"{each}: {error.strerror or error}") from None
+            raise UserError(f"{file_path}: {error.strerror or error}") from None

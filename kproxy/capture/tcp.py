@@ -43,10 +43,10 @@ class _Connection:
 
     __slots__ = ("attempts", "closed_by", "ended", "flow", "halves", "in_order", "keys", "last_at")
 
-    def __init__(self, flow: Flow, keys: tuple[bytes, bytes], kept: RecentBytes) -> None:
+    def __init__(self, flow: Flow, keys: tuple[bytes, bytes], recent_bytes: RecentBytes) -> None:
         self.flow = flow
         self.keys = keys
-        self.halves = (Half(flow, 0, kept), Half(flow, 1, kept))
+        self.halves = (Half(flow, 0, recent_bytes), Half(flow, 1, recent_bytes))
         self.last_at = 0
         self.attempts = 0
         self.in_order = False
@@ -249,7 +249,7 @@ class Reassembler:
         connection.in_order = False
         if connection.attempts > 1 and how != "refused":
             how = "no answer"
-        unacknowledged = next((each for half in connection.halves if (each := half.unacknowledged)), None)
+        unacknowledged = next((segment for half in connection.halves if (segment := half.unacknowledged)), None)
         events.append(FlowEnded(connection.flow, at, how, by, connection.attempts, unacknowledged))
 
     def _forget(self, connection: _Connection, at: int, how: How, events: list[Event]) -> None:

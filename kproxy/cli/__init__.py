@@ -122,11 +122,11 @@ class _Parser(argparse.ArgumentParser):
         """The first unknown option. The word after it may be its value, so it is not taken for a command."""
         if not message.startswith(("unrecognized", "argument COMMAND", "the following arguments are required")):
             return None
-        known = [each for line in _OPTION_LINE.findall(self.format_help()) for each in _OPTION.findall(line)]
-        for word in itertools.takewhile(lambda each: each not in ("--", *COMMANDS), self._given):
+        known = [option for line in _OPTION_LINE.findall(self.format_help()) for option in _OPTION.findall(line)]
+        for word in itertools.takewhile(lambda word: word not in ("--", *COMMANDS), self._given):
             option = word.partition("=")[0] if word.startswith("--") else word[:2]
             if _OPTION.fullmatch(option) and option not in known:
-                return "option", option, [each for each in known if each.startswith("--")]
+                return "option", option, [option for option in known if option.startswith("--")]
         return None
 
 
@@ -158,20 +158,20 @@ class _Command(_Parser):
         self._is_between = True
         try:
             if self._has_commands or "--" in (args or ()):  # otherwise "--" would be lost
-                found, others = super().parse_known_args(args, namespace)  # type: ignore[no-untyped-call]
+                namespace_found, others = super().parse_known_args(args, namespace)  # type: ignore[no-untyped-call]
             else:
-                found, others = self.parse_known_intermixed_args(args, namespace)
+                namespace_found, others = self.parse_known_intermixed_args(args, namespace)
         finally:
             self._is_between = False
         if others:
             self._given = args
             self.error(f"unrecognized arguments: {' '.join(others)}")
-        return found, others
+        return namespace_found, others
 
 
 def _unknown_command(message: str) -> _Unknown | None:
-    found = re.match(r"argument (COMMAND|ACTION): invalid choice: '(.*?)' \(choose from (.*)\)", message)
-    return (found[1].lower(), found[2], re.findall(r"[\w-]+", found[3])) if found else None
+    match = re.match(r"argument (COMMAND|ACTION): invalid choice: '(.*?)' \(choose from (.*)\)", message)
+    return (match[1].lower(), match[2], re.findall(r"[\w-]+", match[3])) if match else None
 
 
 def _parser(names: Sequence[str]) -> argparse.ArgumentParser:

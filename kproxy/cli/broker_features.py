@@ -31,22 +31,22 @@ def run(args: argparse.Namespace) -> int:
     from kproxy.outputs.broker_pages import not_served, pages
     from kproxy.outputs.terminal_table import Column, write_columns
 
-    found = pages()
+    api_pages = pages()
     if args.api is not None:
-        one = next((each for each in found if each.api.lower() == args.api.lower()), None)
-        if one is None:
+        api_page = next((page for page in api_pages if page.api.lower() == args.api.lower()), None)
+        if api_page is None:
             from kproxy.filters.errors import suggestion
 
-            near = suggestion(args.api, [each.api for each in found]) or "kproxy broker-features lists its APIs"
+            near = suggestion(args.api, [page.api for page in api_pages]) or "kproxy broker-features lists its APIs"
             raise UserError(f"the built-in broker does not serve {args.api!r}; {near}")
-        notes = "".join(f"\n  v{version}: {note}" for version, note in one.changes)
-        page = f"{one.text}\n\nVersions: {one.versions}.{notes}"
-        print(json.dumps(dataclasses.asdict(one), indent=2) if args.json else page)  # noqa: T201
+        notes = "".join(f"\n  v{version}: {note}" for version, note in api_page.changes)
+        page = f"{api_page.text}\n\nVersions: {api_page.versions}.{notes}"
+        print(json.dumps(dataclasses.asdict(api_page), indent=2) if args.json else page)  # noqa: T201
         return CLEAN
     if args.json:
-        print(json.dumps([dataclasses.asdict(each) for each in found], indent=2))  # noqa: T201
+        print(json.dumps([dataclasses.asdict(page) for page in api_pages], indent=2))  # noqa: T201
         return CLEAN
-    rows = zip(*((each.api, each.versions, each.does, each.leaves_out) for each in found), strict=True)
+    rows = zip(*((page.api, page.versions, page.does, page.leaves_out) for page in api_pages), strict=True)
     headings = ("API", "versions", "does", "leaves out")
     columns = [Column(heading, cells, number=False) for heading, cells in zip(headings, rows, strict=True)]
     write_columns("The built-in broker", columns, f"Not served: {', '.join(not_served())}.", sys.stdout)

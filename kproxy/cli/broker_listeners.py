@@ -32,7 +32,7 @@ def addresses(args: argparse.Namespace, brokers: int) -> list[TcpAddress]:
         UserError: An address is invalid.
     """
     found = _by_name("--listen", args.listen)
-    return [each for texts in found.values() for each in _for_each_broker("--listen", texts, brokers)]
+    return [address for texts in found.values() for address in _for_each_broker("--listen", texts, brokers)]
 
 
 def advertised(
@@ -51,21 +51,21 @@ def advertised(
             raise UserError(f"--advertised {name}://{texts[0]}: unknown listener {name}: {has}")
         if not name and len(listeners) > 1:
             raise UserError(f"--advertised {texts[0]}: name its listener, e.g. {listeners[0]}://{texts[0]}")
-        found[name] = [_advertised_address(each) for each in _for_each_broker("--advertised", texts, brokers)]
+        found[name] = [_advertised_address(address) for address in _for_each_broker("--advertised", texts, brokers)]
     return found.get("", found)
 
 
 def _by_name(option: str, texts: Sequence[str]) -> dict[str, list[str]]:
     """Addresses by listener name, as in ``SSL://9093``; ``""`` for addresses without a name."""
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for text in texts:
         named = _NAMED.fullmatch(text)
         name, address = (named[1].upper(), named[2]) if named else ("", text)
-        found.setdefault(name, []).append(address)
-    if "" in found and len(found) > 1:
-        bare = found[""][0]
+        values.setdefault(name, []).append(address)
+    if "" in values and len(values) > 1:
+        bare = values[""][0]
         raise UserError(f"{option} {bare}: name this listener like the others, e.g. {option} PLAINTEXT://{bare}")
-    return found
+    return values
 
 
 def _for_each_broker(option: str, texts: Sequence[str], brokers: int) -> list[TcpAddress]:
@@ -86,7 +86,7 @@ def _for_each_broker(option: str, texts: Sequence[str], brokers: int) -> list[Tc
     first, more = found[0], brokers - len(found)
     if first.port and first.port + more > 65535:
         raise UserError(f"{option} {first}: {brokers} brokers need {brokers} ports, up to 65535")
-    return found + [TcpAddress(first.host, first.port and first.port + each) for each in range(1, more + 1)]
+    return found + [TcpAddress(first.host, first.port and first.port + index) for index in range(1, more + 1)]
 
 
 def _advertised_address(address: TcpAddress) -> tuple[str, int]:

@@ -105,14 +105,14 @@ def options_of(args: argparse.Namespace) -> BrokerOptions | None:
         retention_bytes=args.retention or RETENTION_BYTES,
         quirks=tuple(args.quirk or ()),
         sasl=tuple(args.sasl or ()),
-        users=dict(_user(each) for each in args.user or ()),
+        users=dict(_user(user) for user in args.user or ()),
         acls=args.acls,
         super_users=tuple(args.super_user or ()),
         tls_certificate=args.tls_cert,
         tls_key=args.tls_key,
         tls_client_ca=args.tls_client_ca,
-        topics=dict(_topic(each) for each in args.topic or ()),
-        configs=dict(_config(each) for each in args.config or ()),
+        topics=dict(_topic(topic) for topic in args.topic or ()),
+        configs=dict(_config(config) for config in args.config or ()),
     )
     try:
         listeners_of(options)
@@ -135,8 +135,8 @@ def _check(args: argparse.Namespace) -> None:
     from kproxy.broker.quirks import parse
 
     try:
-        for each in args.quirk or ():
-            parse(each)
+        for quirk in args.quirk or ():
+            parse(quirk)
         if args.kafka is not None:
             line(args.kafka)
     except ValueError as error:
@@ -155,9 +155,9 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError("--user needs --sasl MECHANISM: without it, clients do not log in")
     if args.super_user and not args.acls:
         raise UserError("--super-user needs --acls: without them, everybody may do everything")
-    for each in args.super_user or ():
-        if not each.startswith("User:"):
-            raise UserError(f"invalid --super-user {each!r}: use User:NAME")
+    for principal in args.super_user or ():
+        if not principal.startswith("User:"):
+            raise UserError(f"invalid --super-user {principal!r}: use User:NAME")
 
 
 def _user(text: str) -> tuple[str, str]:

@@ -20,8 +20,8 @@ def options_of(args: argparse.Namespace, configure: Callable[[OptionGroup], obje
             continue
         option = action.option_strings[-1]
         words += [
-            option if each is True or each == action.const else f"{option}={each}"
-            for each in (value if isinstance(value, list) else [value])
+            option if element is True or element == action.const else f"{option}={element}"
+            for element in (value if isinstance(value, list) else [value])
         ]
     return words
 

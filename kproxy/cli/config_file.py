@@ -47,7 +47,9 @@ def expanded(words: Sequence[str], configure: Callable[[OptionGroup], object], c
         return list(words)
     declared = DeclaredOptions()
     configure(declared)
-    by_name = {each.option_strings[-1].removeprefix("--"): each for each in declared.actions if each.option_strings}
+    by_name = {
+        action.option_strings[-1].removeprefix("--"): action for action in declared.actions if action.option_strings
+    }
     by_name.pop(OPTION.removeprefix("--"), None)
     given = {word.partition("=")[0] for word in own if word.startswith("-")}
     replaced = {name for option in given for name in _excluded(option, by_name)}
@@ -68,7 +70,7 @@ def _excluded(option: str, by_name: Mapping[str, argparse.Action]) -> Iterator[s
     """The options that an option of the command line excludes."""
     name = next((name for name, action in by_name.items() if option in action.option_strings), None)
     yield from _EXCLUDED.get(name or "", ())
-    yield from (each for each, excluded in _EXCLUDED.items() if name in excluded)
+    yield from (option for option, excluded in _EXCLUDED.items() if name in excluded)
 
 
 def _path(words: Sequence[str]) -> Path | None:
@@ -116,12 +118,12 @@ def _words(path: Path, key: str, value: Any, action: argparse.Action, *, repeats
     takes_none, takes_one = action.nargs in (0, "?"), action.nargs != 0
     if isinstance(value, list) and not repeats:
         raise UserError(f"{path}: {key} takes one value, not a list")
-    for each in value if isinstance(value, list) else [value]:
-        if each is False and takes_none:
+    for element in value if isinstance(value, list) else [value]:
+        if element is False and takes_none:
             continue
-        if each is True and takes_none:
+        if element is True and takes_none:
             yield option
-        elif isinstance(each, str | int | float) and not isinstance(each, bool) and takes_one:
-            yield f"{option}={each}"
+        elif isinstance(element, str | int | float) and not isinstance(element, bool) and takes_one:
+            yield f"{option}={element}"
         else:
-            raise UserError(f"{path}: {key} takes {'a value' if takes_one else 'true or false'}, not {each!r}")
+            raise UserError(f"{path}: {key} takes {'a value' if takes_one else 'true or false'}, not {element!r}")

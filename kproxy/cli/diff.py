@@ -104,18 +104,20 @@ def _is_address(name: str) -> bool:
     return _ADDRESS.fullmatch(name) is not None and not Path(name).exists()
 
 
-def _kinds(option: str, given: list[str]) -> frozenset[ValueKind]:
+def _kinds(option: str, texts: list[str]) -> frozenset[ValueKind]:
     from kproxy.comparison.kinds import ValueKind
     from kproxy.filters.errors import nearest
 
-    known = {each.replace(" ", "-"): each for each in ValueKind}
-    wanted = [each.strip().lower().replace(" ", "-") for text in given for each in text.split(",") if each.strip()]
-    for each in wanted:
-        if each not in known:
-            near = nearest(each, known)
+    known = {value_kind.replace(" ", "-"): value_kind for value_kind in ValueKind}
+    aspects = [
+        aspect.strip().lower().replace(" ", "-") for text in texts for aspect in text.split(",") if aspect.strip()
+    ]
+    for aspect in aspects:
+        if aspect not in known:
+            near = nearest(aspect, known)
             what = f"did you mean {near}?" if near else f"use {', '.join(known)}"
-            raise UserError(f"{option} {each}: no such kind; {what}")
-    return frozenset(known[each] for each in wanted)
+            raise UserError(f"{option} {aspect}: no such kind; {what}")
+    return frozenset(known[aspect] for aspect in aspects)
 
 
 def _recorded(name: str, args: argparse.Namespace, damage: InputDamage) -> RecordedTraffic:
@@ -147,8 +149,10 @@ def _live(args: argparse.Namespace) -> tuple[RecordedTraffic, RecordedTraffic]:
     a, b = (RecordedBroker(client_options.address_of(name), args.timeout, tls, login) for name in (args.a, args.b))
     asyncio.run(send_to_both(a, b, planned))
     text = args.text_may_differ
-    made = (traffic_of(name, each.lines, about_clients=False, text=text) for name, each in ((args.a, a), (args.b, b)))
-    return next(made), next(made)
+    traffics = (
+        traffic_of(name, loaded.lines, about_clients=False, text=text) for name, loaded in ((args.a, a), (args.b, b))
+    )
+    return next(traffics), next(traffics)
 
 
 def _requests(name: str) -> list[PlannedRequest]:

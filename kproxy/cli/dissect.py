@@ -115,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
         done = outcomes(inputs, args, output)
     else:
         add = None if summary is None else summary.add
-        done = (dissect_input(*each, flow_ids, args, output, selection, add=add) for each in inputs)
+        done = (dissect_input(*job, flow_ids, args, output, selection, add=add) for job in inputs)
     for outcome in done:
         status = FINDINGS if outcome.has_finding else status
         output.analysed.unreadable += outcome.is_unreadable
@@ -162,9 +162,9 @@ def _inputs(names: list[str]) -> Iterator[tuple[str, bool]]:
 
     for name in names:
         if name != "-" and Path(name).is_dir():
-            found = input_files(Path(name))
-            if not found:
+            paths = input_files(Path(name))
+            if not paths:
                 raise UserError(f"{name}: {NO_INPUT} in this directory")
-            yield from ((str(each), False) for each in found)
+            yield from ((str(path), False) for path in paths)
         else:
             yield name, True

@@ -53,8 +53,8 @@ def outcomes(inputs: Sequence[tuple[str, bool]], args: argparse.Namespace, outpu
         try:
             starts = itertools.accumulate(workers.map(_count_flows, [name for name, _ in inputs]), initial=0)
             done = [
-                workers.submit(_dissect, each, start, options, Path(directory, str(number)), _encoding())
-                for number, (each, start) in enumerate(zip(inputs, starts, strict=False))
+                workers.submit(_dissect, job, start, options, Path(directory, str(number)), _encoding())
+                for number, (job, start) in enumerate(zip(inputs, starts, strict=False))
             ]
             for number, ((name, _), future) in enumerate(zip(inputs, done, strict=True)):
                 result = future.result()
@@ -100,7 +100,7 @@ def _count_flows(name: str) -> int:
 
 
 def _dissect(
-    each: tuple[str, bool], first_flow: int, args: argparse.Namespace, to: Path, encoding: tuple[str, str]
+    job: tuple[str, bool], first_flow: int, args: argparse.Namespace, to: Path, encoding: tuple[str, str]
 ) -> _Result:
     selection = selection_of(args)
     said = io.StringIO()
@@ -112,7 +112,7 @@ def _dissect(
         output = output_of(args, selection, headings=False)
         outcome, failed = None, None
         try:
-            outcome = dissect_input(*each, itertools.count(first_flow), args, output, selection)
+            outcome = dissect_input(*job, itertools.count(first_flow), args, output, selection)
         except UserError as error:
             failed = error
         output.close()

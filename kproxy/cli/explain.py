@@ -158,9 +158,9 @@ def _with_values(explanation: Explanation, record_values: RecordValues | None) -
         return explanation
     from dissectors.records.allowance import Allowance
     from kproxy.inspection.explain import with_decoded
-    from kproxy.inspection.record_budget import MOST_PER_FRAME
+    from kproxy.inspection.record_budget import MAX_PER_FRAME
 
-    decoded = record_values.decode(explanation.message, explanation.body, lambda _: None, Allowance(MOST_PER_FRAME))
+    decoded = record_values.decode(explanation.message, explanation.body, lambda _: None, Allowance(MAX_PER_FRAME))
     return with_decoded(explanation, decoded)
 
 
@@ -203,9 +203,9 @@ def _explain(frame: bytes, answered: AnsweredRequest, *, missing: bool) -> Expla
     diagnosis = message.diagnosis
     unlikely = diagnosis is not None and (diagnosis.edit.kind == "body_of_api" or not is_request(frame))
     doubtful = explanation.error or message.opaque or unlikely
-    if answered is None and doubtful and (found := candidates(frame)):
-        names = ", ".join(f"--api {name} --version {versions[-1]}" for name, versions in found[:5])
-        more = f" ({len(found) - 5} more fit)" if len(found) > 5 else ""
+    if answered is None and doubtful and (possible := candidates(frame)):
+        names = ", ".join(f"--api {name} --version {versions[-1]}" for name, versions in possible[:5])
+        more = f" ({len(possible) - 5} more fit)" if len(possible) > 5 else ""
         sentence = f"a response does not name its API: pass --request HEX, or {names}{more}"
         if missing or not is_request(frame):
             raise UserError(f"this is not a request, and {sentence}")

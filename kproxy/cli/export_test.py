@@ -66,9 +66,9 @@ def run(args: argparse.Namespace) -> int:
     response = None
     if exchange.response is not None:
         response = CheckedResponse(explain(_frame(exchange.response, args.recording), frame))
-        for each in exchange.response.findings:
-            if each.code not in response.findings and each.blame != "client":
-                warn(f"{each.code} depends on other exchanges: the test does not check it")
+        for finding in exchange.response.findings:
+            if finding.code not in response.findings and finding.blame != "client":
+                warn(f"{finding.code} depends on other exchanges: the test does not check it")
     command = f"kproxy export-test {shell_word(Path(args.recording).name)} {shell_word(args.exchange.lstrip('#'))}"
     text = exported_test(command, explain(frame), response)
     if args.output is None:
@@ -86,18 +86,18 @@ def _exchange(args: argparse.Namespace, damage: InputDamage) -> RecordedExchange
     from kproxy.comparison.traffic import traffic_of
     from kproxy.trace.lines import Detail
 
-    found = _ID.fullmatch(args.exchange)
-    if found is None:
+    match = _ID.fullmatch(args.exchange)
+    if match is None:
         raise UserError(f"invalid exchange {args.exchange!r}: use CONNECTION:CORRELATION_ID, e.g. 0:12")
-    connection, correlation_id = found[1], int(found[2])
+    connection, correlation_id = match[1], int(match[2])
     lines = read_recording(
         Path(args.recording), Detail.RAW, warn, ports=frozenset(args.port), keylog=args.keylog, damaged=damage
     )
     traffic = traffic_of(args.recording, lines)
-    for each in (each for connection in traffic.connections for each in connection.exchanges):
-        names = each.request.connection_id, each.request.connection_id.rpartition("-")[2]
-        if connection in names and each.request.correlation_id == correlation_id:
-            return each
+    for exchange in (exchange for connection in traffic.connections for exchange in connection.exchanges):
+        names = exchange.request.connection_id, exchange.request.connection_id.rpartition("-")[2]
+        if connection in names and exchange.request.correlation_id == correlation_id:
+            return exchange
     raise UserError(
         f"{args.recording} has no exchange {args.exchange}: kproxy dissect shows connections (#0) and correlation ids",
         NOTHING,

@@ -65,14 +65,14 @@ def of_upstreams(args: argparse.Namespace) -> list[Listener]:
 
     policy = tls.policy_of(args)
     try:
-        found = [
+        upstreams = [
             Listener(parse_listen(listen), parse_upstream(upstream), policy)
             for listen, upstream in zip(args.listen, args.upstream, strict=True)
         ]
     except ValueError as error:
         raise UserError(str(error)) from None
-    _check_distinct([each.listen for each in found])
-    return found
+    _check_distinct([listener.listen for listener in upstreams])
+    return upstreams
 
 
 def _check_distinct(addresses: Sequence[Address]) -> None:
@@ -80,12 +80,12 @@ def _check_distinct(addresses: Sequence[Address]) -> None:
     from kproxy.proxy.address import TcpAddress
 
     seen = set()
-    for each in addresses:
-        key: object = each
-        if isinstance(each, TcpAddress):
-            key = None if each.port == 0 else (None if each.host in _LOOPBACK else each.host, each.port)
+    for address in addresses:
+        key: object = address
+        if isinstance(address, TcpAddress):
+            key = None if address.port == 0 else (None if address.host in _LOOPBACK else address.host, address.port)
         if key is not None and key in seen:
-            raise UserError(f"--listen {each} is given twice: give each listener an address of its own")
+            raise UserError(f"--listen {address} is given twice: give each listener an address of its own")
         seen.add(key)
 
 
@@ -101,10 +101,12 @@ def of_broker(
     from kproxy.proxy.tls.contexts import PLAINTEXT
 
     policy = tls.policy_of(secured or args)
-    policies = [policy if each.tls else PLAINTEXT for each in listeners_of(broker) for _ in range(broker.brokers)]
+    policies = [
+        policy if listener.tls else PLAINTEXT for listener in listeners_of(broker) for _ in range(broker.brokers)
+    ]
     addresses = broker_listeners.addresses(args, broker.brokers)
     _check_distinct(addresses)
-    return [Listener(each, each, policy) for each, policy in zip(addresses, policies, strict=True)]
+    return [Listener(address, address, policy) for address, policy in zip(addresses, policies, strict=True)]
 
 
 def of_replay(args: argparse.Namespace) -> list[Listener]:
@@ -119,11 +121,11 @@ def of_replay(args: argparse.Namespace) -> list[Listener]:
     tls.check_for_broker(args, "--replay")
     policy = tls.policy_of(args)
     try:
-        addresses = [parse_listen(each) for each in args.listen]
+        addresses = [parse_listen(text) for text in args.listen]
     except ValueError as error:
         raise UserError(str(error)) from None
     for text, address in zip(args.listen, addresses, strict=True):
         if not isinstance(address, TcpAddress):
             raise UserError(f"--listen {text}: --replay needs a TCP port to advertise to clients")
     _check_distinct(addresses)
-    return [Listener(each, each, policy) for each in addresses]
+    return [Listener(address, address, policy) for address in addresses]

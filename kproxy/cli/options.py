@@ -103,6 +103,6 @@ def add_capture(parser: OptionGroup) -> None:
 def size(text: str) -> int:
     """Parse the value of a size option, such as ``200M``, to bytes."""
     number, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in _UNITS else (text, "")
-    if not number.isdecimal() or (found := int(number) * _UNITS.get(unit, 1)) < _MIN_SIZE:
+    if not number.isdecimal() or (size := int(number) * _UNITS.get(unit, 1)) < _MIN_SIZE:
         raise argparse.ArgumentTypeError(f"invalid size {text!r}: use 1M or more, e.g. 200M or 1G")
-    return found
+    return size

@@ -109,8 +109,8 @@ def record_values_of(args: argparse.Namespace, *, in_background: bool = False) -
     """
     if not hasattr(args, "record_values"):  # inputs share its cache
         args.record_values = _record_values(args, in_background=in_background)
-    made: RecordValues | None = args.record_values
-    return made
+    values: RecordValues | None = args.record_values
+    return values
 
 
 def _record_values(args: argparse.Namespace, *, in_background: bool) -> RecordValues | None:

@@ -44,8 +44,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps([{"quirk": each.text, "says": each.description} for each in quirks], indent=2))  # noqa: T201
     else:
-        for each in quirks:
-            print(f"{terminal(each.text)}\n    {terminal(each.description)}")  # noqa: T201
+        for quirk in quirks:
+            print(f"{terminal(quirk.text)}\n    {terminal(quirk.description)}")  # noqa: T201
     return CLEAN
 
 
@@ -55,11 +55,11 @@ def _lines() -> list[str]:
     from kproxy.broker.quirks.behaviours import BEHAVIOURS
 
     width = max(map(len, SETS))
-    lines = ["Named quirks", *(f"  {name:{width}}  {each.description}" for name, each in SETS.items())]
+    lines = ["Named quirks", *(f"  {name:{width}}  {quirk_set.description}" for name, quirk_set in SETS.items())]
     lines += [
         "",
         "Kinds of behaviour",
-        *(f"  API:{_usage(name, each.parameters)}" for name, each in BEHAVIOURS.items()),
+        *(f"  API:{_usage(name, behaviour.parameters)}" for name, behaviour in BEHAVIOURS.items()),
     ]
     lines += ["", "Kinds of layout (docs/edits.md)"]
     lines += [f"  API:{_usage(name.removeprefix('field_'), parameters)}" for name, parameters in PARAMETERS.items()]
@@ -76,7 +76,7 @@ def _as_json() -> object:
     from kproxy.broker.quirks.behaviours import BEHAVIOURS
 
     return {
-        "sets": {name: {"says": each.description, "quirks": each.quirks} for name, each in SETS.items()},
-        "behaviours": {name: each.parameters for name, each in BEHAVIOURS.items()},
+        "sets": {name: {"says": quirk_set.description, "quirks": quirk_set.quirks} for name, quirk_set in SETS.items()},
+        "behaviours": {name: behaviour.parameters for name, behaviour in BEHAVIOURS.items()},
         "layouts": {name.removeprefix("field_"): parameters for name, parameters in PARAMETERS.items()},
     }

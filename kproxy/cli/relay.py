@@ -38,7 +38,7 @@ unless these lead back to kproxy, it sees only the bootstrap connection. --adver
 
 _TRACE: Final = "kproxy-trace"
 #: More cannot be fed by one relay.
-MOST_INSPECTORS: Final = 64
+MAX_INSPECTORS: Final = 64
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -285,8 +285,8 @@ def _end_timeout(args: argparse.Namespace) -> float:
 
 def _inspectors(args: argparse.Namespace) -> int:
     text = str(args.inspectors)
-    if text not in map(str, range(1, MOST_INSPECTORS + 1)):
-        raise UserError(f"--inspectors: invalid number of processes {text!r}: use 1 to {MOST_INSPECTORS}")
+    if text not in map(str, range(1, MAX_INSPECTORS + 1)):
+        raise UserError(f"--inspectors: invalid number of processes {text!r}: use 1 to {MAX_INSPECTORS}")
     return int(text)
 
 

@@ -44,14 +44,14 @@ def _advertise(text: str) -> Advertise:
         return Advertise(names=_names(text, host, ports))
     base = None
     by_id: dict[int, int] = {}
-    for each in ports.split(",") if ports else ():
-        node_id, equals, port = each.rpartition("=")
+    for entry in ports.split(",") if ports else ():
+        node_id, equals, port = entry.rpartition("=")
         if not equals and base is None:
             base = _port(text, port, least=0)
         elif equals and node_id.isdecimal() and int(node_id) not in by_id:
             by_id[int(node_id)] = _port(text, port, least=1)
         else:
-            raise UserError(f"--advertise {text!r}: cannot read {each!r}: use HOST:PORT, or HOST:ID=PORT,ID=PORT")
+            raise UserError(f"--advertise {text!r}: cannot read {entry!r}: use HOST:PORT, or HOST:ID=PORT,ID=PORT")
     if len(set(by_id.values())) < len(by_id):
         raise UserError(f"--advertise {text!r}: two brokers have the same port: give each its own")
     return Advertise(host.strip("[]") or None, base, by_id)

@@ -45,9 +45,9 @@ def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit status."""
     from kproxy.outputs import rulebook
 
-    one = rulebook.find(args.which[0]) if len(args.which) == 1 else None
-    if one is not None:
-        _write_json(_as_json(one) | {"page": one.page}) if args.json else _write_page(one)
+    rule = rulebook.find(args.which[0]) if len(args.which) == 1 else None
+    if rule is not None:
+        _write_json(_as_json(rule) | {"page": rule.page}) if args.json else _write_page(rule)
         return CLEAN
     entries = _chosen(args.which)
     _write_json([_as_json(entry) for entry in entries]) if args.json else _write_table(entries)
@@ -66,14 +66,14 @@ def _chosen(which: list[str]) -> list[RulebookEntry]:
             if not rulebook.search([word]):
                 raise UserError(f"{word}: {rulebook.unknown(word)}")
             wanted.append(word)
-    found = [
+    rules = [
         entry
         for entry in (rulebook.search(wanted) if wanted else rulebook.entries())
         if entry.code.startswith(tuple(prefixes) or "") and (not severities or entry.severity in severities)
     ]
-    if wanted and not found:
+    if wanted and not rules:
         raise UserError(f"no rule is about all of {', '.join(which)}; use fewer words")
-    return found
+    return rules
 
 
 def _as_json(entry: RulebookEntry) -> dict[str, Any]:
@@ -86,8 +86,8 @@ def _as_json(entry: RulebookEntry) -> dict[str, Any]:
         "since": entry.since,
         "offline": entry.offline,
         "limits": [
-            {"name": each.name, "default": each.default, "unit": each.unit, "meaning": each.meaning}
-            for each in entry.limits
+            {"name": limit.name, "default": limit.default, "unit": limit.unit, "meaning": limit.meaning}
+            for limit in entry.limits
         ],
     }
 

@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
         sent = ("json", "select", "ignore", "fail_on", *client_options.DESTINATIONS)
         refuse(args, sent, "has no effect with --encode, which sends nothing")
         frames = _raw(args) if args.raw else encoded(_planned(args, words), args.client_id)
-        print("\n".join(each.hex() for each in frames))  # noqa: T201
+        print("\n".join(frame.hex() for frame in frames))  # noqa: T201
         return CLEAN
     if not words:
         raise UserError("pass the broker's address and a request, e.g. kproxy send localhost:9092 ApiVersions")
@@ -141,7 +141,7 @@ def run(args: argparse.Namespace) -> int:
         finally:
             connection.close()
 
-    return max(_show(each, selection, as_json=args.json) for each in asyncio.run(send()))
+    return max(_show(exchange, selection, as_json=args.json) for exchange in asyncio.run(send()))
 
 
 def _planned(args: argparse.Namespace, words: Sequence[str]) -> list[PlannedRequest]:
@@ -177,7 +177,7 @@ def _show(exchange: SentRequest, selection: Selection, *, as_json: bool) -> int:
 
     status = FINDINGS if exchange.problem else CLEAN
     request = explain(exchange.request)
-    made: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "request": explanation_json(request, []), "response": None, "latency_ms": exchange.latency_ms,
         "problem": exchange.problem,
     }  # fmt: skip
@@ -189,12 +189,12 @@ def _show(exchange: SentRequest, selection: Selection, *, as_json: bool) -> int:
         findings = shown_findings(response, selection)
         if is_failure(response, findings, selection):
             status = FINDINGS
-        made["response"] = explanation_json(response, findings)
+        shown["response"] = explanation_json(response, findings)
         if not as_json:
             write_explanation(response, findings, sys.stdout, f", after {exchange.latency_ms:.1f} ms")
             print()  # noqa: T201
     if as_json:
-        sys.stdout.buffer.write(encode_json(made) + b"\n")
+        sys.stdout.buffer.write(encode_json(shown) + b"\n")
         sys.stdout.flush()
     elif exchange.problem:
         sys.stdout.flush()

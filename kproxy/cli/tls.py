@@ -83,7 +83,7 @@ def policy_of(args: argparse.Namespace) -> TlsPolicy:
                 args.upstream_ca, args.upstream_cert, args.upstream_key, verify=not args.upstream_insecure
             )
         if args.tls_key_log is not None:
-            log_keys([each for each in (client, upstream) if each is not None], args.tls_key_log)
+            log_keys([context for context in (client, upstream) if context is not None], args.tls_key_log)
     except TlsFileError as error:
         raise UserError(str(error)) from None
     if args.upstream_insecure:

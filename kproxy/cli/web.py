@@ -64,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
     filter_for(args.filter)
     with ExitStack() as opened:
         sockets, host = _bound(args.bind)
-        for each in sockets:
-            opened.enter_context(each)
+        for listening in sockets:
+            opened.enter_context(listening)
         source = tui.source_of(args, partial(tui.refuse_several, "web"), reads_keys=False, on_message=say)
         opened.callback(source.close)
         port = sockets[0].getsockname()[1]
@@ -104,7 +104,7 @@ async def _serve(server: WebServer, sockets: list[socket.socket], address: str) 
     from kproxy.outputs.stderr import say, warn
     from kproxy.proxy.loop import stop_on_signals
 
-    if not all(ipaddress.ip_address(each.getsockname()[0]).is_loopback for each in sockets):
+    if not all(ipaddress.ip_address(listening.getsockname()[0]).is_loopback for listening in sockets):
         warn("other machines can reach this address, and the connection is not encrypted; ssh -L works without --bind")
     with stop_on_signals() as stop:
         say(f"open {address}")

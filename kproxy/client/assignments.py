@@ -38,10 +38,10 @@ def assign(struct: Layout, values: dict[str, Any], text: str) -> None:
         raise UserError(f"{text!r} is not FIELD=VALUE")
     parts: list[tuple[str, int | None]] = []
     for part in path.split("."):
-        found = _PART.fullmatch(part)
-        if found is None:
+        match = _PART.fullmatch(part)
+        if match is None:
             raise UserError(f"{path!r} is not a field path such as topics[0].name")
-        parts.append((found[1], None if found[2] is None else int(found[2])))
+        parts.append((match[1], None if match[2] is None else int(match[2])))
     _assign(struct, values, parts, value, path)
 
 
@@ -54,17 +54,17 @@ def from_json(struct: Layout, value: Any, path: str = "") -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise UserError(f"{path or struct.name} takes an object such as {{}}, not {_shown(value)}")
     made = {}
-    for name, each in value.items():
+    for name, element in value.items():
         where = f"{path}.{name}" if path else name
-        made[name] = _json_value(_field(struct, name, where), each, where)
+        made[name] = _json_value(_field(struct, name, where), element, where)
     return made
 
 
 def main_field(struct: Layout) -> Field:
     """The field that a bare value of a struct sets: ``name``, else the first string, else the first field."""
     fields = struct.fields
-    named = next((each for each in fields if each.name == "name"), None)
-    return named or next((each for each in fields if each.type == "string" and not each.array), fields[0])
+    named = next((field for field in fields if field.name == "name"), None)
+    return named or next((field for field in fields if field.type == "string" and not field.array), fields[0])
 
 
 def _assign(struct: Layout, values: dict[str, Any], parts: list[tuple[str, int | None]], text: str, path: str) -> None:
@@ -95,13 +95,13 @@ def _assign(struct: Layout, values: dict[str, Any], parts: list[tuple[str, int |
 
 def _field(struct: Layout, name: str, path: str) -> Field:
     fields = (*struct.fields, *struct.tagged)
-    found = next((each for each in fields if each.name == name), None)
-    if found is None:
-        names = [each.name for each in fields]
+    field = next((field for field in fields if field.name == name), None)
+    if field is None:
+        names = [field.name for field in fields]
         near = nearest(name, names)
         known = f"did you mean {near}?" if near else f"its fields are {', '.join(names)}" if names else "it has none"
         raise UserError(f"{path}: {struct.name} has no field {name} in this version; {known}")
-    return found
+    return field
 
 
 def _value(field: Field, text: str, path: str) -> Any:
@@ -113,7 +113,7 @@ def _value(field: Field, text: str, path: str) -> Any:
         except msgspec.DecodeError as error:
             raise UserError(f"{path}: invalid JSON: {error}") from None
     if field.array:
-        return [_element(field, each, path) for each in text.split(",")] if text else []
+        return [_element(field, element, path) for element in text.split(",")] if text else []
     return _element(field, text, path)
 
 
@@ -137,7 +137,7 @@ def _json_value(field: Field, value: Any, path: str) -> Any:
         return _json_element(field, value, path)
     if not isinstance(value, list):
         raise UserError(f"{path} takes an array, not {_shown(value)}")
-    return [_json_element(field, each, f"{path}[{index}]") for index, each in enumerate(value)]
+    return [_json_element(field, element, f"{path}[{index}]") for index, element in enumerate(value)]
 
 
 def _json_element(field: Field, value: Any, path: str) -> Any:
@@ -197,12 +197,12 @@ def _uuid(text: str) -> str:
     return text
 
 
-def _batches(given: list[Any], path: str) -> bytes:
+def _batches(entries: list[Any], path: str) -> bytes:
     """One record batch of format 2 with the given records: objects with ``key``, ``value``, ``headers``, or values."""
     now = time.time_ns() // 1_000_000
     made = []
-    for each in given:
-        record = each if isinstance(each, Mapping) else {"value": each}
+    for entry in entries:
+        record = entry if isinstance(entry, Mapping) else {"value": entry}
         if unknown := set(record) - {"key", "value", "headers", "timestamp"}:
             raise UserError(f"{path}: a record has key, value, headers and timestamp, not {min(unknown)}")
         headers = record.get("headers") or {}

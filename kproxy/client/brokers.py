@@ -17,4 +17,4 @@ async def brokers(connection: BrokerConnection) -> dict[int, TcpAddress]:
     """
     api = api_of("Metadata")
     body = await ask(connection, api, newest(api, await advertised(connection)), topics=[])
-    return {each["node_id"]: TcpAddress(each["host"], each["port"]) for each in body["brokers"]}
+    return {broker["node_id"]: TcpAddress(broker["host"], broker["port"]) for broker in body["brokers"]}

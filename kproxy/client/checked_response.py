@@ -32,12 +32,14 @@ class CheckedResponse:
     @property
     def errors(self) -> dict[str, str]:
         """The names of the error codes other than 0, by path."""
-        return {each.path: each.name for each in summary.errors(self.explanation.message)}
+        return {error.path: error.name for error in summary.errors(self.explanation.message)}
 
     @property
     def findings(self) -> dict[str, str]:
         """The messages of the findings that do not blame the client, by rule code."""
-        return {each.code: each.problem.message for each in self.explanation.findings if each.blame != "client"}
+        return {
+            finding.code: finding.problem.message for finding in self.explanation.findings if finding.blame != "client"
+        }
 
 
 async def send_frame(address: Address, frame: bytes, within: float = 10.0) -> CheckedResponse | None:

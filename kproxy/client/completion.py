@@ -18,19 +18,19 @@ def candidates(line: str) -> list[str]:
     *words, last = line.split(" ")
     if "send" not in words or not _operands(words):
         return []
-    names = {each.name.lower(): each for each in schemas.apis()}
-    found = [each.name for each in names.values() if each.name.lower().startswith(last.lower())]
+    names = {api.name.lower(): api for api in schemas.apis()}
+    matching = [name.name for name in names.values() if name.name.lower().startswith(last.lower())]
     api, version = None, None
     for word in _operands(words)[1:]:
         if (match := API_WORD.fullmatch(word)) and match[1].lower() in names:
             api, version = names[match[1].lower()], match[2]
     if api is None:
-        return found
+        return matching
     given = _VERSION.search(line)
     number = int(version or (given[1] if given else api.max_version))
     if number not in api.versions or schemas.request(api.key) is None:
-        return found
-    return found + list(_fields(layout(f"{api.name}Request", number), last))
+        return matching
+    return matching + list(_fields(layout(f"{api.name}Request", number), last))
 
 
 def _operands(words: Sequence[str]) -> list[str]:
@@ -43,10 +43,10 @@ def _fields(struct: Layout, path: str) -> Iterator[str]:
     above, dot, name = path.rpartition(".")
     for part in above.split(".") if dot else ():
         plain = _INDEX.sub("", part)
-        inner = next((each.struct for each in (*struct.fields, *struct.tagged) if each.name == plain), None)
+        inner = next((field.struct for field in (*struct.fields, *struct.tagged) if field.name == plain), None)
         if inner is None:
             return
         struct = inner
-    for each in (*struct.fields, *struct.tagged):
-        if each.name.startswith(name):
-            yield f"{above}{dot}{each.name}="
+    for field in (*struct.fields, *struct.tagged):
+        if field.name.startswith(name):
+            yield f"{above}{dot}{field.name}="

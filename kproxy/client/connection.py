@@ -102,8 +102,8 @@ class BrokerConnection:
         return size + 4
 
     def _silent(self, sentence: str, *, closed: bool = False) -> Silent:
-        got = len(self._received)
-        return Silent(sentence + (f" after {got} bytes of a response" if got else ""), closed=closed)
+        count = len(self._received)
+        return Silent(sentence + (f" after {count} bytes of a response" if count else ""), closed=closed)
 
 
 async def connect(address: Address, within: float, tls: ClientTls | None = None) -> BrokerConnection:

@@ -74,5 +74,5 @@ def frames_in(data: bytes) -> tuple[list[bytes], bytes]:
 
 def wrong_correlation_id(request: bytes, response: bytes) -> str | None:
     """A sentence if a response frame does not have the correlation id of the request frame."""
-    expected, got = (int.from_bytes(each, "big", signed=True) for each in (request[8:12], response[4:8]))
-    return None if got == expected else f"the response has correlation id {got}, not {expected} as its request"
+    expected, actual = (int.from_bytes(part, "big", signed=True) for part in (request[8:12], response[4:8]))
+    return None if actual == expected else f"the response has correlation id {actual}, not {expected} as its request"

@@ -123,4 +123,4 @@ def _scram(digest: str, username: str, password: str) -> _Steps:
 
 
 def _attributes(text: str) -> dict[str, str]:
-    return dict(each.split("=", 1) for each in text.split(",") if "=" in each)
+    return dict(attribute.split("=", 1) for attribute in text.split(",") if "=" in attribute)

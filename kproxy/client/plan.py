@@ -38,8 +38,8 @@ class PlannedRequest:
         """
         layout = body_layout(self.api, version)
         values = {} if self.body is None else from_json(layout, self.body)
-        for each in self.assignments:
-            assign(layout, values, each)
+        for assignment in self.assignments:
+            assign(layout, values, assignment)
         return ClientRequest(self.api, version, values, self.edit)
 
 
@@ -63,8 +63,8 @@ def from_words(words: Sequence[str], version: int | None, edit: str | None = Non
     """
     planned: list[PlannedRequest] = []
     for word in words:
-        if (found := API_WORD.fullmatch(word)) is not None:
-            planned.append(PlannedRequest(api_of(found[1]), int(found[2]) if found[2] else version))
+        if (match := API_WORD.fullmatch(word)) is not None:
+            planned.append(PlannedRequest(api_of(match[1]), int(match[2]) if match[2] else version))
         elif not planned:
             raise UserError(f"{word!r} is before the first request: begin with an API, e.g. Metadata topics=orders")
         elif word.startswith("{"):
@@ -104,7 +104,7 @@ def from_lines(text: str, version: int | None) -> list[PlannedRequest]:
 
 def needs_versions(planned: Sequence[PlannedRequest]) -> bool:
     """Whether the broker must be asked for its versions first. A lone ApiVersions request needs none."""
-    return any(each.version is None for each in planned)
+    return any(request.version is None for request in planned)
 
 
 def encoded(
@@ -123,11 +123,11 @@ def encoded(
     """
     number = next_correlation_id or itertools.count(1).__next__
     frames: list[bytes] = []
-    for each in planned:
-        version = each.version
+    for planned_request in planned:
+        version = planned_request.version
         if version is None:
-            version = newest(each.api, served) if served else each.api.max_version
-        request = each.at(version)
+            version = newest(planned_request.api, served) if served else planned_request.api.max_version
+        request = planned_request.at(version)
         if not frames:
             frames.append(request.frame(number(), client_id, uuid_text(uuid.uuid4().bytes)))
         else:

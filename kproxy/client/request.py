@@ -53,7 +53,7 @@ class ClientRequest:
             "correlation_id": correlation_id,
             "client_id": client_id,
         }
-        if client_instance_id is not None and any(one.name == "client_instance_id" for one in header.tagged):
+        if client_instance_id is not None and any(field.name == "client_instance_id" for field in header.tagged):
             head["client_instance_id"] = client_instance_id
         values = {"header": head, "body": self._defaults(body) | dict(self.values)}
         try:
@@ -80,14 +80,14 @@ def api_of(text: str) -> schemas.Api:
     Raises:
         UserError: There is none; names a similar one.
     """
-    names = {each.name.lower(): each for each in schemas.apis()}
-    found = schemas.api(int(text)) if text.isdecimal() else names.get(text.lower())
-    if found is None:
-        near = nearest(text, [each.name for each in schemas.apis()])
+    names = {api.name.lower(): api for api in schemas.apis()}
+    known_api = schemas.api(int(text)) if text.isdecimal() else names.get(text.lower())
+    if known_api is None:
+        near = nearest(text, [api.name for api in schemas.apis()])
         raise UserError(
             f"unknown API {text!r}" + (f"; did you mean {near}?" if near else "; kproxy schemas lists them")
         )
-    return found
+    return known_api
 
 
 def body_layout(api: schemas.Api, version: int) -> Layout:

@@ -27,14 +27,14 @@ async def advertised(connection: BrokerConnection) -> Advertised:
     version = api.max_version
     body = await ask(connection, api, version)
     if body["error_code"] == Error.UNSUPPORTED_VERSION and version:
-        offered = {each["api_key"]: each for each in body["api_keys"]}.get(api.key)
+        offered = {key["api_key"]: key for key in body["api_keys"]}.get(api.key)
         version = min(version, offered["max_version"]) if offered else 0
         body = await ask(connection, api, version)
     if body["error_code"]:
         raise UserError(
             f"ApiVersions v{version} returned {schemas.error_name(body['error_code'])}: pass -v N", FINDINGS
         )
-    return {each["api_key"]: (each["min_version"], each["max_version"]) for each in body["api_keys"]}
+    return {key["api_key"]: (key["min_version"], key["max_version"]) for key in body["api_keys"]}
 
 
 async def advertised_at(address: Address, within: float, tls: ClientTls | None = None) -> Advertised:

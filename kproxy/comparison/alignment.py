@@ -18,7 +18,7 @@ POLLS: Final = frozenset({
 })  # fmt: skip
 
 #: Above this product of lengths, sequences are aligned by counting: matching them would take seconds.
-_MOST_MATCHED: Final = 1_000_000
+_MAX_MATCHED: Final = 1_000_000
 _SHORTEST_RATIO: Final = 0.5  # of connections with different client ids
 
 ExchangePair = tuple[RecordedExchange, RecordedExchange]
@@ -41,28 +41,28 @@ def align_connections(
 
     A client opens several connections at the same time, so their order alone decides only between equal ones.
     """
-    clients = dict.fromkeys(each.client_id for each in (*a, *b))
+    clients = dict.fromkeys(connection.client_id for connection in (*a, *b))
     left_a: list[RecordedConnection] = []
     left_b: list[RecordedConnection] = []
     for client in clients:
-        ours, theirs = ([each for each in side if each.client_id == client] for side in (a, b))
+        ours, theirs = ([connection for connection in side if connection.client_id == client] for side in (a, b))
         yield from _most_similar(ours, theirs, 0.0)
         left_a += ours
         left_b += theirs
     yield from _most_similar(left_a, left_b, _SHORTEST_RATIO)
-    yield from ((each, None) for each in left_a)
-    yield from ((None, each) for each in left_b)
+    yield from ((connection, None) for connection in left_a)
+    yield from ((None, connection) for connection in left_b)
 
 
 def _most_similar(
     a: list[RecordedConnection], b: list[RecordedConnection], at_least: float
 ) -> Iterator[tuple[RecordedConnection, RecordedConnection]]:
     """Pair connections, and remove them from `a` and `b`."""
-    if len(a) * len(b) > _MOST_MATCHED // 100:
+    if len(a) * len(b) > _MAX_MATCHED // 100:
         while a and b and not at_least:
             yield a.pop(0), b.pop(0)
         return
-    apis_a, apis_b = ([_apis(each) for each in side] for side in (a, b))
+    apis_a, apis_b = ([_apis(connection) for connection in side] for side in (a, b))
     ratios = sorted(
         (-SequenceMatcher(None, ours, theirs, autojunk=False).ratio(), abs(i - j), i, j)
         for i, ours in enumerate(apis_a)
@@ -73,13 +73,13 @@ def _most_similar(
         if -ratio >= at_least and all(i != x and j != y for x, y in found):
             found.append((i, j))
     yield from ((a[i], b[j]) for i, j in sorted(found))
-    a[:] = [each for i, each in enumerate(a) if all(i != x for x, _ in found)]
-    b[:] = [each for j, each in enumerate(b) if all(j != y for _, y in found)]
+    a[:] = [connection for i, connection in enumerate(a) if all(i != x for x, _ in found)]
+    b[:] = [connection for j, connection in enumerate(b) if all(j != y for _, y in found)]
 
 
 def _apis(connection: RecordedConnection) -> list[str]:
     """What a connection does: its APIs without repetitions, the first 100."""
-    return [api for api, _ in groupby(each.api for each in connection.exchanges)][:100]
+    return [api for api, _ in groupby(exchange.api for exchange in connection.exchanges)][:100]
 
 
 def align_exchanges(a: Sequence[RecordedExchange], b: Sequence[RecordedExchange]) -> AlignedExchanges:
@@ -87,11 +87,11 @@ def align_exchanges(a: Sequence[RecordedExchange], b: Sequence[RecordedExchange]
 
     An exchange of another version is paired if it is at the same place.
     """
-    found = AlignedExchanges()
-    for ours, theirs in _blocks([_key(each) for each in a], [_key(each) for each in b]):
-        _pair_block(a[ours], b[theirs], found)
-    found.moved = pair_rest(found.only_a, found.only_b)
-    return found
+    exchanges = AlignedExchanges()
+    for ours, theirs in _blocks([_key(exchange) for exchange in a], [_key(exchange) for exchange in b]):
+        _pair_block(a[ours], b[theirs], exchanges)
+    exchanges.moved = pair_rest(exchanges.only_a, exchanges.only_b)
+    return exchanges
 
 
 def pair_rest(a: list[RecordedExchange], b: list[RecordedExchange]) -> list[ExchangePair]:
@@ -103,12 +103,12 @@ def _pair_equal(
     a: list[RecordedExchange], b: list[RecordedExchange], key: Callable[[RecordedExchange], object]
 ) -> list[ExchangePair]:
     by_key: dict[object, deque[RecordedExchange]] = defaultdict(deque)
-    for each in b:
-        by_key[key(each)].append(each)
-    pairs = [(each, by_key[key(each)].popleft()) for each in a if by_key[key(each)]]
-    paired = {id(each) for pair in pairs for each in pair}
+    for exchange in b:
+        by_key[key(exchange)].append(exchange)
+    pairs = [(exchange, by_key[key(exchange)].popleft()) for exchange in a if by_key[key(exchange)]]
+    paired = {id(connection) for pair in pairs for connection in pair}
     for side in (a, b):
-        side[:] = [each for each in side if id(each) not in paired]
+        side[:] = [connection for connection in side if id(connection) not in paired]
     return pairs
 
 
@@ -127,18 +127,18 @@ def _purpose(exchange: RecordedExchange) -> tuple[object, ...]:
     body = exchange.request.body or {}
     if exchange.api == "FindCoordinator":
         return exchange.api, body.get("key_type", 0), str(body.get("coordinator_keys") or [body.get("key")])
-    topics = [each for each in body.get("topics") or () if isinstance(each, dict)]
+    topics = [topic for topic in body.get("topics") or () if isinstance(topic, dict)]
     if exchange.api == "Metadata" and topics:
-        return exchange.api, body.get("allow_auto_topic_creation"), *sorted(str(each.get("name")) for each in topics)
+        return exchange.api, body.get("allow_auto_topic_creation"), *sorted(str(topic.get("name")) for topic in topics)
     if exchange.api == "ListOffsets":  # -1 and -2 are the end and the start
-        times = {each.get("timestamp") for topic in topics for each in topic.get("partitions") or ()}
-        return exchange.api, *sorted({min(each, 0) for each in times if isinstance(each, int)})
+        times = {partition.get("timestamp") for topic in topics for partition in topic.get("partitions") or ()}
+        return exchange.api, *sorted({min(time, 0) for time in times if isinstance(time, int)})
     return (exchange.api,)
 
 
 def _blocks(a: Sequence[object], b: Sequence[object]) -> Iterator[tuple[slice, slice]]:
     """Slices that correspond to each other, equal or not, in order."""
-    if len(a) * len(b) > _MOST_MATCHED:
+    if len(a) * len(b) > _MAX_MATCHED:
         equal = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
         yield slice(0, equal), slice(0, equal)
         yield slice(equal, len(a)), slice(equal, len(b))
@@ -147,14 +147,14 @@ def _blocks(a: Sequence[object], b: Sequence[object]) -> Iterator[tuple[slice, s
         yield slice(i, end_i), slice(j, end_j)
 
 
-def _pair_block(a: Iterable[RecordedExchange], b: Iterable[RecordedExchange], found: AlignedExchanges) -> None:
+def _pair_block(a: Iterable[RecordedExchange], b: Iterable[RecordedExchange], exchanges: AlignedExchanges) -> None:
     """Pair the exchanges with the same purpose in their order."""
     by_purpose: dict[object, deque[RecordedExchange]] = defaultdict(deque)
-    for each in b:
-        by_purpose[_purpose(each)].append(each)
-    for each in a:
-        if by_purpose[_purpose(each)]:
-            found.pairs.append((each, by_purpose[_purpose(each)].popleft()))
+    for exchange in b:
+        by_purpose[_purpose(exchange)].append(exchange)
+    for exchange in a:
+        if by_purpose[_purpose(exchange)]:
+            exchanges.pairs.append((exchange, by_purpose[_purpose(exchange)].popleft()))
         else:
-            found.only_a.append(each)
-    found.only_b += (each for left in by_purpose.values() for each in left)
+            exchanges.only_a.append(exchange)
+    exchanges.only_b += (connection for left in by_purpose.values() for connection in left)

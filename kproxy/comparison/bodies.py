@@ -141,8 +141,8 @@ class _Comparer:
     def _are_assigned(self, owner: str, elements: list[Any]) -> bool:
         """Whether these are partitions that depend on the assignment of a group."""
         return ValueKind.PARTITION in self._may_differ and all(
-            isinstance(each, dict) and any(kind_of(owner, name) is ValueKind.PARTITION for name in each)
-            for each in elements
+            isinstance(element, dict) and any(kind_of(owner, name) is ValueKind.PARTITION for name in element)
+            for element in elements
         )
 
     def _scalars(self, owner: str, name: str, path: tuple[str, ...], a: Any, b: Any) -> None:
@@ -175,7 +175,7 @@ def _identity(struct: Mapping[str, Any], topic_name: TopicName) -> tuple[tuple[s
     key = [(name, str(struct[name])) for name in _IDENTITY if name in struct]
     topic_id = struct.get("topic_id")
     if isinstance(topic_id, str) and not struct.get("name") and (name := topic_name(topic_id)):
-        key = [each for each in key if each[0] != "name"] + [("name", name)]
+        key = [part for part in key if part[0] != "name"] + [("name", name)]
     return tuple(key)
 
 

@@ -54,7 +54,7 @@ def compare_traffic(
     comparer.findings(shows)
     comparer.not_ready()
     made = comparer.made
-    made.differences.sort(key=lambda each: _ORDER.index(each.aspect))
+    made.differences.sort(key=lambda difference: _ORDER.index(difference.aspect))
     return made
 
 
@@ -85,27 +85,29 @@ class _Comparer:
             self._pair(*pair)
         routine: Counter[str] = Counter()
         for left, why in ((left_a, Why.ONLY_IN_A), (left_b, Why.ONLY_IN_B)):
-            for each in left:
-                failed = each.response is not None and each.response.errors
-                if each.api in _ROUTINE and not failed:
-                    routine[each.api] += 1
+            for exchange in left:
+                failed = exchange.response is not None and exchange.response.errors
+                if exchange.api in _ROUTINE and not failed:
+                    routine[exchange.api] += 1
                 else:
-                    self._only(each, why)
+                    self._only(exchange, why)
         if routine:
             listed = ", ".join(f"{count} {api}" for api, count in sorted(routine.items()))
             self.made.notes.append(f"additional routine requests, not compared: {listed}")
 
     def polls(self) -> None:
         """Compare the polls of each client that both have, and those of all other clients together."""
-        common = {each.client_id for each in self._a.connections} & {each.client_id for each in self._b.connections}
+        common = {connection.client_id for connection in self._a.connections} & {
+            connection.client_id for connection in self._b.connections
+        }
         ours, theirs = self._polls(self._a, common), self._polls(self._b, common)
         connections = (*self._a.connections, *self._b.connections)
-        missing = {id(each) for connection in connections for each in unanswered(connection.exchanges)}
+        missing = {id(exchange) for connection in connections for exchange in unanswered(connection.exchanges)}
         counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         for key in dict.fromkeys((*ours, *theirs)):
             found_a, found_b = (
-                poll_values(each.get(key, ()), frozenset(ValueKind) - self._may_differ - {ValueKind.OFFSET})
-                for each in (ours, theirs)
+                poll_values(side.get(key, ()), frozenset(ValueKind) - self._may_differ - {ValueKind.OFFSET})
+                for side in (ours, theirs)
             )
             counts[key[0]][0] += found_a.count
             counts[key[0]][1] += found_b.count
@@ -116,22 +118,22 @@ class _Comparer:
                 continue
             places = [next((each.place for each in side[key] if id(each) in missing), "") for side in (ours, theirs)]
             if bool(places[0]) != bool(places[1]):
-                got = ["none" if place else "received" for place in places]
+                states = ["none" if place else "received" for place in places]
                 self._put(TrafficDifference(
-                    Aspect.RESPONSE, api=key[0], a=got[0], b=got[1], place_a=places[0], place_b=places[1]
+                    Aspect.RESPONSE, api=key[0], a=states[0], b=states[1], place_a=places[0], place_b=places[1]
                 ))  # fmt: skip
             if found_a.versions != found_b.versions:
                 self._put(TrafficDifference(
                     Aspect.VERSION, api=key[0], a=_versions(found_a.versions), b=_versions(found_b.versions),
                     place_a=ours[key][0].place, place_b=theirs[key][0].place,
                 ))  # fmt: skip
-            for each in compare_polls(found_a, found_b):
-                direction, _, path = each.path.partition(".")
+            for poll in compare_polls(found_a, found_b):
+                direction, _, path = poll.path.partition(".")
                 self._put(TrafficDifference(
                     Aspect.ERROR_CODE if path.endswith("error_code") else Aspect.FIELD,
                     api=key[0], direction=direction, path=path, why=Why.SEEN, owner=f"{key[0]}{direction.capitalize()}",
-                    a=[value for value, _ in each.a], place_a=each.a[0][1] if each.a else "",
-                    b=[value for value, _ in each.b], place_b=each.b[0][1] if each.b else "",
+                    a=[value for value, _ in poll.a], place_a=poll.a[0][1] if poll.a else "",
+                    b=[value for value, _ in poll.b], place_b=poll.b[0][1] if poll.b else "",
                 ), by_value=True)  # fmt: skip
         differing = [f"{api} {a} and {b}" for api, (a, b) in sorted(counts.items()) if a != b]
         if differing:
@@ -152,7 +154,10 @@ class _Comparer:
             return
         counts = [
             Counter(
-                each.api for connection in side.connections for each in connection.exchanges if _was_not_ready(each)
+                exchange.api
+                for connection in side.connections
+                for exchange in connection.exchanges
+                if _was_not_ready(exchange)
             )
             for side in (self._a, self._b)
         ]
@@ -164,11 +169,13 @@ class _Comparer:
     ) -> tuple[AlignedExchanges, AlignedExchanges]:
         """Compare two connections: routine requests apart, because clients send them between any others."""
         routine, other = (
-            align_exchanges(*([each for each in side if (each.api in _ROUTINE) is is_routine] for side in (a, b)))
+            align_exchanges(
+                *([exchange for exchange in side if (exchange.api in _ROUTINE) is is_routine] for side in (a, b))
+            )
             for is_routine in (True, False)
         )
         if not self._complete:
-            self._last |= {id(each[-1]) for each in (a, b) if each}
+            self._last |= {id(exchanges[-1]) for exchanges in (a, b) if exchanges}
         for pair in (*routine.pairs, *routine.moved, *other.pairs, *other.moved):
             self._pair(*pair)
         for ours, theirs in other.moved:
@@ -187,14 +194,14 @@ class _Comparer:
             if id(missing) in self._last:
                 self.made.notes.append(f"no response in {side} to the last request of a connection: {_named(missing)}")
             else:
-                got = ["none" if each.response is None else "received" for each in (a, b)]
-                self._add(Aspect.RESPONSE, a, b, a=got[0], b=got[1], by_value=True)
+                states = ["none" if exchange.response is None else "received" for exchange in (a, b)]
+                self._add(Aspect.RESPONSE, a, b, a=states[0], b=states[1], by_value=True)
 
     def _bodies(self, a: RecordedExchange, b: RecordedExchange, direction: str) -> None:
         ours, theirs = getattr(a, direction), getattr(b, direction)
         if (ours.not_decoded is None) != (theirs.not_decoded is None):
-            got = [each.not_decoded or "decoded" for each in (ours, theirs)]
-            self._add(Aspect.FIELD, a, b, direction, a=got[0], b=got[1])
+            states = [body.not_decoded or "decoded" for body in (ours, theirs)]
+            self._add(Aspect.FIELD, a, b, direction, a=states[0], b=states[1])
         if ours.body is None or theirs.body is None:
             return
         compared = compare_bodies(
@@ -205,14 +212,14 @@ class _Comparer:
             same_layout=a.version == b.version,
             topic_names=(self._a.topic_names.get, self._b.topic_names.get),
         )
-        for each in compared.differences:
-            is_error = each.why is Why.ERROR_CODE
-            path = _api_path(each, ours.body, theirs.body) if a.api == "ApiVersions" else each.path
+        for difference in compared.differences:
+            is_error = difference.why is Why.ERROR_CODE
+            path = _api_path(difference, ours.body, theirs.body) if a.api == "ApiVersions" else difference.path
             self._add(Aspect.ERROR_CODE if is_error else Aspect.FIELD, a, b, direction, _INDEX.sub("[]", path),
-                      each.a, each.b, each.why, each.owner, by_value=is_error)  # fmt: skip
+                      difference.a, difference.b, difference.why, difference.owner, by_value=is_error)  # fmt: skip
 
     def _only_connection(self, connection: RecordedConnection, side: str) -> None:
-        apis = Counter(each.api for each in connection.exchanges)
+        apis = Counter(exchange.api for exchange in connection.exchanges)
         listed = ", ".join(f"{count} {api}" for api, count in apis.most_common(5))
         client = connection.client_id or "no client id"
         if apis.keys() <= _ROUTINE | self._polled:
@@ -226,11 +233,11 @@ class _Comparer:
         )
 
     def _compared(self, connection: RecordedConnection) -> list[RecordedExchange]:
-        return [each for each in self._ready(connection) if each.api not in self._polled]
+        return [exchange for exchange in self._ready(connection) if exchange.api not in self._polled]
 
     def _ready(self, connection: RecordedConnection) -> list[RecordedExchange]:
         """The exchanges without those that the client sent again because the broker was not ready."""
-        return [each for each in connection.exchanges if self._complete or not _was_not_ready(each)]
+        return [exchange for exchange in connection.exchanges if self._complete or not _was_not_ready(exchange)]
 
     def _polls(
         self, traffic: RecordedTraffic, common: set[str | None]
@@ -239,9 +246,9 @@ class _Comparer:
         made: dict[tuple[str, str | None], list[RecordedExchange]] = defaultdict(list)
         for connection in traffic.connections:
             client = connection.client_id if connection.client_id in common else None
-            for each in self._ready(connection):
-                if each.api in self._polled:
-                    made[each.api, client].append(each)
+            for exchange in self._ready(connection):
+                if exchange.api in self._polled:
+                    made[exchange.api, client].append(exchange)
         return dict(made)
 
     def _only(self, exchange: RecordedExchange, why: Why) -> None:
@@ -275,22 +282,22 @@ class _Comparer:
             self.made.differences.append(difference)
             return
         known.count += 1
-        known.versions += [each for each in difference.versions if each not in known.versions]
+        known.versions += [version for version in difference.versions if version not in known.versions]
 
 
 def _api_path(difference: FieldDifference, a: dict[str, Any], b: dict[str, Any]) -> str:
     """The path of a field in an ApiVersions response with the name of the API: ``api_keys[Fetch].max_version``."""
-    found = _API_KEY.match(difference.path)
+    match = _API_KEY.match(difference.path)
     keys = (b if difference.why is Why.ONLY_IN_B else a).get("api_keys")
-    if found is None or not isinstance(keys, list):
+    if match is None or not isinstance(keys, list):
         return difference.path
-    key = keys[int(found[1])]
-    name = api_name(key["api_key"]) if isinstance(key, dict) and isinstance(key.get("api_key"), int) else found[1]
-    return f"api_keys[{name}]{difference.path[found.end() :]}"
+    key = keys[int(match[1])]
+    name = api_name(key["api_key"]) if isinstance(key, dict) and isinstance(key.get("api_key"), int) else match[1]
+    return f"api_keys[{name}]{difference.path[match.end() :]}"
 
 
 def _was_not_ready(exchange: RecordedExchange) -> bool:
-    return exchange.response is not None and only_not_ready(each.code for each in exchange.response.errors)
+    return exchange.response is not None and only_not_ready(error.code for error in exchange.response.errors)
 
 
 def _named(exchange: RecordedExchange) -> str:
@@ -298,4 +305,4 @@ def _named(exchange: RecordedExchange) -> str:
 
 
 def _versions(versions: Iterable[int]) -> str:
-    return ", ".join(f"v{each}" for each in sorted(versions))
+    return ", ".join(f"v{version}" for version in sorted(versions))

@@ -22,7 +22,7 @@ _NUMBERS: Final = frozenset({"index", "partition", "partition_index"})
 _MAX_DEPTH: Final = 64
 _ARRAY: Final = "[...]"
 _INSIDE_RECORDS: Final = "records[]."
-_MOST_VALUES: Final = 20  # per field
+_MAX_VALUES: Final = 20  # per field
 
 
 @dataclass(slots=True)
@@ -48,25 +48,27 @@ class PollDifference:
 
 def unanswered(exchanges: Sequence[RecordedExchange]) -> list[RecordedExchange]:
     """The requests of a connection without a response although a later one has one; not Produce with acks=0."""
-    answered = [number for number, each in enumerate(exchanges) if each.response is not None]
+    answered = [number for number, exchange in enumerate(exchanges) if exchange.response is not None]
     before = exchanges[: answered[-1]] if answered else ()
-    return [each for each in before if each.response is None and (each.request.body or {}).get("acks") != 0]
+    return [
+        exchange for exchange in before if exchange.response is None and (exchange.request.body or {}).get("acks") != 0
+    ]
 
 
 def poll_values(exchanges: Iterable[RecordedExchange], compared: frozenset[ValueKind] = frozenset()) -> PollValues:
     """Collect the values of the polls of one API; those of the kinds `compared`, too, and otherwise of no kind."""
-    made = PollValues()
+    values = PollValues()
     masked = (MAY_DIFFER | {ValueKind.OFFSET}) - compared
     for exchange in exchanges:
-        made.count += 1
-        made.versions.add(exchange.version)
+        values.count += 1
+        values.versions.add(exchange.version)
         for side, line in (("request", exchange.request), ("response", exchange.response)):
             if line is not None and line.body is not None:
                 for path, value in _fields(f"{exchange.api}{side.capitalize()}", side, line.body, masked):
-                    seen = made.values.setdefault(path, {})
-                    if len(seen) < _MOST_VALUES:
+                    seen = values.values.setdefault(path, {})
+                    if len(seen) < _MAX_VALUES:
                         seen.setdefault(repr(value), (value, exchange.place))
-    return made
+    return values
 
 
 def compare_polls(a: PollValues, b: PollValues) -> Iterator[PollDifference]:
@@ -84,7 +86,7 @@ def compare_polls(a: PollValues, b: PollValues) -> Iterator[PollDifference]:
 
 def _has_struct(side: PollValues, path: str) -> bool:
     above = path.rpartition(".")[0] + "."
-    return any(each.startswith(above) for each in side.values)
+    return any(value.startswith(above) for value in side.values)
 
 
 def _fields(owner: str, above: str, struct: dict[str, Any], masked: frozenset[ValueKind]) -> Iterator[tuple[str, Any]]:
@@ -98,9 +100,9 @@ def _fields(owner: str, above: str, struct: dict[str, Any], masked: frozenset[Va
             yield from _fields(owner, path, value, masked)
         elif isinstance(value, list):
             yield path, _ARRAY  # which null is not
-            for each in value:
-                if isinstance(each, dict):
-                    yield from _fields(owner, f"{path}[]", each, masked)
+            for element in value:
+                if isinstance(element, dict):
+                    yield from _fields(owner, f"{path}[]", element, masked)
         elif name not in _NUMBERS:
             yield path, _masked(kind_of(owner, name), value, masked)
 

@@ -66,7 +66,7 @@ class RecordedTraffic:
     @property
     def requests(self) -> int:
         """The number of requests."""
-        return sum(len(each.exchanges) for each in self.connections)
+        return sum(len(connection.exchanges) for connection in self.connections)
 
 
 def traffic_of(
@@ -83,7 +83,7 @@ def traffic_of(
     traffic = RecordedTraffic(name)
     connections: dict[str, RecordedConnection] = {}
     pairing: RequestPairing[RecordedExchange] = RequestPairing()
-    for line in lines if text is None else (_masked(each, text) for each in lines):
+    for line in lines if text is None else (_masked(line, text) for line in lines):
         if isinstance(line, FindingLine):
             if about_clients or line.blame != "client":
                 _add_finding(traffic, line, "", line.direction or "")
@@ -116,7 +116,7 @@ def traffic_of(
 def _masked(line: Line, text: re.Pattern[str]) -> Line:
     if not isinstance(line, RequestLine | ResponseLine):
         return line
-    topics = [replace(each, topic=_masked_value(each.topic, text)) for each in line.topics]
+    topics = [replace(topic, topic=_masked_value(topic.topic, text)) for topic in line.topics]
     return replace(
         line, body=_masked_value(line.body, text), client_id=_masked_value(line.client_id, text), topics=topics
     )
@@ -126,8 +126,8 @@ def _masked_value(value: Any, text: re.Pattern[str]) -> Any:
     if isinstance(value, str):
         return text.sub("*", value)
     if isinstance(value, dict):
-        return {name: _masked_value(each, text) for name, each in value.items()}
-    return [_masked_value(each, text) for each in value] if isinstance(value, list) else value
+        return {name: _masked_value(inner, text) for name, inner in value.items()}
+    return [_masked_value(element, text) for element in value] if isinstance(value, list) else value
 
 
 def _add_finding(traffic: RecordedTraffic, finding: FindingEntry | FindingLine, api: str, direction: str) -> None:

@@ -48,14 +48,16 @@ class Backlog:
 
         With `frames`, unanswered requests have their frames. Those of other lines are not kept.
         """
-        unfinished = {_identity(each.encoded(Detail.SUMMARY)): each for each in _open(inspector)}
+        unfinished = {_identity(shared_line.encoded(Detail.SUMMARY)): shared_line for shared_line in _open(inspector)}
         recent = [(line, _identity(line)) for line in self._lines]
-        told = {identity for _, identity in recent}
-        for identity in sorted((each for each in unfinished if each not in told), key=lambda each: each.ts):
+        reported = {identity for _, identity in recent}
+        for identity in sorted(
+            (identity for identity in unfinished if identity not in reported), key=lambda identity: identity.ts
+        ):
             yield unfinished[identity].for_viewer(payloads=False, frames=frames)
         for line, identity in recent:
-            found = unfinished.get(identity) if frames else None
-            yield line if found is None or found.frame is None else with_frame(line, found.frame)
+            frame = unfinished.get(identity) if frames else None
+            yield line if frame is None or frame.frame is None else with_frame(line, frame.frame)
 
 
 def _open(inspector: Watched) -> Iterator[SharedLine]:

@@ -50,7 +50,7 @@ class ListConnections(Struct):
     """List the open connections."""
 
     def run(self, server: ControlServer, viewer: Viewer, reply: Reply) -> None:
-        reply(connections=[_connection(each) for each in server.inspector.open_now()])
+        reply(connections=[_connection(connection) for connection in server.inspector.open_now()])
 
 
 class ListCauses(Struct):

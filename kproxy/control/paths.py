@@ -36,14 +36,14 @@ class SeveralProxies(ControlError):
 
     def choices(self) -> list[tuple[str, str]]:
         """For each proxy, an unambiguous name (an address, or its control socket) and a description."""
-        return [(self._name(each), _listed([each])) for each in self.proxies]
+        return [(self._name(proxy), _listed([proxy])) for proxy in self.proxies]
 
-    def _name(self, one: RunningProxy) -> str:
-        for to in one.greeting.listeners:
-            others = (other for other in self.proxies if other is not one)
-            if not any(_is_at(to.listen, each.listen) for other in others for each in other.greeting.listeners):
+    def _name(self, proxy: RunningProxy) -> str:
+        for to in proxy.greeting.listeners:
+            others = (other for other in self.proxies if other is not proxy)
+            if not any(_is_at(to.listen, listener.listen) for other in others for listener in other.greeting.listeners):
                 return to.listen
-        return str(one.path)
+        return str(proxy.path)
 
 
 def own_path(pid: int) -> Path:
@@ -87,12 +87,12 @@ def find(address: str) -> RunningProxy:
         ControlError: There is none, or more than one.
     """
     proxies = running()
-    found = [each for each in proxies if any(_is_at(address, to.listen) for to in each.greeting.listeners)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        message = f"several proxies listen on {address}: {_listed(found)}; pass the HOST:PORT of one"
-        raise SeveralProxies(message, found)
+    running_proxies = [proxy for proxy in proxies if any(_is_at(address, to.listen) for to in proxy.greeting.listeners)]
+    if len(running_proxies) == 1:
+        return running_proxies[0]
+    if running_proxies:
+        message = f"several proxies listen on {address}: {_listed(running_proxies)}; pass the HOST:PORT of one"
+        raise SeveralProxies(message, running_proxies)
     others = f"; found {_listed(proxies)}" if proxies else ": this user runs no kproxy on this machine"
     raise ControlError(f"no kproxy listens on {address}{others}")
 
@@ -115,7 +115,7 @@ def only() -> RunningProxy:
 
 
 def _listed(proxies: list[RunningProxy]) -> str:
-    return ", ".join(f"{pair} (pid {each.greeting.pid})" for each in proxies for pair in each.greeting.pairs)
+    return ", ".join(f"{pair} (pid {proxy.greeting.pid})" for proxy in proxies for pair in proxy.greeting.pairs)
 
 
 def _greeting(path: Path) -> Greeting:
@@ -156,8 +156,8 @@ def _runtime_directory(parent: str | None) -> Path | None:
     if not parent or not Path(parent).is_absolute():
         return None
     with suppress(OSError):
-        found = Path(parent).stat()
-        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
+        status = Path(parent).stat()
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
             return Path(parent) / "kproxy"
     return None
 
@@ -169,6 +169,6 @@ def _temporary_directory() -> Path:
 def _is_private(directory: Path) -> bool:
     """Whether it is a directory, not a link, that belongs to this user and that others cannot access."""
     with suppress(OSError):
-        found = directory.lstat()
-        return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+        status = directory.lstat()
+        return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
     return False

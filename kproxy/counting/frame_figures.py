@@ -55,11 +55,11 @@ def merged(several: Sequence[FrameFigures[Histogram]]) -> FrameFigures[Histogram
     """The sum of several figures; of one, itself."""
     if len(several) == 1:
         return several[0]
-    total = FrameFigures(Histogram.merged(each.latencies for each in several))
-    total.errors = ErrorCounts.merged(each.errors for each in several)
-    for each in several:
-        total.requests += each.requests
-        total.responses += each.responses
-        total.request_bytes += each.request_bytes
-        total.response_bytes += each.response_bytes
+    total = FrameFigures(Histogram.merged(figures.latencies for figures in several))
+    total.errors = ErrorCounts.merged(figures.errors for figures in several)
+    for figures in several:
+        total.requests += figures.requests
+        total.responses += figures.responses
+        total.request_bytes += figures.request_bytes
+        total.response_bytes += figures.response_bytes
     return total

@@ -97,11 +97,11 @@ class Histogram:
         """The sum of several histograms."""
         total = cls()
         several = list(histograms)
-        total.count = sum(each.count for each in several)
-        total.max = max((each.max for each in several), default=0)
-        total._least = min((each._least for each in several), default=MAX_DURATION)
-        total._counts = array("Q", map(sum, zip_longest(*(each._counts for each in several), fillvalue=0)))
-        first = array("Q", chain.from_iterable(each._first or () for each in several))
+        total.count = sum(histogram.count for histogram in several)
+        total.max = max((histogram.max for histogram in several), default=0)
+        total._least = min((histogram._least for histogram in several), default=MAX_DURATION)
+        total._counts = array("Q", map(sum, zip_longest(*(histogram._counts for histogram in several), fillvalue=0)))
+        first = array("Q", chain.from_iterable(histogram._first or () for histogram in several))
         if len(first) == total.count and total.count <= _EXACT:
             total._first = first
         else:

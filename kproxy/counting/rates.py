@@ -82,7 +82,7 @@ class RateClock:
     def minute(self, *series: RateSeries, now: int) -> tuple[int, ...]:
         """Counts per second of the minute up to `now` (ns), the oldest first, summed over the series."""
         newest = now // SECOND
-        return tuple(map(sum, zip(*(each.minute(newest) for each in series), strict=True)))
+        return tuple(map(sum, zip(*(rate.minute(newest) for rate in series), strict=True)))
 
     def rate(self, minute: tuple[int, ...], now: int) -> float:
         """Events per second of a `minute`: over `RATE_SECONDS`, or since the first event if that is shorter."""
@@ -93,7 +93,7 @@ class RateClock:
         """Counts per `width` from the first event of any series to the last, summed over the series."""
         begins = self._first // self.width - self._begins
         ends = self._last // self.width - self._begins + 1
-        return tuple(map(sum, zip(*(each.buckets[begins:ends] for each in series), strict=True)))
+        return tuple(map(sum, zip(*(series.buckets[begins:ends] for series in series), strict=True)))
 
 
 class RateSeries:

@@ -36,12 +36,12 @@ def misspelt(word: str, known: Iterable[str]) -> str | None:
     return next((name for name in known if _is_one_edit(written, name.lower())), None)
 
 
-def _is_one_edit(one: str, other: str) -> bool:
-    while one and other and one[0] == other[0]:
-        one, other = one[1:], other[1:]
-    while one and other and one[-1] == other[-1]:
-        one, other = one[:-1], other[:-1]
-    return max(len(one), len(other)) <= 1 or (len(one) == 2 and one == other[::-1])
+def _is_one_edit(word: str, other: str) -> bool:
+    while word and other and word[0] == other[0]:
+        word, other = word[1:], other[1:]
+    while word and other and word[-1] == other[-1]:
+        word, other = word[:-1], other[:-1]
+    return max(len(word), len(other)) <= 1 or (len(word) == 2 and word == other[::-1])
 
 
 def nearest(written: str, known: Iterable[str]) -> str | None:

@@ -76,7 +76,7 @@ def _contains(value: Value) -> Check:
     if not value.quoted and any(wildcard in value.text for wildcard in "*?"):
         return compile_pattern(wildcard_pattern(value.text), ignore_case=True)
     searched = value.text.lower()
-    return lambda found: searched in found.lower()
+    return lambda value: searched in value.lower()
 
 
 def _presence(field: FilterField) -> Test:
@@ -106,7 +106,7 @@ def _comparison(node: Comparison) -> Test:
 def _any_check(node: Comparison) -> Check:
     sign = "=" if node.operator == "in" else node.operator
     checks = [_check(node, sign, value) for value in node.values]
-    return checks[0] if len(checks) == 1 else lambda found: any(check(found) for check in checks)
+    return checks[0] if len(checks) == 1 else lambda field_value: any(check(field_value) for check in checks)
 
 
 def _check(node: Comparison, sign: str, value: Value) -> Check:
@@ -123,25 +123,25 @@ def _check(node: Comparison, sign: str, value: Value) -> Check:
     compare = _ORDER[sign]
     if field.kind in _NUMBERS or (field.kind is Kind.ERROR and value.text.lstrip("-").isdecimal()):
         amount = number(field, value)
-        return lambda found: not isinstance(found, str) and compare(found, amount)
+        return lambda field_value: not isinstance(field_value, str) and compare(field_value, amount)
     if field.kind is Kind.FLAG and sign == "=":
         expected = closed_value(field, value) == "true"
-        return lambda found: found is expected
+        return lambda field_value: field_value is expected
     if sign == "=" and not value.quoted and any(wildcard in value.text for wildcard in "*?"):
         return _text(field, _pattern(field, value, glob_pattern(value.text)))
     if field.kind is Kind.TIME:
         moment = instant(field, value)
-        return lambda found: compare(found, moment)
+        return lambda field_value: compare(field_value, moment)
     if field.kind is Kind.SEVERITY:
         rank = _RANKS[closed_value(field, value)]
-        return lambda found: compare(_RANKS.get(found, -1), rank)
+        return lambda field_value: compare(_RANKS.get(field_value, -1), rank)
     if sign != "=":
         raise FilterError(f"{field.name} does not support {sign!r}", node.start, node.end, "use =, ~ or in (...)")
     exact = closed_value(field, value) if field.closed and not value.quoted else value.text
     if field.kind is Kind.TEXT:
-        return lambda found: found == exact
+        return lambda field_value: field_value == exact
     lowered = exact.lower()
-    return _text(field, lambda found: found == exact or found.lower() == lowered)
+    return _text(field, lambda field_value: field_value == exact or field_value.lower() == lowered)
 
 
 def _record_check(field: FilterField, sign: str, value: Value) -> Check:
@@ -150,18 +150,20 @@ def _record_check(field: FilterField, sign: str, value: Value) -> Check:
     is_glob = sign == "=" and not value.quoted and any(wildcard in value.text for wildcard in "*?")
     if compare is None or is_glob:
         check = _pattern(field, value, glob_pattern(value.text) if is_glob else value.text)
-        return lambda found: check(as_text(found))
+        return lambda field_value: check(as_text(field_value))
     amount = None if value.quoted else record_fields.as_number(value.text)
     if amount is None and sign != "=":
-        return lambda found: isinstance(found, str) and compare(found, value.text)
+        return lambda field_value: isinstance(field_value, str) and compare(field_value, value.text)
     if amount is None:
-        return lambda found: as_text(found) == value.text
-    return lambda found: record_fields.compare_numbers(compare, found, amount)
+        return lambda field_value: as_text(field_value) == value.text
+    return lambda field_value: record_fields.compare_numbers(compare, field_value, amount)
 
 
 def _text(field: FilterField, check: Check) -> Check:
     """A check of text. An error field has codes, which are numbers, besides names."""
-    return (lambda found: isinstance(found, str) and check(found)) if field.kind is Kind.ERROR else check
+    return (
+        (lambda field_value: isinstance(field_value, str) and check(field_value)) if field.kind is Kind.ERROR else check
+    )
 
 
 def _pattern(field: FilterField, value: Value, pattern: str) -> Check:

@@ -129,8 +129,8 @@ def _errors(line: Line) -> Sequence[int | str]:
 
 def _direction(line: Line) -> str | None:
     kind = line.get("kind")
-    found: str | None = kind if kind in ("request", "response") else line.get("direction")
-    return found
+    direction: str | None = kind if kind in ("request", "response") else line.get("direction")
+    return direction
 
 
 _topic_bytes = _in("topics", "bytes")

@@ -40,9 +40,9 @@ class _Parser:
         return token
 
     def _take_sign(self, value: str) -> bool:
-        found = self._token.type is TokenType.SIGN and self._token.value == value
-        self._at += found
-        return found
+        is_next = self._token.type is TokenType.SIGN and self._token.value == value
+        self._at += is_next
+        return is_next
 
     def _error(self, message: str, hint: str = "") -> FilterError:
         return FilterError(message, self._token.start, self._token.end, hint)

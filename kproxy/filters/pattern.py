@@ -213,8 +213,8 @@ class _Automaton:
                 first, last, empty = first | part[0], last | part[1], empty or part[2]
             return first, last, empty
         whole = (0, 0, True)
-        for each in node.nodes:
-            whole = self._joined(whole, self._part(each))
+        for subpattern in node.nodes:
+            whole = self._joined(whole, self._part(subpattern))
         return whole
 
     def _repeated(self, node: _Repeat) -> tuple[int, int, bool]:

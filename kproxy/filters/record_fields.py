@@ -50,9 +50,9 @@ def reader(part: str, names: Sequence[str]) -> Callable[[Mapping[str, Any]], lis
     def read(line: Mapping[str, Any]) -> list[Any]:
         return [
             value
-            for each in record_values(line.get("body"))
-            if each.part == part and (header is None or header(each.header or ""))
-            for value in _values(None if each.value is None else each.value["data"], path)
+            for record_value in record_values(line.get("body"))
+            if record_value.part == part and (header is None or header(record_value.header or ""))
+            for value in _values(None if record_value.value is None else record_value.value["data"], path)
         ]
 
     return read
@@ -79,14 +79,14 @@ def as_number(text: str) -> Decimal | None:
     return Decimal(text) if _NUMBER.fullmatch(text) else None
 
 
-def compare_numbers(compare: Callable[[Any, Any], bool], found: Any, amount: Decimal) -> bool:
+def compare_numbers(compare: Callable[[Any, Any], bool], value: Any, amount: Decimal) -> bool:
     """Compare a value with a number. Text counts as a number if it is one, as decimals and large numbers are text."""
-    if isinstance(found, str):
-        number = as_number(found)
+    if isinstance(value, str):
+        number = as_number(value)
         return number is not None and compare(number, amount)
-    if isinstance(found, float):
-        return compare(found, float(amount))
-    return isinstance(found, int) and not isinstance(found, bool) and compare(found, amount)
+    if isinstance(value, float):
+        return compare(value, float(amount))
+    return isinstance(value, int) and not isinstance(value, bool) and compare(value, amount)
 
 
 _Matcher = Callable[[str], object]
@@ -104,11 +104,11 @@ def _values(data: Any, path: tuple[_Matcher | None, ...]) -> Iterator[Any]:
     while waiting:
         item, at = waiting.pop()
         if isinstance(item, list):
-            waiting.extend((each, at) for each in reversed(item))
+            waiting.extend((element, at) for element in reversed(item))
         elif isinstance(item, dict):
-            for name, each in reversed(item.items()):
+            for name, inner in reversed(item.items()):
                 if following := _step(at, name, path):
-                    waiting.append((each, following))
+                    waiting.append((inner, following))
         elif len(path) in at and item != MASKED:
             yield base64.b64encode(item).decode() if isinstance(item, bytes | memoryview) else item
 

@@ -61,8 +61,8 @@ def closed_value(field: FilterField, value: Value) -> str:
         FilterError: The value is not in the list.
     """
     known = {name.lower(): name for name in field.known()}
-    if (found := known.get(value.text.lower())) is not None:
-        return found
+    if (known_value := known.get(value.text.lower())) is not None:
+        return known_value
     near = suggestion(value.text, known.values())
     few = f"use {', '.join(known.values())}" if len(known) < 8 else ""
     raise _wrong(value, f"unknown {field.name} {value.text!r}", near or few)

@@ -170,7 +170,7 @@ class Drawing:
 def group_drawing(view: GroupView) -> Drawing:
     """The timeline of a group: its members."""
     members = (lane.member for lane in view.lanes)
-    lanes = [(each.key, each.label + (LEADER if each.leader else "")) for each in members]
+    lanes = [(member.key, member.label + (LEADER if member.leader else "")) for member in members]
     legend = [f"{UNICODE[kind]} {meaning}" for kind, meaning in LEGEND]
     return Drawing(view.row.group, view.row.first_at, view.now, lanes, "generation", legend, partial(lay_out, view))
 
@@ -195,12 +195,12 @@ Band = tuple[int, int, str, str, int | None]  # from, to (ns), kind, severity, r
 
 def _stalled(stalls: Iterable[Stall], now: int) -> dict[str, list[Band]]:
     """Per lane key: the times in which the lane blocks others or makes no progress itself."""
-    found: dict[str, list[Band]] = {}
+    bands: dict[str, list[Band]] = {}
     for stall in stalls:
         until = now if stall.until is None else stall.until
         for key in stall.blamed if until > stall.since else ():
-            found.setdefault(key, []).append((stall.since, until, STALLED, stall.severity, stall.row))
-    return found
+            bands.setdefault(key, []).append((stall.since, until, STALLED, stall.severity, stall.row))
+    return bands
 
 
 def _lane(lane: LaneView, stalled: Sequence[Band], now: int, window: Window, columns: int) -> tuple[Cell, ...]:
@@ -250,17 +250,17 @@ class CellRow:
         self._events: list[_Candidate] = [_EMPTY] * columns
 
     def fill(self, columns: range, kind: str, severity: str, row: int | None) -> None:
-        found = (RANK.get(severity, -1) + 1, self._priority[kind], kind, severity, row)
+        candidate = (RANK.get(severity, -1) + 1, self._priority[kind], kind, severity, row)
         lasts = self._states
         for column in columns:
-            if found[:2] >= lasts[column][:2]:
-                lasts[column] = found
+            if candidate[:2] >= lasts[column][:2]:
+                lasts[column] = candidate
 
     def put(self, column: int, kind: str, severity: str, row: int | None) -> None:
         if 0 <= column < len(self._events):
-            found = (RANK.get(severity, -1) + 1, self._priority[kind], kind, severity, row)
-            if found[:2] >= self._events[column][:2]:
-                self._events[column] = found
+            candidate = (RANK.get(severity, -1) + 1, self._priority[kind], kind, severity, row)
+            if candidate[:2] >= self._events[column][:2]:
+                self._events[column] = candidate
 
     def cells(self) -> tuple[Cell, ...]:
         """The cells: the event, else the state, with the higher severity of the two."""
@@ -281,14 +281,14 @@ def _kind(event: Event) -> str:
 def _generations(boundaries: Iterable[Boundary], window: Window, columns: int) -> Iterator[Mark]:
     """Marks where generations begin, and the current one at the left edge; marks without room are omitted."""
     begin: dict[int, Boundary] = {}
-    for each in boundaries:
-        if each.at < window.end:
-            begin[max(window.column(each.at, columns), 0)] = each  # the latest of several in one column
+    for boundary in boundaries:
+        if boundary.at < window.end:
+            begin[max(window.column(boundary.at, columns), 0)] = boundary  # the latest of several in one column
     free = 0
-    for column, each in begin.items():
-        text = str(each.generation)
+    for column, boundary in begin.items():
+        text = str(boundary.generation)
         if column >= free:
-            yield Mark(column, text, each.row)
+            yield Mark(column, text, boundary.row)
             free = column + len(text) + 1
 
 
@@ -297,11 +297,11 @@ _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
 
 _STEPS = (
-    *(each * _MS for each in (1, 2, 5, 10, 20, 50, 100, 200, 500)),
-    *(each * SECOND for each in (1, 2, 5, 10, 15, 30)),
-    *(each * _MINUTE for each in (1, 2, 5, 10, 15, 30)),
-    *(each * _HOUR for each in (1, 2, 3, 6, 12)),
-    *(each * _DAY for each in (1, 2, 7, 14, 28, 56, 112, 224)),
+    *(step * _MS for step in (1, 2, 5, 10, 20, 50, 100, 200, 500)),
+    *(step * SECOND for step in (1, 2, 5, 10, 15, 30)),
+    *(step * _MINUTE for step in (1, 2, 5, 10, 15, 30)),
+    *(step * _HOUR for step in (1, 2, 3, 6, 12)),
+    *(step * _DAY for step in (1, 2, 7, 14, 28, 56, 112, 224)),
 )
 
 

@@ -89,8 +89,8 @@ def joined(names: Sequence[str]) -> str:
 
 
 def _function(module: str) -> str:
-    names = [found[1] for found in _EXPORT.finditer(module)]
-    names += [name for found in _EXPORTS.finditer(module) for name in found[1].split(", ")]
+    names = [match[1] for match in _EXPORT.finditer(module)]
+    names += [name for match in _EXPORTS.finditer(module) for name in match[1].split(", ")]
     body = _EXPORTS.sub("", _EXPORT.sub("", _IMPORT.sub(r"const { \1 } = \2_js;", module)))
     return f"(() => {{\n{body}return {{ {', '.join(names)} }};\n}})()"
 
@@ -105,7 +105,7 @@ def page(title: str, data: dict[str, Any], package: str, scripts: Sequence[str])
     script = f'(() => {{\n"use strict";\n{"".join(written)}}})();\n'
     filled = {"script": script, "data": inline_json(data)}
     head = _head(title, _text(package, "page.css"), f"script-src {_hash(script)}; ")
-    return head + _PLACE.sub(lambda found: filled[found[1]], body)
+    return head + _PLACE.sub(lambda match: filled[match[1]], body)
 
 
 def static_page(title: str, body: Element) -> str:
@@ -118,7 +118,7 @@ def _head(title: str, style: str, more_policy: str = "") -> str:
     """Return everything before the body."""
     policy = f"default-src 'none'; style-src {_hash(style)}; {more_policy}base-uri 'none'; form-action 'none'"
     parts = {"title": html.escape(title), "policy": html.escape(policy, quote=False), "style": style}
-    return _PLACE.sub(lambda found: parts[found[1]], _text(__package__, "head.html"))
+    return _PLACE.sub(lambda match: parts[match[1]], _text(__package__, "head.html"))
 
 
 def _text(package: str, name: str) -> str:

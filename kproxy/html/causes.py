@@ -10,8 +10,8 @@ from kproxy.verdict.cause import Cause
 from kproxy.verdict.causes import Causes
 
 #: Most causes on a page, and most clients and groups of each.
-MOST_CAUSES = 100
-_MOST_NAMES = 8
+MAX_CAUSES = 100
+_MAX_NAMES = 8
 
 
 def causes_json(causes: Causes) -> list[dict[str, Any]]:
@@ -21,7 +21,7 @@ def causes_json(causes: Causes) -> list[dict[str, Any]]:
     which it is a consequence), ``count``, ``first`` and ``last`` (timestamps), ``row`` (of its first frame), ``what``
     (the frame), ``lasts``, ``filter`` (its frames), ``connections``, ``groups`` and ``sentences`` (other messages).
     """
-    return [_cause(cause) for cause in causes.sorted_causes()[:MOST_CAUSES]]
+    return [_cause(cause) for cause in causes.sorted_causes()[:MAX_CAUSES]]
 
 
 def _cause(cause: Cause) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def _cause(cause: Cause) -> dict[str, Any]:
         "server": safe(place.server or ""),
         "lasts": cause.lasts,
         "filter": f"finding={code}" if code.isalnum() else None,
-        "connections": [safe(name) for name in list(cause.connections)[:_MOST_NAMES]],
-        "groups": [safe(name) for name in sorted(cause.groups)[:_MOST_NAMES]],
+        "connections": [safe(name) for name in list(cause.connections)[:_MAX_NAMES]],
+        "groups": [safe(name) for name in sorted(cause.groups)[:_MAX_NAMES]],
         "sentences": [safe(text) for text in cause.sentences],
     }

@@ -15,7 +15,7 @@ from kproxy.trace.formatting import safe
 
 def comparison_page(compared: TrafficComparison) -> str:
     """The page: a table per aspect, then the notes. It loads nothing, and does not disclose the files' directories."""
-    names = [Path(each.name).name for each in (compared.a, compared.b)]
+    names = [Path(traffic.name).name for traffic in (compared.a, compared.b)]
     body = Element("body")
     header = SubElement(body, "header")
     add(header, "p", "kproxy diff", id="brand")
@@ -27,7 +27,7 @@ def comparison_page(compared: TrafficComparison) -> str:
     notes = SubElement(section, "ul", {"class": "about"})
     for note in compared.notes:
         add(notes, "li", note)
-    for aspect, group in groupby(compared.differences, lambda each: each.aspect):
+    for aspect, group in groupby(compared.differences, lambda difference: difference.aspect):
         section = SubElement(main, "section")
         add(section, "h2", aspect.capitalize())
         rows = add_table(section, "Where", "A", "B", "First at")

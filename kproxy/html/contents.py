@@ -20,7 +20,7 @@ from kproxy.verdict.causes import Causes
 from kproxy.version import __version__
 
 #: Most characters of rows, lines, fields and bytes. Rows are added up to this size, then fields as far as they fit.
-MOST_SIZE = 9_000_000
+MAX_SIZE = 9_000_000
 
 #: Rows of each API of each client whose fields come before those of others.
 _FIRST = 4
@@ -56,7 +56,7 @@ def contents(session: BrowseSession, names: list[str], progress: Progress = lamb
         for line in lines_of(exchange):
             findings.add(line, row)
         summary.add(exchange)
-        if rows.size + lines.size < MOST_SIZE:
+        if rows.size + lines.size < MAX_SIZE:
             kept.append(row)
             rows.add(row_json(session, exchange, number))
             packed, is_cut = lines_json(exchange)
@@ -67,7 +67,7 @@ def contents(session: BrowseSession, names: list[str], progress: Progress = lamb
     rows.close()
     lines.close()
     numbers = {row: number for number, row in enumerate(kept)}
-    places = _add_sides(session, kept, sides, MOST_SIZE - rows.size - lines.size)
+    places = _add_sides(session, kept, sides, MAX_SIZE - rows.size - lines.size)
     progress(total, total)
     notes = _notes(summary, len(kept), places, incomplete)
     causes = causes_json(findings)
@@ -136,17 +136,17 @@ class _Summary:
         }
 
 
-def _add_sides(session: BrowseSession, kept: list[int], sides: Chunks, available: int) -> list[int]:
+def _add_sides(session: BrowseSession, rows: list[int], sides: Chunks, available: int) -> list[int]:
     """Add the sides of these rows as far as they fit; return where each row's sides are.
 
     Rows with findings and errors are first, then the first rows of each API of each client, so that all kinds of frames
     are in a page with few of them; then the smallest, of which most fit.
     """
     index = session.index
-    places = [-1] * len(kept)
+    places = [-1] * len(rows)
     seen: Counter[tuple[int, int]] = Counter()
     urgency: list[tuple[int, int, int, int]] = []
-    for number, row in enumerate(kept):
+    for number, row in enumerate(rows):
         entry = row - index.first
         kind = index.api[entry], index.client[entry]
         seen[kind] += 1
@@ -156,18 +156,18 @@ def _add_sides(session: BrowseSession, kept: list[int], sides: Chunks, available
     for *_, number in sorted(urgency):
         if sides.size > available:
             break
-        exchange = session.exchange(kept[number])
+        exchange = session.exchange(rows[number])
         if exchange is not None and (pair := sides_json(exchange)) is not None:
             places[number] = sides.add(pair)
     sides.close()
     return places
 
 
-def _notes(summary: _Summary, kept: int, places: list[int], incomplete: int) -> list[str]:
+def _notes(summary: _Summary, count: int, places: list[int], incomplete: int) -> list[str]:
     notes = []
     every = summary.exchanges + summary.events
-    if kept < every:
-        notes.append(f"this page has only the first {kept:,} of {every:,} rows: {_NARROW}")
+    if count < every:
+        notes.append(f"this page has only the first {count:,} of {every:,} rows: {_NARROW}")
     there = sum(place >= 0 for place in places)
     if there < summary.exchanges:
         some = f"{there:,} of {summary.exchanges:,} exchanges, those with findings first"

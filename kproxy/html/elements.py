@@ -9,23 +9,23 @@ from kproxy.trace.formatting import safe
 
 def add_section(main: Element, title: str, about: str) -> Element:
     """Add a section with a heading; return it."""
-    made = SubElement(main, "section")
-    add(made, "h2", title)
-    add(made, "p", about, **{"class": "about"})
-    return made
+    element = SubElement(main, "section")
+    add(element, "h2", title)
+    add(element, "p", about, **{"class": "about"})
+    return element
 
 
 def add_table(parent: Element, *names: str) -> Element:
     """Add a table with these headings; return its body."""
-    made = SubElement(SubElement(parent, "div", {"class": "scroll"}), "table")
-    heading = SubElement(SubElement(made, "thead"), "tr")
+    element = SubElement(SubElement(parent, "div", {"class": "scroll"}), "table")
+    heading = SubElement(SubElement(element, "thead"), "tr")
     for name in names:
         add(heading, "th", name, scope="col")
-    return SubElement(made, "tbody")
+    return SubElement(element, "tbody")
 
 
 def add(parent: Element, tag: str, text: str, **attributes: str) -> Element:
     """Add an element with a text, made safe to show; return it."""
-    made = SubElement(parent, tag, {name: safe(value) for name, value in attributes.items()})
-    made.text = "\n".join(map(safe, text.split("\n")))
-    return made
+    element = SubElement(parent, tag, {name: safe(value) for name, value in attributes.items()})
+    element.text = "\n".join(map(safe, text.split("\n")))
+    return element

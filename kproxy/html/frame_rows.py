@@ -91,7 +91,7 @@ def records_json(exchange: Exchange) -> list[dict[str, Any]]:
     details = [] if request is None else [side(request)]
     if response is not None:
         details.append(side(response, request))
-    return [found for detail in details for found in side_records(detail)]
+    return [record for detail in details for record in side_records(detail)]
 
 
 def is_unanswered(exchange: Exchange) -> bool:

@@ -17,8 +17,8 @@ class Chunks:
         size: Characters of all chunks.
     """
 
-    def __init__(self, each: int) -> None:
-        self.each = each
+    def __init__(self, size: int) -> None:
+        self.each = size
         self.texts: list[str] = []
         self.size = 0
         self._pending: list[Any] = []

@@ -87,12 +87,12 @@ class HtmlOutput(Output):
         try:
             while session.work(0.5):
                 _show_progress(f"counting: {source.percent()} %")
-            made = contents(session, self._names, _report)
+            filled = contents(session, self._names, _report)
         finally:
             source.close()
-        self.warnings = made["notes"]
-        made["notes"] = [*self._notes, *self.warnings]
-        self._file.buffer.write(application(f"kproxy: {source.name}", made).encode())
+        self.warnings = filled["notes"]
+        filled["notes"] = [*self._notes, *self.warnings]
+        self._file.buffer.write(application(f"kproxy: {source.name}", filled).encode())
         super().close()
 
 

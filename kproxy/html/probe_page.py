@@ -23,7 +23,7 @@ _NAMES: Final[dict[Outcome, str]] = {"fail": "failed", "pass": "passed", "skip":
 
 def probe_page(broker: str, results: Sequence[CheckResult], clients: Sequence[ClientScore]) -> str:
     """Return the page; texts of the broker are only ever text in it."""
-    counts = Counter(each.outcome for each in results)
+    counts = Counter(check_result.outcome for check_result in results)
     body = Element("body")
     header = SubElement(body, "header")
     add(header, "p", "kproxy probe", id="brand")
@@ -33,14 +33,14 @@ def probe_page(broker: str, results: Sequence[CheckResult], clients: Sequence[Cl
     _facts(main, counts)
     if counts["fail"]:
         section = add_section(main, "Failed checks", "What the broker does differently from Kafka, and why it matters.")
-        for each in results:
-            if each.outcome == "fail":
-                _failure(section, each)
+        for check_result in results:
+            if check_result.outcome == "fail":
+                _failure(section, check_result)
     _clients(
         add_section(main, "Clients", "The checks that each client needs with the versions that it negotiates."), clients
     )
     section = add_section(main, "All checks", "By API or subject; a skipped check names its reason.")
-    for group, members in groupby(results, lambda each: each.check.id.partition("/")[0]):
+    for group, members in groupby(results, lambda check_result: check_result.check.id.partition("/")[0]):
         _group(section, group, list(members))
     add(body, "footer", "The ids of checks are stable. kproxy probe --list --verbose explains them.")
     return static_page(f"kproxy probe: {safe(broker)}", body)
@@ -74,9 +74,9 @@ def _failure(section: Element, result: CheckResult) -> None:
     if result.evidence:
         details = SubElement(box, "details")
         add(details, "summary", "Request and response, byte by byte")
-        for each in result.evidence:
+        for frame in result.evidence:
             text = io.StringIO()
-            write_evidence(each, text)
+            write_evidence(frame, text)
             add(details, "pre", text.getvalue())
 
 
@@ -94,7 +94,7 @@ def _clients(section: Element, clients: Sequence[ClientScore]) -> None:
 
 
 def _group(section: Element, name: str, results: Sequence[CheckResult]) -> None:
-    counts = Counter(each.outcome for each in results)
+    counts = Counter(check_result.outcome for check_result in results)
     details = SubElement(section, "details", {"class": "listed"} | ({"open": "open"} if counts["fail"] else {}))
     summary = SubElement(details, "summary")
     add(summary, "b", name)
@@ -102,10 +102,10 @@ def _group(section: Element, name: str, results: Sequence[CheckResult]) -> None:
         if counts[outcome]:
             add(summary, "span", f"{counts[outcome]} {text}", **{"class": outcome})
     rows = add_table(details, "Result", "Check", "What must hold")
-    for each in results:
+    for check_result in results:
         row = SubElement(rows, "tr")
-        add(row, "td", _NAMES[each.outcome], **{"class": each.outcome})
-        add(SubElement(row, "td"), "code", each.check.id)
-        cell = add(row, "td", each.check.title)
-        if each.sentence:
-            add(cell, "div", each.sentence, **{"class": "about"})
+        add(row, "td", _NAMES[check_result.outcome], **{"class": check_result.outcome})
+        add(SubElement(row, "td"), "code", check_result.check.id)
+        cell = add(row, "td", check_result.check.title)
+        if check_result.sentence:
+            add(cell, "div", check_result.sentence, **{"class": "about"})

@@ -9,9 +9,9 @@ from kproxy.trace.lines import Line
 from kproxy.trace.record_values import record_values
 
 #: Most characters of JSON per frame.
-MOST_SIZE = 50_000
+MAX_SIZE = 50_000
 
-_MOST_EXACT = (1 << 53) - 1
+_MAX_EXACT = (1 << 53) - 1
 
 
 def page_records(line: Line) -> tuple[list[dict[str, Any]], bool]:
@@ -25,7 +25,7 @@ def page_records(line: Line) -> tuple[list[dict[str, Any]], bool]:
         data = None if value is None else {"format": value["format"], "data": _exact(value["data"])}
         made = {"headers": [{"key": header, "value": data}]} if part == "header" else {part: data}
         size += len(encode_json(made))
-        if size > MOST_SIZE:
+        if size > MAX_SIZE:
             return kept, True
         kept.append(made)
     return kept, False
@@ -33,9 +33,9 @@ def page_records(line: Line) -> tuple[list[dict[str, Any]], bool]:
 
 def _exact(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _exact(each) for name, each in value.items()}
+        return {name: _exact(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_exact(each) for each in value]
-    if isinstance(value, int) and abs(value) > _MOST_EXACT:
+        return [_exact(element) for element in value]
+    if isinstance(value, int) and abs(value) > _MAX_EXACT:
         return str(value)
     return value

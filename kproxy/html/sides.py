@@ -16,19 +16,19 @@ from kproxy.trace.formatting import safe
 from kproxy.trace.lines import FindingEntry
 
 #: Limits per side: fields, elements of an array, bytes, records of a field, records, characters of a value.
-MOST_FIELDS = 1_500
-MOST_ELEMENTS = 100
-MOST_BYTES = 32 << 10
-MOST_RECORDS = 50
-MOST_RECORDS_IN_ALL = 200
-MOST_TEXT = 2_000
+MAX_FIELDS = 1_500
+MAX_ELEMENTS = 100
+MAX_BYTES = 32 << 10
+MAX_RECORDS = 50
+MAX_TOTAL_RECORDS = 200
+MAX_TEXT = 2_000
 
-_MOST_DEPTH = 60
+_MAX_DEPTH = 60
 
 #: Fields that name the topic or the partition of records; they are among the first of their struct.
 _PLACES = {"name": "topic", "topic": "topic", "topic_id": "topic", "index": "partition", "partition": "partition",
            "partition_index": "partition"}  # fmt: skip
-_MOST_LEAVES = 4
+_MAX_LEAVES = 4
 
 
 def side_json(side: FrameDetail) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def side_json(side: FrameDetail) -> dict[str, Any]:
         "departure": _safe(side.departure),
     }
     if side.frame is not None:
-        result["frame"] = base64.b64encode(side.frame[:MOST_BYTES]).decode("ascii")
+        result["frame"] = base64.b64encode(side.frame[:MAX_BYTES]).decode("ascii")
     numbers: dict[int, int] = {}
     result["fields"] = list(_fields(side.fields, numbers))
     result["marks"] = [_number(side.find(finding.path), numbers) if finding.path else None for finding in side.findings]
@@ -56,21 +56,24 @@ def side_json(side: FrameDetail) -> dict[str, Any]:
 
 def side_records(side: FrameDetail, numbers: dict[int, int] | None = None) -> list[dict[str, Any]]:
     """Return the ``records`` of a side; `numbers` are those of its fields, by identity."""
-    remaining = MOST_RECORDS_IN_ALL
+    remaining = MAX_TOTAL_RECORDS
     result: list[dict[str, Any]] = []
     for field in record_fields(side.fields):
         if remaining <= 0 or (numbers is not None and id(field) not in numbers):
             break
-        found = records(field, min(remaining, MOST_RECORDS))
-        remaining -= len(found.records)
-        rows = [[*_record(each), _number([field, each.batch, each.field], numbers or {})] for each in found.records]
+        records_view = records(field, min(remaining, MAX_RECORDS))
+        remaining -= len(records_view.records)
+        rows = [
+            [*_record(record), _number([field, record.batch, record.field], numbers or {})]
+            for record in records_view.records
+        ]
         result.append(
             {
                 "path": safe(field.path),
                 **_topic_partition(side, field),
                 "rows": rows,
-                "more": found.more,
-                "problems": [safe(problem) for problem in found.problems],
+                "more": records_view.more,
+                "problems": [safe(problem) for problem in records_view.problems],
             }
         )
     return result
@@ -78,14 +81,14 @@ def side_records(side: FrameDetail, numbers: dict[int, int] | None = None) -> li
 
 def _topic_partition(side: FrameDetail, field: FieldView) -> dict[str, Any]:
     """Return the topic and the partition that the records of a field belong to, from the fields around it."""
-    found: dict[str, Any] = {"topic": None, "partition": None}
+    place: dict[str, Any] = {"topic": None, "partition": None}
     names = topic_names(side.line)
     for around in side.find(field.path)[:-1]:
-        for leaf in around.children[:_MOST_LEAVES]:
+        for leaf in around.children[:_MAX_LEAVES]:
             if leaf.value is None or (name := _PLACES.get(leaf.name)) is None:
                 continue
-            found[name] = safe(names.get(str(leaf.value)) or str(leaf.value)) if name == "topic" else leaf.value
-    return found
+            place[name] = safe(names.get(str(leaf.value)) or str(leaf.value)) if name == "topic" else leaf.value
+    return place
 
 
 def finding_json(finding: FindingEntry) -> dict[str, Any]:
@@ -108,23 +111,23 @@ def _fields(fields: list[FieldView], numbers: dict[int, int]) -> Iterator[list[A
     count = 0
     while waiting:
         depth, field = waiting.pop()
-        if count == MOST_FIELDS:
+        if count == MAX_FIELDS:
             yield [0, "…", "", "omitted to limit the page's size", "", field.start, None]
             return
         numbers[id(field)] = count
         count += 1
         span = [field.start, field.end]
         yield [depth, safe(field.name), safe(field.kind), field.text, safe(field.meaning or ""), *span]
-        if field.kind == MORE or field.is_leaf or depth == _MOST_DEPTH:
+        if field.kind == MORE or field.is_leaf or depth == _MAX_DEPTH:
             continue
         inside = field.children
-        if len(inside) > MOST_ELEMENTS:
-            following = inside[MOST_ELEMENTS]
+        if len(inside) > MAX_ELEMENTS:
+            following = inside[MAX_ELEMENTS]
             total = len(inside) if field.count is None else field.count
             rest = FieldView("…", field.path, None if following.start is None else (following.start, field.end or 0),
-                         kind=MORE, count=total - MOST_ELEMENTS)  # fmt: skip
-            inside = [*inside[:MOST_ELEMENTS], rest]
-        waiting += [(depth + 1, each) for each in reversed(inside)]
+                         kind=MORE, count=total - MAX_ELEMENTS)  # fmt: skip
+            inside = [*inside[:MAX_ELEMENTS], rest]
+        waiting += [(depth + 1, node) for node in reversed(inside)]
 
 
 def _number(chain: list[FieldView], numbers: dict[int, int]) -> int | None:
@@ -135,13 +138,13 @@ def _number(chain: list[FieldView], numbers: dict[int, int]) -> int | None:
 def _record(record: Record) -> list[Any]:
     at = record.timestamp
     time = utc(at) if at is not None and 0 <= at <= LAST_MS else None
-    headers = [[safe(name), _part(value)] for name, value in record.headers[:MOST_ELEMENTS]]
+    headers = [[safe(name), _part(value)] for name, value in record.headers[:MAX_ELEMENTS]]
     return [str(record.offset), time, _part(record.key), _part(record.value), headers]
 
 
 def _part(part: RecordPart) -> list[Any]:
-    cut = part.cut or len(part.text) > MOST_TEXT
-    return [part.form, part.text[:MOST_TEXT], part.size, part.schema_id, cut]
+    cut = part.cut or len(part.text) > MAX_TEXT
+    return [part.form, part.text[:MAX_TEXT], part.size, part.schema_id, cut]
 
 
 def _safe(text: str | None) -> str | None:

@@ -167,10 +167,10 @@ class EventInspection:
     def connect_failed(self, failed: ConnectFailed) -> list[Line] | None:
         """The findings about a failed connection; None if no response has named its address."""
         brokers, advertised = self.run_state.state(Brokers), self.run_state.state(AdvertisedAddresses)
-        found = advertised.find(failed, brokers)
-        if found is None:
+        address = advertised.find(failed, brokers)
+        if address is None:
             return None
-        state: ConnectionState = found.connection
+        state: ConnectionState = address.connection
         state.observe(failed)
         who = principal(state)
         return [finding_line(state.connection_id, failed, finding, who) for finding in self._check(failed, state)]

@@ -99,9 +99,9 @@ def repeated_findings(repeats: Mapping[Repeat, int], line: RequestLine | Respons
     ]
 
 
-def _edit_entry(made: dict[str, Any], confidence: float | None = None) -> EditEntry:
-    then = made.get("then")
-    return EditEntry(made["kind"], made["field"], made["detail"], confidence, _edit_entry(then) if then else None)
+def _edit_entry(edit: dict[str, Any], confidence: float | None = None) -> EditEntry:
+    then = edit.get("then")
+    return EditEntry(edit["kind"], edit["field"], edit["detail"], confidence, _edit_entry(then) if then else None)
 
 
 def excerpt(frame: bytes, start: int, end: int) -> ExcerptEntry | None:

@@ -32,7 +32,7 @@ NOT_DECODED = "(not decoded)"
 NOT_SHOWN = "(not shown)"
 
 #: The most fields that are shown. A frame of 1 MB may have a million.
-MOST_ROWS = 20_000
+MAX_ROWS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _explain(frame: bytes, answered: AnsweredRequest) -> Explanation:
 
 
 def _explained(frame: bytes, message: Message, findings: list[Finding]) -> Explanation:
-    tree = walk_message(message, most_nodes=MOST_ROWS)
+    tree = walk_message(message, most_nodes=MAX_ROWS)
     cut_off = isinstance(tree.error, TooManyElements)
     if body := next((node for node in tree.nodes if node.name == "body"), None):
         embedded.expand_nodes(message, body)
@@ -193,7 +193,7 @@ def is_request(frame: bytes) -> bool:
 
 def candidates(frame: bytes) -> list[tuple[str, list[int]]]:
     """The APIs and versions whose response layout decodes this frame to its last byte, in the order of API keys."""
-    found: list[tuple[str, list[int]]] = []
+    candidates: list[tuple[str, list[int]]] = []
     for api in schemas.apis():
         versions = []
         for version in range(api.min_version, api.max_version + 1):
@@ -201,5 +201,5 @@ def candidates(frame: bytes) -> list[tuple[str, list[int]]]:
             if message.error is None and not message.trailing and not message.decode_warnings:
                 versions.append(version)
         if versions:
-            found.append((api.name, versions))
-    return found
+            candidates.append((api.name, versions))
+    return candidates

@@ -219,7 +219,7 @@ class FrameLines:
             _add_software(line, request.message.body)
         elif message.api in _NAME_CLUSTER and message.well_formed:
             line.cluster_id = body.get("cluster_id") or None
-            line.brokers = [addresses.join(each.host, each.port) for each in endpoints(message)]
+            line.brokers = [addresses.join(endpoint.host, endpoint.port) for endpoint in endpoints(message)]
         elif message.api_key == FETCH:
             transaction_lines.add_ends(line, message, self._run_state.topic_names)
         elif message.api_key in _ASSIGN and message.well_formed:
@@ -275,9 +275,9 @@ class FrameLines:
             line.topics = _assigned(message)
         elif message.api_key == STREAMS_GROUP_HEARTBEAT:
             line.tasks = [
-                f"{each.get('subtopology_id', '')}_{number}"
-                for each in message.body.get("active_tasks") or ()
-                for number in each.get("partitions") or ()
+                f"{task.get('subtopology_id', '')}_{number}"
+                for task in message.body.get("active_tasks") or ()
+                for number in task.get("partitions") or ()
             ]
         else:
             share_lines.add_records(line, asked, message, self._run_state.topic_names)
@@ -313,8 +313,8 @@ def _assigned(message: Message) -> list[TopicEntry]:
     if not isinstance(assignment, dict) or assignment.get("type") != "ConsumerProtocolAssignment":
         return []
     return [
-        TopicEntry(topic=each.get("topic"), partitions=list(each.get("partitions") or ()))
-        for each in (assignment.get("data") or {}).get("assigned_partitions") or ()
+        TopicEntry(topic=partition.get("topic"), partitions=list(partition.get("partitions") or ()))
+        for partition in (assignment.get("data") or {}).get("assigned_partitions") or ()
     ]
 
 

@@ -368,8 +368,8 @@ class Inspector:
         """Framing failed on these bytes because of a bug: skip them, and resynchronize on the next ones."""
         failure = Failure.of("cutting bytes into frames", error)
         state.connection = self._new_connection(midstream=True)
-        for each in Direction:
-            state.connection.lose_data(each, state.bytes[each], at=at, reason=failure.title)  # so that offsets continue
+        for side in Direction:
+            state.connection.lose_data(side, state.bytes[side], at=at, reason=failure.title)  # so that offsets continue
         lines = self._inspection.failed(state, failure, at=at)
         offset = state.bytes[direction] - size
         gap = gap_line(state.connection_id, BytesSkipped(direction, offset, at, size, 0, failure.title))

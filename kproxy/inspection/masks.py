@@ -73,9 +73,9 @@ def without_names(data: Any, names: Set[str]) -> Any:
 
 def _without(data: Any, names: Set[str]) -> Any:
     if isinstance(data, list):
-        return [_without(each, names) for each in data]
+        return [_without(element, names) for element in data]
     if isinstance(data, dict):
-        return {name: MASKED if name in names else _without(each, names) for name, each in data.items()}
+        return {name: MASKED if name in names else _without(inner, names) for name, inner in data.items()}
     return data
 
 
@@ -93,12 +93,12 @@ def _masked(data: Any, path: tuple[str, ...]) -> Any:
     if not path:
         return MASKED
     if isinstance(data, list):
-        return [_masked(each, path) for each in data]
+        return [_masked(element, path) for element in data]
     if not isinstance(data, dict):
         return data
     first, rest = path[0], path[1:]
     if first == _ANY_DEPTH:
         if rest:
             data = _masked(data, rest)
-        return {name: _masked(each, path) if rest else MASKED for name, each in data.items()}
-    return {name: _masked(each, rest) if fnmatchcase(name, first) else each for name, each in data.items()}
+        return {name: _masked(inner, path) if rest else MASKED for name, inner in data.items()}
+    return {name: _masked(inner, rest) if fnmatchcase(name, first) else inner for name, inner in data.items()}

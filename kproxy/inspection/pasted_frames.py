@@ -63,9 +63,9 @@ def paired(streams: Sequence[bytes], answered: AnsweredRequest = None) -> tuple[
         answered: What the responses without their request answer.
     """
     found = [framed(stream) for stream in streams]
-    requests = [frame for each in found if _reads_as_request(each.frames[0]) for frame in each.frames]
+    requests = [frame for candidate in found if _reads_as_request(candidate.frames[0]) for frame in candidate.frames]
     if not requests:
-        requests = [frame for each in found if is_request(each.frames[0]) for frame in each.frames]
+        requests = [frame for candidate in found if is_request(candidate.frames[0]) for frame in candidate.frames]
     distinct = set(requests)
     by_correlation_id = {frame[8:12]: frame for frame in reversed(requests)}
 
@@ -84,13 +84,13 @@ def paired(streams: Sequence[bytes], answered: AnsweredRequest = None) -> tuple[
         frames.append(PastedFrame(request, None))
         frames += [PastedFrame(frame, request) for frame in responses.pop(request[8:12], ())]
     frames += [PastedFrame(frame, answered) for unpaired in responses.values() for frame in unpaired]
-    frames = [each for each in frames if len(each.frame) >= MIN_FRAME]
-    return frames, [sentence for each in found for sentence in (each.note, each.problem) if sentence]
+    frames = [frame for frame in frames if len(frame.frame) >= MIN_FRAME]
+    return frames, [sentence for candidate in found for sentence in (candidate.note, candidate.problem) if sentence]
 
 
 def _framed(data: bytes, decoders: Sequence[_Decodes], searched: _Decodes | None) -> Framed:
-    if (found := _consecutive(data, decoders[0])) is not None:
-        return found
+    if (consecutive := _consecutive(data, decoders[0])) is not None:
+        return consecutive
     with_prefix = [frame for frame in _as_prefixed(data) if len(frame) >= MIN_FRAME]
     added = len(data).to_bytes(_PREFIX, "big") + data
     for decodes in decoders:
@@ -131,8 +131,8 @@ def _after_cut(data: bytes, decodes: _Decodes) -> Framed | None:
         end = start + _PREFIX + _prefix_value(data[start : start + _PREFIX])
         if not (start + MIN_FRAME <= end <= len(data) and decodes(data[start:end])):
             continue
-        if (found := _consecutive(data[start:], decodes)) is not None:
-            return found._replace(note=f"the first {_count(start)} belong to an earlier frame: skipped")
+        if (consecutive := _consecutive(data[start:], decodes)) is not None:
+            return consecutive._replace(note=f"the first {_count(start)} belong to an earlier frame: skipped")
     return None
 
 

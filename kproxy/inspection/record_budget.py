@@ -19,7 +19,7 @@ _BYTES_PER_STEP: Final = 3
 #: Steps in advance: what a run may spend at the start and after quiet seconds, live and in captures, and in one frame.
 LIVE_ADVANCE: Final = 2_000_000
 CAPTURE_ADVANCE: Final = 10_000_000
-MOST_PER_FRAME: Final = 1_000_000
+MAX_PER_FRAME: Final = 1_000_000
 #: What a record costs with its first key or value; more of them are charged when they are decoded.
 DECODED_RECORD: Final = 32
 
@@ -44,7 +44,7 @@ class RecordBudget:
             self._at = at
         elif (earned := (at - self._at) * self._per_second // 1_000_000_000) > 0:
             self._left, self._at = min(self._advance, self._left + earned), at
-        granted = min(max(self._left, 0), MOST_PER_FRAME)
+        granted = min(max(self._left, 0), MAX_PER_FRAME)
         earned = size // _BYTES_PER_STEP
         allowance = Allowance(granted + earned, DECODED_RECORD if decodes_values else RECORD)
         try:

@@ -178,10 +178,10 @@ class RecordValues:
         if self.masks.masks_part(topic, part):
             return _masked_entry()
         if self.masks.applies(topic, part):
-            payload = {name: each for name, each in payload.items() if name != "rest"}
+            payload = {name: part for name, part in payload.items() if name != "rest"}
             payload["data"] = self.masks.masked(payload["data"], topic, part)
-        made: Row = payload if self.masks.text is None else self.masks.text.tree(payload)
-        return made
+        row: Row = payload if self.masks.text is None else self.masks.text.tree(payload)
+        return row
 
     def _hides_schema(self, record: WrittenRecord) -> bool:
         """Whether a masked header may name the schema."""
@@ -219,12 +219,12 @@ class RecordValues:
         """The value without what paths and tags mask: itself if they mask nothing, None if they mask all of it."""
         tagged = self._tagged(value, schemas)
         data = value.data
-        for each in value.inner:
-            if each.name in value.data:  # else it is cut
-                inside = replace(each.value, data=value.data[each.name])
-                masked = self._masked(inside, topic, each.part, schemas)
+        for inner_value in value.inner:
+            if inner_value.name in value.data:  # else it is cut
+                inside = replace(inner_value.value, data=value.data[inner_value.name])
+                masked = self._masked(inside, topic, inner_value.part, schemas)
                 if masked is not inside:
-                    data = data | {each.name: MASKED if masked is None else masked.data}
+                    data = data | {inner_value.name: MASKED if masked is None else masked.data}
         if data is value.data and not tagged and not self.masks.applies(topic, part):
             return value
         if value.problem is not None or EVERYTHING in tagged or self.masks.masks_part(topic, part):
@@ -273,27 +273,27 @@ def _without_schema(value: DecodedValue) -> DecodedValue:
 
 def entry(value: DecodedValue) -> dict[str, Any]:
     """A value as an object of a trace; what is false or unknown is left out."""
-    made: dict[str, Any] = {"format": value.format, "data": value.data}
+    shown: dict[str, Any] = {"format": value.format, "data": value.data}
     if value.is_guess:
-        made["guess"] = True
+        shown["guess"] = True
     if value.schema is not None:
-        made["schema"] = _schema(value.schema)
+        shown["schema"] = _schema(value.schema)
     for name in ("subject", "type", "reencoding"):
         if (found := getattr(value, name)) is not None:
-            made[name] = found
+            shown[name] = found
     if value.problem is not None:
-        made["problem"] = value.problem.text
+        shown["problem"] = value.problem.text
         if value.problem.offset is not None:
-            made["offset"] = value.problem.offset
+            shown["offset"] = value.problem.offset
     if value.is_cut:
-        made["cut"] = True
-    return made
+        shown["cut"] = True
+    return shown
 
 
 def _cost(record: _Record) -> int:
     """The steps that its keys, values and headers take."""
     written = record.written
-    data = [each for each in (written.key, written.value, *(value for _, value in written.headers)) if each is not None]
+    data = [data for data in (written.key, written.value, *(value for _, value in written.headers)) if data is not None]
     return _STEPS_PER_PART * len(data) + sum(map(len, data)) // _BYTES_PER_STEP
 
 
@@ -334,10 +334,10 @@ def _schema_keys(records: Iterable[_Record]) -> set[SchemaKey]:
     }
 
 
-def _bytes(found: Any) -> bytes | None:
-    return bytes(found) if isinstance(found, bytes | memoryview) else None
+def _bytes(value: Any) -> bytes | None:
+    return bytes(value) if isinstance(value, bytes | memoryview) else None
 
 
 def _headers(record: Row) -> tuple[tuple[str, bytes | None], ...]:
     """The headers, read before their values are replaced."""
-    return tuple((each["key"], _bytes(each["value"])) for each in record.get("headers", ()))
+    return tuple((header["key"], _bytes(header["value"])) for header in record.get("headers", ()))

@@ -11,14 +11,14 @@ from dissectors.wire.paths import render
 from kproxy.trace.lines import RewrittenEntry
 
 #: Values of one frame that are listed.
-MOST_ENTRIES: Final = 1000
+MAX_ENTRIES: Final = 1000
 
 
 def rewritten_entries(message: Message) -> list[RewrittenEntry]:
     """The values that differ between a message and what was sent in its place, in wire order."""
     if message.replaced_by is None:
         return []
-    return list(islice(_differences(message.body, message.replaced_by.body, ()), MOST_ENTRIES))
+    return list(islice(_differences(message.body, message.replaced_by.body, ()), MAX_ENTRIES))
 
 
 def _differences(was: Any, now: Any, path: tuple[str, ...]) -> Iterator[RewrittenEntry]:
@@ -26,9 +26,9 @@ def _differences(was: Any, now: Any, path: tuple[str, ...]) -> Iterator[Rewritte
         for name in was.keys() | now.keys() if was.keys() != now.keys() else was:
             yield from _differences(was.get(name), now.get(name), (*path, name))
     elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
-        for index, (one, other) in enumerate(zip(was, now, strict=True)):
-            if one is not other:
-                yield from _differences(one, other, (*path, str(index)))
+        for index, (before, other) in enumerate(zip(was, now, strict=True)):
+            if before is not other:
+                yield from _differences(before, other, (*path, str(index)))
     elif was != now:
         yield RewrittenEntry(render(path), _text(was), _text(now))
 

@@ -14,8 +14,10 @@ from kproxy.trace.lines import AcknowledgedEntry, AcquiredEntry, ResponseLine
 API_KEYS: Final = frozenset((ApiKey.SHARE_FETCH.value, ApiKey.SHARE_ACKNOWLEDGE.value))
 
 #: The most ranges of records of a frame in its line, of each kind.
-_MOST_RANGES: Final = 200
-_NAMES: Final[Mapping[int, str]] = {each.value: each.name.lower() for each in AcknowledgeType}
+_MAX_RANGES: Final = 200
+_NAMES: Final[Mapping[int, str]] = {
+    acknowledge_type.value: acknowledge_type.name.lower() for acknowledge_type in AcknowledgeType
+}
 
 
 def add_records(
@@ -27,23 +29,31 @@ def add_records(
     if asked is None or body.get("error_code"):
         return
     refused = refused_places(body)
-    accepted = (each for each in acknowledgements(asked) if each.place not in refused and each.type in _NAMES)
+    accepted = (
+        acknowledgement
+        for acknowledgement in acknowledgements(asked)
+        if acknowledgement.place not in refused and acknowledgement.type in _NAMES
+    )
     line.acknowledged = [
         AcknowledgedEntry(
-            topic_names.get(each.place[0], each.place[0]), each.place[1], each.first, each.last, _NAMES[each.type]
+            topic_names.get(acknowledgement.place[0], acknowledgement.place[0]),
+            acknowledgement.place[1],
+            acknowledgement.first,
+            acknowledgement.last,
+            _NAMES[acknowledgement.type],
         )
-        for each in islice(accepted, _MOST_RANGES)
+        for acknowledgement in islice(accepted, _MAX_RANGES)
     ]
     acquired = (
         AcquiredEntry(
             topic_names.get(topic.get("topic_id") or "", topic.get("topic_id") or ""),
             row.get("partition_index", 0),
-            each.get("first_offset", 0),
-            each.get("last_offset", 0),
-            each.get("delivery_count", 1),
+            record.get("first_offset", 0),
+            record.get("last_offset", 0),
+            record.get("delivery_count", 1),
         )
         for topic in body.get("responses") or ()
         for row in topic.get("partitions") or ()
-        for each in row.get("acquired_records") or ()
+        for record in row.get("acquired_records") or ()
     )
-    line.acquired = list(islice(acquired, _MOST_RANGES))
+    line.acquired = list(islice(acquired, _MAX_RANGES))

@@ -85,7 +85,7 @@ class StallLines:
             group = self._groups.on_response(line, row, at)
         else:
             observe_line(self._groups, line, row, at)
-            return [each for group in self._groups for each in self._ended(group, at)]
+            return [stall for group in self._groups for stall in self._ended(group, at)]
         return list(self._ended(group, at)) if group is not None and group.newly_ended else []
 
     def tick(self, *, at: int) -> list[Line]:
@@ -110,7 +110,7 @@ class StallLines:
 
     def end(self, *, at: int) -> list[Line]:
         """End the trace at `at` (ns); returns lines of stalls that still lasted."""
-        lines = [line for each in self._lasting.values() for line in self._final_lines(each, at)]
+        lines = [line for stall in self._lasting.values() for line in self._final_lines(stall, at)]
         self._lasting.clear()
         return lines
 

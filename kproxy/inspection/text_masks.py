@@ -15,10 +15,10 @@ from kproxy.errors import UserError
 from kproxy.trace.record_values import MASKED
 
 #: A text with more matches is masked completely: each costs microseconds.
-_MOST_MATCHES: Final = 1000
+_MAX_MATCHES: Final = 1000
 #: The bytes after all matches in a value: a search may read all that is left. Beyond it, texts with a match are masked
 #: completely.
-_MOST_WORK: Final = 32 << 20
+_MAX_STEPS: Final = 32 << 20
 #: An expression that matches nothing in one of these is useless: it is no text that could be masked.
 _SAMPLES: Final = (b"", b"a", b"ab", b"a b", b"1")
 
@@ -31,7 +31,7 @@ class TextMasks:
     """
 
     def __init__(self, expressions: Iterable[str]) -> None:
-        self._expressions = [_compiled(each) for each in expressions]
+        self._expressions = [_compiled(expression) for expression in expressions]
 
     def text(self, text: str) -> str:
         """The text with ``(masked)`` in place of each match; matches that touch or overlap count as one."""
@@ -51,7 +51,7 @@ class _Masking:
 
     def __init__(self, expressions: Sequence[Any]) -> None:
         self._expressions = expressions
-        self._work_left = _MOST_WORK
+        self._work_left = _MAX_STEPS
 
     def text(self, text: str) -> str:
         data = text.encode(errors="replace")  # lone surrogates
@@ -71,9 +71,9 @@ class _Masking:
         if isinstance(data, str):
             return self.text(data)
         if isinstance(data, dict):
-            return {self.text(name): self.tree(each) for name, each in data.items()}
+            return {self.text(name): self.tree(inner) for name, inner in data.items()}
         if isinstance(data, list):
-            return [self.tree(each) for each in data]
+            return [self.tree(element) for element in data]
         if data is None or isinstance(data, bool):
             return data
         if isinstance(data, int | float):
@@ -87,7 +87,7 @@ class _Masking:
             for match in expression.finditer(data):
                 start, end = match.span()
                 self._work_left -= len(data) - end
-                if start == end or len(spans) == _MOST_MATCHES or self._work_left < 0:
+                if start == end or len(spans) == _MAX_MATCHES or self._work_left < 0:
                     return None
                 spans.append((start, end))
         return spans

@@ -29,7 +29,9 @@ def add_ends(line: RequestLine | ResponseLine, message: Message, topic_names: Ma
     """Add markers, and the partitions that an open transaction holds."""
     ends = partition_ends(message)
     if ends.markers:
-        line.markers = [MarkerEntry(topic_names.get(each.topic, each.topic), *each[1:]) for each in ends.markers]
+        line.markers = [
+            MarkerEntry(topic_names.get(marker.topic, marker.topic), *marker[1:]) for marker in ends.markers
+        ]
     if ends.held and isinstance(line, ResponseLine):
         line.held = [
             HeldEntry(

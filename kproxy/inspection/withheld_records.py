@@ -24,8 +24,8 @@ def withhold_records(message: Message, body: Row) -> Row:
     They have the form of decoded ones (docs/payloads.md). Null stays null, and so does what kproxy has decoded anyway.
     """
     leave_out_damaged(message, body)
-    for found in record_data(message, body):
-        for batch in found.batches:
+    for field in record_data(message, body):
+        for batch in field.batches:
             for name, value in batch.items():
                 if isinstance(value, bytes | memoryview):
                     batch[name] = _size(value)
@@ -35,8 +35,8 @@ def withhold_records(message: Message, body: Row) -> Row:
                     if isinstance(data := record.get(name), bytes | memoryview):
                         record[name] = _size(data)
                 record["headers"] = [
-                    {"key": WITHHELD, "value": None if each["value"] is None else _size(each["value"])}
-                    for each in record.get("headers", ())
+                    {"key": WITHHELD, "value": None if header["value"] is None else _size(header["value"])}
+                    for header in record.get("headers", ())
                 ]
     return body
 
@@ -46,8 +46,8 @@ def leave_out_damaged(message: Message, body: Row) -> None:
 
     These are numbers of damaged batches, except those at their start, and of what seems to be batches after them.
     """
-    for found in record_data(message, body):
-        batches = found.batches
+    for field in record_data(message, body):
+        batches = field.batches
         damaged = next((index for index, batch in enumerate(batches) if "error" in batch), None)
         if damaged is not None:
             batch = batches[damaged]

@@ -81,17 +81,19 @@ class Health:
     async def _failed_upstreams(self) -> dict[str, str]:
         """If all upstreams are unreachable, the reason for each."""
         upstreams = self._relay.listeners.upstreams
-        refuses = all(each in self._relay.down for each in upstreams)
+        refuses = all(upstream in self._relay.down for upstream in upstreams)
         if self._relay.clients.is_connected and not refuses:
             return {}
         async with self._lock:  # concurrent requests share one check
             loop = asyncio.get_running_loop()
             if loop.time() >= self._checked_at + (_FAILED_FOR_S if self._failures or refuses else _REACHED_FOR_S):
                 errors = await asyncio.gather(
-                    *(check_upstream(each, _CONNECT_S, self._relay.own) for each in upstreams.values())
+                    *(check_upstream(upstream, _CONNECT_S, self._relay.own) for upstream in upstreams.values())
                 )
                 failures = {
-                    str(each): reason(error) for each, error in zip(upstreams, errors, strict=True) if error is not None
+                    str(upstream): reason(error)
+                    for upstream, error in zip(upstreams, errors, strict=True)
+                    if error is not None
                 }
                 self._failures = failures if len(failures) == len(upstreams) else {}
                 self._checked_at = loop.time()

@@ -52,9 +52,9 @@ class InspectorMetrics(Collector):
         self._in_flight = in_flight
         self._worker_restarts = worker_restarts
         self._lost_lines = lost_lines
-        self._names = {each.name for each in schemas.apis()}
-        self._errors = {each.name for each in schemas.errors()}
-        self._severities = {each.code: str(each.severity) for each in rules()}
+        self._names = {api.name for api in schemas.apis()}
+        self._errors = {error.name for error in schemas.errors()}
+        self._severities = {rule.code: str(rule.severity) for rule in rules()}
         self._apis: dict[str, FrameFigures[FixedBuckets]] = {}
         self._findings: Counter[tuple[str, str]] = Counter()  # by code and severity
         self._gap_bytes = 0

@@ -14,7 +14,7 @@ from kproxy.proxy.tap import Tap
 #: Seconds without any progress after which the inspector counts as stuck.
 STUCK_AFTER_S: Final = 4.0
 _PERIOD_S: Final = 0.5
-_MOST_MARKS: Final = 4096
+_MAX_MARKS: Final = 4096
 
 
 class InspectorWatch:
@@ -83,7 +83,7 @@ class InspectorWatch:
             self._progress_at = self._now
             return
         self._forget_inspected()
-        if len(self._marks) < _MOST_MARKS and sent > (self._marks[-1][1] if self._marks else activity.inspected):
+        if len(self._marks) < _MAX_MARKS and sent > (self._marks[-1][1] if self._marks else activity.inspected):
             self._marks.append((self._now, sent))
         # The loop also turns while a worker is stuck.
         if activity.inspected != inspected or (activity.turns != turns and activity.inspected >= sent):

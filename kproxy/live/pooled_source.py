@@ -179,7 +179,9 @@ class PooledSource:
             if isinstance(line, FRAME_LINES):
                 self._causes.follow(line)
                 if line.findings:
-                    line.findings = [each for each in line.findings if self._is_new(next(causes, ""), each, line)]
+                    line.findings = [
+                        finding for finding in line.findings if self._is_new(next(causes, ""), finding, line)
+                    ]
             elif isinstance(line, FindingLine) and not self._is_new(next(causes, ""), line, line):
                 continue
             elif isinstance(line, CloseLine) and (repeated := self._repeated.pop(line.connection_id, None)):

@@ -21,7 +21,7 @@ _TYPE: Final = "application/vnd.schemaregistry.v1+json"
 #: Of requests with a body. Browsers send none of them to other sites without asking first.
 _TYPES: Final = (_TYPE, "application/vnd.schemaregistry+json", "application/json", "application/octet-stream")
 _METHODS: Final = ("GET", "POST", "PUT", "DELETE")
-_MOST_BODY_BYTES: Final = 1 << 20
+_MAX_BODY_BYTES: Final = 1 << 20
 _LIFETIME_S: Final = 30.0  # checking a large .proto file takes seconds
 
 
@@ -43,7 +43,7 @@ async def serve_registry(address: Address, broker: Broker) -> AsyncIterator[list
         warn(f"the schema registry failed ({type(error).__name__}: {error}); this is a bug in kproxy")
 
     server = HttpServer(
-        sockets, respond, report, methods=_METHODS, most_body_bytes=_MOST_BODY_BYTES, lifetime_s=_LIFETIME_S
+        sockets, respond, report, methods=_METHODS, most_body_bytes=_MAX_BODY_BYTES, lifetime_s=_LIFETIME_S
     )
     try:
         yield server.addresses

@@ -6,7 +6,7 @@ from collections import deque
 from typing import Final
 
 #: At most this many restarts within this many seconds.
-MOST_RESTARTS: Final = 5
+MAX_RESTARTS: Final = 5
 WINDOW_S: Final = 60.0
 
 
@@ -23,7 +23,7 @@ class RestartPolicy:
         """
         while self._failures and now - self._failures[0] >= WINDOW_S:
             self._failures.popleft()
-        if len(self._failures) >= MOST_RESTARTS:
+        if len(self._failures) >= MAX_RESTARTS:
             return None
         self._failures.append(now)
         return float(1 << (len(self._failures) - 1))

@@ -171,7 +171,7 @@ async def _relay(
         if options.reload is not None:
             await stack.enter_async_context(reload_on_signal(relay, options.reload, upstream.change(relay)))
         if endpoint is not None:
-            say(f"health and metrics on {' and '.join(f'http://{each}' for each in endpoint.addresses)}")
+            say(f"health and metrics on {' and '.join(f'http://{address}' for address in endpoint.addresses)}")
         ready(relay.pairs)
         await stop.wait()
         deadline = time.monotonic() + watch.end_timeout

@@ -185,8 +185,8 @@ def _run_inspector(options: InspectorOptions, channel: socket.socket, seen: int,
     try:
         pid = os.fork()
     except OSError:
-        for each in (seen, alive, held):
-            os.close(each)
+        for descriptor in (seen, alive, held):
+            os.close(descriptor)
         return NOT_STARTED
     if pid == 0:
         lead_group()

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Final
 
 from kproxy.live.inspector_process import FAILED
-from kproxy.live.restart_policy import MOST_RESTARTS, WINDOW_S, RestartPolicy
+from kproxy.live.restart_policy import MAX_RESTARTS, WINDOW_S, RestartPolicy
 from kproxy.live.spawner import NOT_STARTED, Spawner
 from kproxy.proxy.events import InspectorLost, InspectorRestarting, Report, SpawnerKilled
 from kproxy.proxy.shortage import is_shortage
@@ -157,7 +157,7 @@ class Supervisor:
         self._tap.lose()
         delay = self._policy.delay(self._loop.time())
         if delay is None:
-            self._give_up(f"{why}; it has failed {MOST_RESTARTS + 1} times within {WINDOW_S:g} s")
+            self._give_up(f"{why}; it has failed {MAX_RESTARTS + 1} times within {WINDOW_S:g} s")
             return
         self._report(InspectorRestarting(why, delay))
         self._timer = self._loop.call_later(delay, self._restart)

@@ -72,7 +72,7 @@ class RunningBrokers(Upstream):
         self._check = check
 
     async def check(self, listeners: Sequence[Listener]) -> None:
-        for upstream, listener in {each.upstream: each for each in listeners if self._check}.items():
+        for upstream, listener in {listener.upstream: listener for listener in listeners if self._check}.items():
             if (error := await check_upstream(listener)) is not None:
                 raise UserError(
                     f"upstream {upstream} is unreachable: {reason(error)}; {_remedy(error)}, "
@@ -94,7 +94,7 @@ class CapturedResponses(Upstream):
 
         self._server = await stack.enter_async_context(ReplayServer(self._answers, warn))
         connect = self._server.connect
-        return [replace(each, dial=partial(connect, number)) for number, each in enumerate(listeners)]
+        return [replace(listener, dial=partial(connect, number)) for number, listener in enumerate(listeners)]
 
     def advertise(self, relay: Relay, listeners: Sequence[Listener]) -> None:
         for number, listener in enumerate(listeners):
@@ -162,13 +162,13 @@ class BuiltInBroker(Upstream):
             servers = ",".join(str(TcpAddress(*node.addresses[name])) for node in broker.cluster.nodes.values())
             protocol = f" security.protocol={broker.protocol(name)}" if len(broker.listeners) > 1 else ""
             say(f"built-in Kafka {broker.release}: connect clients with bootstrap.servers={servers}{protocol}")
-        for each in broker.cluster.part(Quirks).description:
-            say(f"quirk: {each}")
+        for quirk in broker.cluster.part(Quirks).description:
+            say(f"quirk: {quirk}")
         if len(broker.cluster.nodes) > 1:
             say(f"commands: {HELP}")
         listen_to_stdin(broker, say, at_end_of_stdin or (lambda: None))
         if self._registry_addresses:
-            say(f"schema registry on {' and '.join(f'http://{each}' for each in self._registry_addresses)}")
+            say(f"schema registry on {' and '.join(f'http://{address}' for address in self._registry_addresses)}")
 
     def change(self, relay: Relay) -> Change:
         """What gives the listeners of the broker the TLS of others, which are the same otherwise. Nothing fails."""

@@ -138,7 +138,11 @@ class Worker:
             data = []
         replies += self._replies_to_data(data)
         numbers, self._moved.numbers = self._moved.numbers, set()
-        progress = {each: found for each in numbers if (found := self._inspector.progress(each)) is not None}
+        progress = {
+            number: progress_of_one
+            for number in numbers
+            if (progress_of_one := self._inspector.progress(number)) is not None
+        }
         return Replies(replies, progress)
 
     def _reply(self, message: tap_messages.Message) -> Reply:
@@ -153,7 +157,7 @@ class Worker:
         lines = self._messages.lines_of_each(messages)
         self._moved.numbers.update(message.connection_id for message in messages)
         causes = iter(self._inspector.take_new_causes())
-        return [self._reply_to_data(found, causes) if found else _NOTHING for found in lines]
+        return [self._reply_to_data(line, causes) if line else _NOTHING for line in lines]
 
     def _reply_to_data(self, lines: list[Line], causes: Iterator[str]) -> Reply:
         found = list(islice(causes, sum(map(_findings, lines))))
@@ -185,12 +189,14 @@ class Worker:
             return self._reply_with(inspector.tick(at=query.at), WorkerTick(os.getpid(), inspector.in_flight, summary))
         if query.what == WAITING:
             late = list(inspector.still_waiting(at=query.at, again=query.value))
-            for each in late:
-                self._judged.add(each.request.connection_id, each.request.offset)
+            for exchange in late:
+                self._judged.add(exchange.request.connection_id, exchange.request.offset)
             return Reply(value=late)
         if query.what == OPEN:
-            found = [(each, list(islice(each.waiting, MAX_UNANSWERED))) for each in inspector.open_now()]
-            return Reply(value=[(each._replace(waiting=iter(())), waiting) for each, waiting in found])
+            found = [
+                (connection, list(islice(connection.waiting, MAX_UNANSWERED))) for connection in inspector.open_now()
+            ]
+            return Reply(value=[(connection._replace(waiting=iter(())), waiting) for connection, waiting in found])
         inspector.frames = query.value
         return _NOTHING
 

@@ -13,7 +13,7 @@ from kproxy.live.worker_process import WorkerProcess
 from kproxy.proxy import tap_messages
 
 #: Clients whose worker is remembered.
-_MOST_CLIENTS: Final = 100_000
+_MAX_CLIENTS: Final = 100_000
 
 _NOTHING: Final = ((0, 0, True), (0, 0, True))
 
@@ -32,7 +32,7 @@ class WorkerAssignment:
     """
 
     def __init__(self) -> None:
-        self._clients: BoundedDict[tuple[str, str], WorkerProcess] = BoundedDict(_MOST_CLIENTS)
+        self._clients: BoundedDict[tuple[str, str], WorkerProcess] = BoundedDict(_MAX_CLIENTS)
         self._assigned: dict[int, WorkerProcess] = {}  # by open connection
         self._opened: dict[int, tap_messages.Open] = {}  # connections whose end was not replied
         self._sent: dict[int, list[int]] = {}  # of these, bytes by direction
@@ -46,11 +46,11 @@ class WorkerAssignment:
         """Assign a connection: to the worker of its client, or to that with the fewest connections."""
         is_local = addresses.is_local(opened.client)
         client = (addresses.host_of(opened.client), opened.server if is_local else "")
-        worker = self._clients.get(client) or min(workers, key=lambda each: each.connections)
+        worker = self._clients.get(client) or min(workers, key=lambda worker: worker.connections)
         worker.connections += 1
         self._clients[client] = self._assigned[opened.connection_id] = worker
         self._opened[opened.connection_id] = opened
-        self._sent[opened.connection_id] = [found[0] for found in opened.resumed or _NOTHING]
+        self._sent[opened.connection_id] = [position[0] for position in opened.resumed or _NOTHING]
         return worker
 
     def worker_of(self, number: int) -> WorkerProcess:
@@ -91,22 +91,26 @@ class WorkerAssignment:
             progress: How far connections are inspected.
             at: The time (ns since the epoch).
         """
-        for client in [client for client, each in self._clients.items() if each is lost]:
+        for client in [client for client, owner in self._clients.items() if owner is lost]:
             self._clients[client] = worker
-        opens = [each for each in dropped if isinstance(each, tap_messages.Open)]
-        new = {each.connection_id for each in opens if each is self._opened[each.connection_id]}  # not announced again
-        ends = {each.connection_id: each for each in dropped if isinstance(each, tap_messages.Close)}
+        opens = [message for message in dropped if isinstance(message, tap_messages.Open)]
+        new = {
+            message.connection_id for message in opens if message is self._opened[message.connection_id]
+        }  # not announced again
+        ends = {message.connection_id: message for message in dropped if isinstance(message, tap_messages.Close)}
         messages: list[tap_messages.Message] = []
         missed = 0
-        for number in sorted([*ends, *(number for number, each in self._assigned.items() if each is lost)]):
+        for number in sorted([*ends, *(number for number, process in self._assigned.items() if process is lost)]):
             if number not in ends:
                 self._assigned[number] = worker
                 worker.connections += 1
             opened = self._opened[number]
-            done = progress.get(number) or [Progress(*each) for each in opened.resumed or _NOTHING]
-            gaps = [sent - each.bytes for sent, each in zip(self._sent[number], done, strict=True)]
+            done = progress.get(number) or [Progress(*position) for position in opened.resumed or _NOTHING]
+            gaps = [sent - position.bytes for sent, position in zip(self._sent[number], done, strict=True)]
             if number not in new:
-                request, response = ((each.bytes, each.frames, not gap) for each, gap in zip(done, gaps, strict=True))
+                request, response = (
+                    (position.bytes, position.frames, not gap) for position, gap in zip(done, gaps, strict=True)
+                )
                 opened = opened._replace(at=at, resumed=(request, response))
             messages.append(opened)
             for direction, gap in zip(Direction, gaps, strict=True):

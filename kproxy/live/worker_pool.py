@@ -23,8 +23,8 @@ from kproxy.proxy.inspector_activity import InspectorActivity
 
 #: Messages that a worker may have without a reply, and for each worker the bytes of messages that wait for their turn.
 #: Beyond, the pool waits, and what arrives queues in the relay.
-_MOST_UNANSWERED: Final = 2500
-_MOST_BYTES: Final = 8 << 20
+_MAX_UNANSWERED: Final = 2500
+_MAX_BYTES: Final = 8 << 20
 #: A worker that does not reply for so long is killed if the relay has ended.
 _PATIENCE_S: Final = 5
 #: Takes a message and the reply of its worker (None if no worker gets it), and connections whose lines up to their
@@ -73,7 +73,7 @@ class WorkerPool:
         self._workers = [WorkerProcess(run, self._selector) for _ in range(count)]
         self._assignment = WorkerAssignment()
         self._held = 0  # bytes of pending messages
-        self._most_pending, self._most_held = _MOST_UNANSWERED * count, _MOST_BYTES * count
+        self._most_pending, self._most_held = _MAX_UNANSWERED * count, _MAX_BYTES * count
         #: Messages that were passed on are kept without their payload; the last item is its size.
         self._pending: deque[tuple[WorkerProcess | None, tap_messages.Message, int]] = deque()
 
@@ -84,7 +84,7 @@ class WorkerPool:
     @property
     def pids(self) -> list[int]:
         """The processes of the workers."""
-        return [each.pid for each in self._workers]
+        return [worker.pid for worker in self._workers]
 
     @property
     def open_numbers(self) -> list[int]:
@@ -102,14 +102,14 @@ class WorkerPool:
             self._pending.append((worker, tap_messages.TapData(number, direction, at, b""), size))
             worker.put(tap_protocol.encode_data_head(number, direction, at, size), payload)
         else:
-            found = self._worker_for(message)
-            if found is None:
+            process = self._worker_for(message)
+            if process is None:
                 self._pending.append((None, message, 0))
                 return
-            worker = found
+            worker = process
             self._pass(message, worker)
         while (
-            worker.unanswered > _MOST_UNANSWERED
+            worker.unanswered > _MAX_UNANSWERED
             or len(self._pending) > self._most_pending
             or self._held > self._most_held
         ):
@@ -234,14 +234,14 @@ class WorkerPool:
 
     def still_waiting(self, *, at: int, again: bool = False) -> Iterator[WaitingResponse]:
         """As `Inspector.still_waiting`."""
-        return iter([each for found in self._ask(WAITING, at, value=again) for each in found])
+        return iter([exchange for exchanges in self._ask(WAITING, at, value=again) for exchange in exchanges])
 
     def open_now(self) -> Iterator[OpenConnection]:
         """As `Inspector.open_now`."""
         found = {
-            int(each.opened.connection_id.rpartition("-")[2]): each._replace(waiting=iter(waiting))
+            int(connection.opened.connection_id.rpartition("-")[2]): connection._replace(waiting=iter(waiting))
             for of_worker in self._ask(OPEN, self._at)
-            for each, waiting in of_worker
+            for connection, waiting in of_worker
         }
         return (found[number] for number in sorted(found))
 

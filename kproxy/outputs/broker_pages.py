@@ -40,13 +40,13 @@ class ApiPage:
 def pages() -> list[ApiPage]:
     """The APIs that the broker serves, ordered by key."""
     result = []
-    for key, each in sorted(served().items()):
-        paragraphs = [" ".join(part.split()) for part in each.page.split("\n\n")]
+    for key, api in sorted(served().items()):
+        paragraphs = [" ".join(part.split()) for part in api.page.split("\n\n")]
         does = paragraphs[0].partition(": ")[2] or paragraphs[0]
         out = next((part for part in paragraphs if part.startswith("Leaves out: ")), "")
         leaves_out = out.removeprefix("Leaves out: ")
-        changes = [(version, note) for version, note in version_notes(key) if each.lowest < version <= each.highest]
-        result.append(ApiPage(key, each.api.name, each.lowest, each.highest, does, leaves_out, each.page, changes))
+        changes = [(version, note) for version, note in version_notes(key) if api.lowest < version <= api.highest]
+        result.append(ApiPage(key, api.api.name, api.lowest, api.highest, does, leaves_out, api.page, changes))
     return result
 
 
@@ -57,7 +57,7 @@ def not_served() -> list[str]:
 
 def markdown() -> str:
     """The table of docs/broker.md."""
-    rows = "".join(f"| {each.api} | {each.versions} | {each.does} | {each.leaves_out} |\n" for each in pages())
+    rows = "".join(f"| {page.api} | {page.versions} | {page.does} | {page.leaves_out} |\n" for page in pages())
     return (
         f"| API | versions | does | leaves out |\n|---|---|---|---|\n{rows}\nNot served: {', '.join(not_served())}.\n"
     )

@@ -12,7 +12,7 @@ from kproxy.trace.encoding import ColumnReader, encode_json
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import FindingLine, Line, StallLine
 
-_MOST_ROWS = 256  # that are written together
+_MAX_ROWS = 256  # that are written together
 
 
 class ChosenFields(Output):
@@ -49,7 +49,7 @@ class ChosenFields(Output):
             self._file.buffer.write(encode_json(in_order) + b"\n")
             return
         self._rows.append("\t".join([_cell(found.get(name)) for name in self._names]))
-        if len(self._rows) >= _MOST_ROWS:
+        if len(self._rows) >= _MAX_ROWS:
             self._write_rows()
 
     def _write_rows(self) -> None:
@@ -64,25 +64,25 @@ class ChosenFields(Output):
 
 def _value(line: Mapping[str, Any], path: str) -> Any:
     """The value at a path of a line, e.g. ``body.topics``; in arrays, the list of the elements' values."""
-    found: Any = line
+    value: Any = line
     for part in path.split("."):
-        if isinstance(found, Mapping):
-            found = found.get(part)
-        elif isinstance(found, list):
-            found = [each.get(part) for each in found if isinstance(each, Mapping) and each.get(part) is not None]
+        if isinstance(value, Mapping):
+            value = value.get(part)
+        elif isinstance(value, list):
+            value = [value.get(part) for value in value if isinstance(value, Mapping) and value.get(part) is not None]
         else:
             return None
-    return None if found == [] else found
+    return None if value == [] else value
 
 
-def _cell(found: Any) -> str:
-    kind = type(found)
+def _cell(value: Any) -> str:
+    kind = type(value)
     if kind is str:
-        return found if found.isprintable() else safe(found)
+        return value if value.isprintable() else safe(value)
     if kind is int:
-        return str(found)
-    if found is None:
+        return str(value)
+    if value is None:
         return ""
-    if isinstance(found, list) and all(isinstance(each, str | int) for each in found):
-        return ",".join(safe(str(each)) for each in found)
-    return encode_json(found).decode()
+    if isinstance(value, list) and all(isinstance(value, str | int) for value in value):
+        return ",".join(safe(str(value)) for value in value)
+    return encode_json(value).decode()

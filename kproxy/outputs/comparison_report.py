@@ -24,10 +24,10 @@ def write_text(compared: TrafficComparison, file: TextIO) -> None:
     paint = painter(file)
     for name, traffic in (("A", compared.a), ("B", compared.b)):
         file.write(f"{name}: {safe(traffic.name)}: {amount(traffic)}\n")
-    for each in compared.differences:
-        ours, theirs = values(each)
-        file.write("\n" + paint([(each.aspect, "error"), (f" {title(each)}", "name")]) + "\n")
-        file.write(f"  A: {ours}\n  B: {theirs}\n  {places(each)}\n")
+    for difference in compared.differences:
+        ours, theirs = values(difference)
+        file.write("\n" + paint([(difference.aspect, "error"), (f" {title(difference)}", "name")]) + "\n")
+        file.write(f"  A: {ours}\n  B: {theirs}\n  {places(difference)}\n")
     file.write("\n")
     file.writelines(f"{safe(note)}\n" for note in compared.notes)
     file.write(f"{summary(compared)}\n")
@@ -35,11 +35,11 @@ def write_text(compared: TrafficComparison, file: TextIO) -> None:
 
 def write_json(compared: TrafficComparison, file: TextIO) -> None:
     """Write a JSON line per difference, then one with the summary."""
-    for each in compared.differences:
-        file.write(encode_json(asdict(each)).decode() + "\n")
-    totals = Counter(str(each.aspect) for each in compared.differences)
-    sides = {name: {"name": each.name, "connections": len(each.connections), "requests": each.requests}
-             for name, each in (("a", compared.a), ("b", compared.b))}  # fmt: skip
+    for difference in compared.differences:
+        file.write(encode_json(asdict(difference)).decode() + "\n")
+    totals = Counter(str(difference.aspect) for difference in compared.differences)
+    sides = {name: {"name": traffic.name, "connections": len(traffic.connections), "requests": traffic.requests}
+             for name, traffic in (("a", compared.a), ("b", compared.b))}  # fmt: skip
     end = {"summary": dict(totals), **sides, "pairs": compared.pairs, "notes": compared.notes}
     file.write(encode_json(end).decode() + "\n")
 
@@ -56,7 +56,7 @@ def summary(compared: TrafficComparison) -> str:
     """The number of differences, in total and by aspect."""
     if not compared.differences:
         return f"no differences in {compared.pairs} pairs of exchanges"
-    totals = Counter(each.aspect for each in compared.differences)
+    totals = Counter(difference.aspect for difference in compared.differences)
     listed = ", ".join(f"{aspect} {count}" for aspect, count in totals.items())
     plural = "s" * (len(compared.differences) != 1)
     return f"{len(compared.differences)} difference{plural} in {compared.pairs} pairs of exchanges: {listed}"
@@ -73,7 +73,7 @@ def _versions(versions: Sequence[tuple[int, int]]) -> str:
     if same and same == list(range(same[0], same[-1] + 1)) and len(same) > 1:
         found = [f"v{same[0]}-v{same[-1]}"]
     else:
-        found = [f"v{each}" for each in same]
+        found = [f"v{version}" for version in same]
     return ", ".join(found + [f"v{a} and v{b}" for a, b in sorted(versions) if a != b])
 
 
@@ -86,7 +86,7 @@ def values(difference: TrafficDifference) -> tuple[str, str]:
             return "absent", _shown(difference, difference.b)
         case Why.SEEN:
             sides = (
-                ", ".join(_shown(difference, each) for each in side) if side else "no other value than B"
+                ", ".join(_shown(difference, value) for value in side) if side else "no other value than B"
                 for side in (difference.a, difference.b)
             )
             ours, theirs = sides

@@ -64,11 +64,11 @@ class AnalysedInputs:
     @property
     def total(self) -> Counts:
         """The sum over all inputs."""
-        packets = [each.packets for each in self.files.values() if each.packets is not None]
+        packets = [file.packets for file in self.files.values() if file.packets is not None]
         return Counts(
             sum(packets) if packets else None,
-            sum(each.connections for each in self.files.values()),
-            sum(each.frames for each in self.files.values()),
+            sum(file.connections for file in self.files.values()),
+            sum(file.frames for file in self.files.values()),
         )
 
     @property

@@ -23,15 +23,15 @@ _VALUE = 60
 
 def shown_findings(explanation: Explanation, selection: Selection) -> list[FindingEntry]:
     """The selected findings, the most important first."""
-    shown = (each for each in explanation.findings if selection.shows(each.code))
-    return best_first(finding_entry(each, explanation.frame) for each in shown)
+    shown = (finding for finding in explanation.findings if selection.shows(finding.code))
+    return best_first(finding_entry(finding, explanation.frame) for finding in shown)
 
 
 def is_failure(explanation: Explanation, findings: list[FindingEntry], selection: Selection) -> bool:
     """Whether ``--fail-on`` is reached. A frame that does not decode counts as an error, whatever its findings."""
     unread = ["error"] if explanation.error or explanation.message.opaque else []
-    found = [each.severity for each in findings]
-    return any(selection.fails(severity) for severity in unread + found)
+    severities = [finding.severity for finding in findings]
+    return any(selection.fails(severity) for severity in unread + severities)
 
 
 def explanation_json(explanation: Explanation, findings: list[FindingEntry]) -> dict[str, Any]:

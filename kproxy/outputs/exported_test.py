@@ -63,7 +63,7 @@ def _bytes(request: Explanation) -> Iterator[str]:
             continue
         at = row.end
         *above, last = textwrap.wrap(request.frame[row.start : row.end].hex(), _HEX_WIDTH)
-        yield from (f'    "{each}"\n' for each in above)
+        yield from (f'    "{text}"\n' for text in above)
         yield f'    "{last}"  # {python_comment(row.path)}{_comment(row.value, row.meaning)}\n'
 
 

@@ -38,7 +38,7 @@ class Selection:
     def fails_for(self, line: Line) -> bool:
         """Whether a finding of this line makes the command fail."""
         if isinstance(line, FRAME_LINES):
-            return bool(line.findings) and any(self.fails(each.severity) for each in line.findings)
+            return bool(line.findings) and any(self.fails(finding.severity) for finding in line.findings)
         return isinstance(line, FindingLine) and self.fails(line.severity)
 
     def filter(self, lines: Sequence[Line]) -> Sequence[Line]:
@@ -56,16 +56,18 @@ class Selection:
         if isinstance(line, RequestLine | ResponseLine) and (line.findings or line.repeats):
             return msgspec.structs.replace(
                 line,
-                findings=[each for each in line.findings if self.shows(each.code)],
-                repeats=[each for each in line.repeats if self.shows(each.code)],
+                findings=[finding for finding in line.findings if self.shows(finding.code)],
+                repeats=[repeat for repeat in line.repeats if self.shows(repeat.code)],
             )
         if isinstance(line, CloseLine) and line.repeated:
-            return msgspec.structs.replace(line, repeated=[each for each in line.repeated if self.shows(each.code)])
+            return msgspec.structs.replace(
+                line, repeated=[repeat for repeat in line.repeated if self.shows(repeat.code)]
+            )
         return line
 
 
 def _prefixes(option: str, given: Iterable[str]) -> tuple[str, ...]:
-    names = [name.strip() for each in given for name in each.split(",") if name.strip()]
+    names = [name.strip() for option in given for name in option.split(",") if name.strip()]
     if not names:
         return ()
     from kproxy.outputs import rulebook  # it imports all rules

@@ -17,19 +17,19 @@ from kproxy.trace.encoding import encode_json
 from kproxy.trace.formatting import safe
 
 _STYLES: Final = {"pass": "request", "fail": "error", "skip": "dim"}
-_MOST_NAMED: Final = 5  # failed checks per client
-_MOST_BYTES: Final = 1024  # of a frame that is shown in full
+_MAX_NAMED: Final = 5  # failed checks per client
+_MAX_BYTES: Final = 1024  # of a frame that is shown in full
 
 
 def listing(selected: Sequence[Check], *, pages: bool) -> Iterator[str]:
     """A line per check: its id and title; with `pages`, also why it matters, its sources, and its clients."""
-    width = max((len(each.id) for each in selected), default=0)
-    for each in selected:
-        yield f"{each.id:{width}}  {each.title}{'  (--write)' if each.writes else ''}\n"
+    width = max((len(check.id) for check in selected), default=0)
+    for check in selected:
+        yield f"{check.id:{width}}  {check.title}{'  (--write)' if check.writes else ''}\n"
         if pages:
-            yield from (f"    {line}".rstrip() + "\n" for line in each.page.splitlines())
-            yield f"    Source: {', '.join(each.sources)}\n"
-            yield f"    Clients that need it at Kafka 4.3.1: {', '.join(clients_of(each.id)) or 'none known'}\n\n"
+            yield from (f"    {line}".rstrip() + "\n" for line in check.page.splitlines())
+            yield f"    Source: {', '.join(check.sources)}\n"
+            yield f"    Clients that need it at Kafka 4.3.1: {', '.join(clients_of(check.id)) or 'none known'}\n\n"
 
 
 class ProbeReport:
@@ -50,7 +50,7 @@ class ProbeReport:
     @property
     def counts(self) -> Counter[str]:
         """The number of results per outcome."""
-        return Counter(each.outcome for each in self.results)
+        return Counter(check_result.outcome for check_result in self.results)
 
     def add(self, result: CheckResult) -> None:
         """Print one result, if wanted."""
@@ -69,7 +69,7 @@ class ProbeReport:
             return
         if self._as_json:
             summary = {outcome: counts[outcome] for outcome in ("pass", "fail", "skip")}
-            self._line({"summary": summary, "clients": [asdict(each) for each in clients]})
+            self._line({"summary": summary, "clients": [asdict(client) for client in clients]})
             return
         self._file.writelines(f"{line}\n" for line in map(_score, clients))
         self._file.write(f"{counts['pass']} passed, {counts['fail']} failed, {counts['skip']} skipped\n")
@@ -94,14 +94,14 @@ class ProbeReport:
 def _score(score: ClientScore) -> str:
     text = f"{score.name}: needs {score.needed} of these checks, {score.passed} pass"
     if score.failed:
-        more = f" and {len(score.failed) - _MOST_NAMED} more" if len(score.failed) > _MOST_NAMED else ""
-        text += f"; {', '.join(score.failed[:_MOST_NAMED])}{more} fail"
+        more = f" and {len(score.failed) - _MAX_NAMED} more" if len(score.failed) > _MAX_NAMED else ""
+        text += f"; {', '.join(score.failed[:_MAX_NAMED])}{more} fail"
     return text + (f"; it also uses {', '.join(score.missing)}" if score.missing else "")
 
 
 def write_evidence(explanation: Explanation, file: TextIO) -> None:
     """Write a frame byte by byte; of a long one, only its size."""
-    if len(explanation.frame) <= _MOST_BYTES:
+    if len(explanation.frame) <= _MAX_BYTES:
         write_explanation(explanation, [], file)
         return
     message = explanation.message
@@ -117,28 +117,28 @@ def result_json(result: CheckResult) -> dict[str, object]:
         "duration_ms": round(result.duration_ms, 3),
     }  # fmt: skip
     if result.evidence:
-        made["evidence"] = [{"hex": each.frame.hex(), **explanation_json(each, [])} for each in result.evidence]
+        made["evidence"] = [{"hex": frame.frame.hex(), **explanation_json(frame, [])} for frame in result.evidence]
     return made
 
 
 def junit(suite: str, results: Iterable[CheckResult], *, strict: bool) -> str:
     """JUnit XML: a test case per check. With `strict`, skipped checks are failures."""
     cases = list(results)
-    failed = sum(each.outcome == "fail" or (strict and each.outcome == "skip") for each in cases)
-    skipped = sum(each.outcome == "skip" for each in cases) * (not strict)
+    failed = sum(result.outcome == "fail" or (strict and result.outcome == "skip") for result in cases)
+    skipped = sum(result.outcome == "skip" for result in cases) * (not strict)
     root = ElementTree.Element("testsuites", name="kproxy probe")
     top = ElementTree.SubElement(
         root, "testsuite", name=safe(suite), tests=str(len(cases)), failures=str(failed), skipped=str(skipped)
     )
-    for each in cases:
-        group, _, name = each.check.id.partition("/")
+    for result in cases:
+        group, _, name = result.check.id.partition("/")
         case = ElementTree.SubElement(
-            top, "testcase", classname=f"kproxy.probe.{group}", name=name, time=f"{each.duration_ms / 1000:.6f}"
+            top, "testcase", classname=f"kproxy.probe.{group}", name=name, time=f"{result.duration_ms / 1000:.6f}"
         )
-        if each.outcome == "fail" or (strict and each.outcome == "skip"):
-            failure = ElementTree.SubElement(case, "failure", message=safe(each.sentence))
-            failure.text = each.check.title
-        elif each.outcome == "skip":
-            ElementTree.SubElement(case, "skipped", message=safe(each.sentence))
+        if result.outcome == "fail" or (strict and result.outcome == "skip"):
+            failure = ElementTree.SubElement(case, "failure", message=safe(result.sentence))
+            failure.text = result.check.title
+        elif result.outcome == "skip":
+            ElementTree.SubElement(case, "skipped", message=safe(result.sentence))
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"

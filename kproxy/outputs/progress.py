@@ -67,6 +67,6 @@ class ReadingProgress:
 
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
         bar = Progress(*columns, console=Console(stderr=True), transient=True)
-        name = "".join(each if each.isprintable() else "?" for each in self._path.name)
+        name = "".join(character if character.isprintable() else "?" for character in self._path.name)
         bar.start()
         return bar, bar.add_task(escape(name), total=self._total)

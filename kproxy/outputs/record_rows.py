@@ -15,7 +15,7 @@ from kproxy.trace.record_values import is_decoded
 Piece = tuple[str, str]
 
 #: Most records of a frame that are shown, and characters of their keys, values and headers.
-MOST_RECORDS: Final = 60
+MAX_RECORDS: Final = 60
 _KEY_CHARACTERS: Final = 80
 _VALUE_CHARACTERS: Final = 400
 _HEADER_CHARACTERS: Final = 80
@@ -26,7 +26,7 @@ def record_rows(line: RequestLine | ResponseLine) -> Iterator[list[Piece]]:
     names = {entry.topic_id: entry.topic for entry in line.topics if entry.topic_id}
     found = _records(line.body, names, "", "")
     is_request = isinstance(line, RequestLine)
-    for where, record in islice(found, MOST_RECORDS):
+    for where, record in islice(found, MAX_RECORDS):
         yield _row(where, record, is_request=is_request)
     if more := sum(1 for _ in found):
         yield [(f"... {more} more record{'s' * (more != 1)} (use --json to get all)", "dim")]
@@ -35,8 +35,8 @@ def record_rows(line: RequestLine | ResponseLine) -> Iterator[list[Piece]]:
 def _records(item: Any, names: Mapping[str, str | None], topic: str, partition: str) -> Iterator[tuple[str, Any]]:
     """The records below a part of a body, each with its topic and partition."""
     if isinstance(item, list):
-        for each in item:
-            yield from _records(each, names, topic, partition)
+        for element in item:
+            yield from _records(element, names, topic, partition)
     if not isinstance(item, dict):
         return
     for name, value in item.items():
@@ -47,7 +47,7 @@ def _records(item: Any, names: Mapping[str, str | None], topic: str, partition: 
         elif name in ("index", "partition_index", "partition") and isinstance(value, int):
             partition = str(value)
         elif name == "records" and isinstance(value, list) and any(map(_is_record, value)):
-            yield from ((f"{topic}[{partition}]", each) for each in value if isinstance(each, dict))
+            yield from ((f"{topic}[{partition}]", batch) for batch in value if isinstance(batch, dict))
         elif isinstance(value, dict | list):
             yield from _records(value, names, topic, partition)
 

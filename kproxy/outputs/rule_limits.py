@@ -36,9 +36,9 @@ def _of_rule(text: str) -> Iterable[tuple[Limit, float]]:
         word, equals, value = setting.partition("=")
         if not equals:
             raise UserError(f"{OPTION} {text}: use CODE:LIMIT=VALUE, e.g. {_example(rule)}")
-        limit = next((each for each in rule.limits if each.name == word.strip().lower()), None)
+        limit = next((limit for limit in rule.limits if limit.name == word.strip().lower()), None)
         if limit is None:
-            known = ", ".join(each.name for each in rule.limits)
+            known = ", ".join(limit.name for limit in rule.limits)
             raise UserError(f"{OPTION} {text}: {rule.code} has no limit {word.strip()!r}; it has {known}")
         try:
             yield limit, limit.parse(value)

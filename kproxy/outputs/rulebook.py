@@ -66,8 +66,8 @@ class RulebookEntry:
     @property
     def source(self) -> str | None:
         """The first link in its page."""
-        found = re.search(r"https://\S+", self.page)
-        return found[0] if found else None
+        match = re.search(r"https://\S+", self.page)
+        return match[0] if match else None
 
 
 @functools.cache
@@ -177,11 +177,11 @@ def markdown() -> str:
     """The content of docs/rules.md: a table per family, then a section per rule."""
     parts = [_PREFACE]
     for letter, family in FAMILIES.items():
-        found = [entry for entry in entries() if entry.code.startswith(letter)]
+        rulebook_entries = [entry for entry in entries() if entry.code.startswith(letter)]
         rows = "".join(
             f"| [{entry.code}](#{_anchor(entry)}) | {entry.name} | {entry.severity} | {entry.blame or ''} "
             f"| {_cell(entry)} |\n"
-            for entry in found
+            for entry in rulebook_entries
         )
         header = "| code | name | severity | blames | summary |\n|---|---|---|---|---|\n"
         parts.append(f"## {letter}: {family}\n\n{header}{rows}")

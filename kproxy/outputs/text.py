@@ -104,7 +104,7 @@ class TextOutput:
         """Whether a line of the trace has any row."""
         return (
             not self._quiet
-            or any(each.code != WITHHELD for each in getattr(line, "findings", ()))
+            or any(finding.code != WITHHELD for finding in getattr(line, "findings", ()))
             or isinstance(line, GapLine | FindingLine | StallLine)
         )
 
@@ -191,9 +191,9 @@ class TextOutput:
             lost = f"{line.direction}: {line.bytes} bytes{frames} not inspected: " if line.bytes or frames else ""
             pieces += [("! gap    ", "warning"), (lost + safe(line.reason), "")]
         elif isinstance(line, StallLine):
-            found = self._stalls.get(_stall_key(line))
-            if line.until is not None and found is not None:
-                text = f"over after {duration(line.duration_us)}: {safe(found)}"
+            state = self._stalls.get(_stall_key(line))
+            if line.until is not None and state is not None:
+                text = f"over after {duration(line.duration_us)}: {safe(state)}"
                 return [*pieces, (f"! {text}", "info"), (f"  group {safe(line.group_id) or '(empty)'}", "dim")]
             end = "" if line.until is None else f"  (ended after {duration(line.duration_us)})"
             pieces += [(f"! stall {safe(line.stall)}", line.severity)]
@@ -278,9 +278,9 @@ def _repeats_row(repeats: list[RepeatedFinding]) -> list[Piece]:
 
 
 def _advice(finding: FindingEntry | FindingLine, indent: int) -> Iterator[list[Piece]]:
-    expected, got = finding.expected, finding.got
-    if expected and got and len(expected) + len(got) <= SIDES_CHARACTERS:
-        yield [(" " * indent + "expected ", "dim"), (safe(expected), ""), (", got ", "dim"), (safe(got), "")]
+    expected, actual = finding.expected, finding.got
+    if expected and actual and len(expected) + len(actual) <= SIDES_CHARACTERS:
+        yield [(" " * indent + "expected ", "dim"), (safe(expected), ""), (", got ", "dim"), (safe(actual), "")]
     if finding.hint:
         yield _hint(finding.hint, indent)
 

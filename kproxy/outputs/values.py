@@ -10,7 +10,7 @@ from kproxy.outputs.text import Piece, painter
 from kproxy.trace.formatting import safe
 from kproxy.trace.record_values import is_decoded
 
-_MOST_CHARACTERS = 10_000
+_MAX_CHARACTERS = 10_000
 
 
 def write_values(body: dict[str, Any], file: TextIO) -> None:
@@ -21,7 +21,7 @@ def write_values(body: dict[str, Any], file: TextIO) -> None:
         if value is None:
             file.write(paint([name, (TOMBSTONE, "dim")]) + "\n")
             continue
-        data = data_text(value["data"], _MOST_CHARACTERS)
+        data = data_text(value["data"], _MAX_CHARACTERS)
         file.write(paint([name, (f"{facts(value)}  ", "topic"), (data, "")]) + "\n")
         if sentence := problem(value):
             file.write(paint([(f"    {sentence}", "warning")]) + "\n")
@@ -30,13 +30,13 @@ def write_values(body: dict[str, Any], file: TextIO) -> None:
 def _values(item: Any, path: str) -> Iterator[tuple[str, dict[str, Any] | None]]:
     """Each decoded key, value and header with its path; None for tombstones."""
     if isinstance(item, list):
-        for index, each in enumerate(item):
-            yield from _values(each, f"{path}[{index}]")
+        for index, element in enumerate(item):
+            yield from _values(element, f"{path}[{index}]")
     elif isinstance(item, dict):
         if is_decoded(item):
             yield path, item
             return
-        for name, each in item.items():
+        for name, inner in item.items():
             if name == "value" and is_tombstone(item):
                 yield f"{path}.value", None
-            yield from _values(each, f"{path}.{name}" if path else name)
+            yield from _values(inner, f"{path}.{name}" if path else name)

@@ -96,6 +96,6 @@ def family(make: Callable[[], Iterable[Check]]) -> Callable[[], Iterable[Check]]
 def checks() -> tuple[Check, ...]:
     """All checks, in the order of their files."""
     package = importlib.import_module("kproxy.probe.checks")
-    for each in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{each.name}")
-    return (*(made for make in _FAMILIES for made in make()), *_REGISTERED.values())
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    return (*(check for make in _FAMILIES for check in make()), *_REGISTERED.values())

@@ -91,20 +91,20 @@ def known_clients() -> tuple[KnownClient, ...]:
 
 def scores(results: Iterable[CheckResult], served: Advertised) -> list[ClientScore]:
     """The scores of all known clients. Skipped checks do not count."""
-    ran = [each for each in results if each.outcome != "skip"]
-    made = []
+    ran = [check_result for check_result in results if check_result.outcome != "skip"]
+    scores = []
     for client in known_clients():
         used = client.used(served)
-        needed = [each for each in ran if _needs(client, used, each.check.id)]
-        failed = tuple(each.check.id for each in needed if each.outcome == "fail")
+        needed = [check_result for check_result in ran if _needs(client, used, check_result.check.id)]
+        failed = tuple(check_result.check.id for check_result in needed if check_result.outcome == "fail")
         missing = tuple(api for api, version in used.items() if version is None)
-        made.append(ClientScore(client.name, len(needed), len(needed) - len(failed), failed, missing))
-    return made
+        scores.append(ClientScore(client.name, len(needed), len(needed) - len(failed), failed, missing))
+    return scores
 
 
 def clients_of(check_id: str) -> list[str]:
     """The names of the clients that need a check at Kafka 4.3.1."""
-    return [each.name for each in known_clients() if _needs(each, each.versions, check_id)]
+    return [client.name for client in known_clients() if _needs(client, client.versions, check_id)]
 
 
 def _needs(client: KnownClient, used: Mapping[str, int | None], identity: str) -> bool:

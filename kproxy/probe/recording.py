@@ -58,10 +58,12 @@ class RecordedBroker:
     async def become_ready(self) -> None:
         """Wait until the broker coordinates groups, which takes a new one a while; at most three seconds."""
         served = {key: (lowest, lowest) for key, (lowest, _) in self.served.items()}
-        requests = [each for script in harmless_scripts(served) for each in script if each.api.name in _COORDINATED]
+        requests = [
+            request for script in harmless_scripts(served) for request in script if request.api.name in _COORDINATED
+        ]
         async with self._connection() as connection:
             for _ in range(_TRIES):
-                codes = [code for each in requests for code in await self._errors(connection, each)]
+                codes = [code for request in requests for code in await self._errors(connection, request)]
                 if not _NOT_READY.intersection(codes):
                     return
                 await asyncio.sleep(_PAUSE_S)
@@ -72,7 +74,7 @@ class RecordedBroker:
             message = read_response(await connection.receive(), request.api.key, request.version)
         except Silent:
             return []
-        return [each.code for each in summary.errors(message)]
+        return [error.code for error in summary.errors(message)]
 
     async def send(self, number: int, script: Script) -> None:
         """Send the requests on a connection with this number; on another one after a response that is missing.
@@ -129,8 +131,13 @@ async def send_to_both(a: RecordedBroker, b: RecordedBroker, planned: Sequence[P
         await asyncio.gather(a.become_ready(), b.become_ready())
         scripts = harmless_scripts(served)
     else:
-        scripts = [[each.at(newest(each.api, served) if each.version is None else each.version) for each in planned]]
-    await asyncio.gather(*(broker.send(*each) for each in enumerate(scripts) for broker in (a, b)))
+        scripts = [
+            [
+                request.at(newest(request.api, served) if request.version is None else request.version)
+                for request in planned
+            ]
+        ]
+    await asyncio.gather(*(broker.send(*script) for script in enumerate(scripts) for broker in (a, b)))
 
 
 def harmless_scripts(served: Advertised) -> list[Script]:
@@ -141,7 +148,7 @@ def harmless_scripts(served: Advertised) -> list[Script]:
         if api is not None and api.name not in NOT_FOR_CLIENTS:
             versions = [version for version in api.versions if lowest <= version <= highest]
             scripts.append([ClientRequest(api, version, harmless(api, version)) for version in versions])
-    return [each for each in scripts if each]
+    return [script for script in scripts if script]
 
 
 def _common(a: Advertised, b: Advertised) -> Advertised:

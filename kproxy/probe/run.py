@@ -107,7 +107,7 @@ class _Run:
             return result
 
     def _begin(self, check_id: str, target: Target) -> None:
-        running = {each: suspects[each] for each, suspects in self._suspects.items()}
+        running = {task: suspects[task] for task, suspects in self._suspects.items()}
         for suspects in self._suspects.values():
             suspects[check_id] = target
         self._suspects[check_id] = {check_id: target, **running}
@@ -123,7 +123,7 @@ class _Run:
         """The result of the check that noticed it, with the last request of each check that may have caused it."""
         self._gone = True
         suspects = self._suspects[result.check.id]
-        if not any(each.opened for each in suspects.values()):
+        if not any(suspect.opened for suspect in suspects.values()):
             suspects = self._ended_last
         last = {check_id: frame for check_id, target in suspects.items() if (frame := _last_sent(target))}
         sent = ", ".join(f"{name_of(frame)} by {check_id}" for check_id, frame in last.items()) or "nothing"
@@ -134,7 +134,7 @@ class _Run:
 
 def _last_sent(target: Target) -> bytes:
     """The last whole request frame; empty if there is none."""
-    frames = [frame for each in target.opened for frame in frames_in(each.last_sent)[0]]
+    frames = [frame for connection in target.opened for frame in frames_in(connection.last_sent)[0]]
     return frames[-1] if frames else b""
 
 

@@ -85,7 +85,7 @@ class ScratchTopic:
 def batch(*values: bytes, **settings: object) -> bytes:
     """A batch of records with these values, as `dissectors.records.encode` writes it."""
     now = time.time_ns() // 1_000_000
-    return records.encode([{"records": [{"key": None, "value": each, "timestamp": now} for each in values],
+    return records.encode([{"records": [{"key": None, "value": element, "timestamp": now} for element in values],
                             "partition_leader_epoch": -1, **settings}])  # fmt: skip
 
 
@@ -93,9 +93,9 @@ def values_of(data: bytes | None) -> list[bytes | None]:
     """The values of all records in fetched bytes, except control records."""
     return [
         record["value"]
-        for each in records.decode(data or b"")
-        if not each.get("is_control")
-        for record in each.get("records", ())
+        for partition in records.decode(data or b"")
+        if not partition.get("is_control")
+        for record in partition.get("records", ())
     ]
 
 
@@ -133,7 +133,7 @@ async def create_topic(
     version = min(6, target.version("CreateTopics"))
     answer = await target.ask(connection, "CreateTopics", version, timeout_ms=10_000, topics=[topic],
                               validate_only=validate_only)  # fmt: skip
-    if [each["name"] for each in answer.body["topics"]] != [name]:
+    if [topic["name"] for topic in answer.body["topics"]] != [name]:
         raise answer.failed("the response does not have exactly the topic of the request")
     code: int = answer.body["topics"][0]["error_code"]
     if not code and not validate_only:
@@ -162,10 +162,10 @@ async def _leader(target: Target, connection: BrokerConnection, topic: str) -> T
     ends = time.monotonic() + _CREATED_WITHIN
     while True:
         answer = await target.ask(connection, "Metadata", min(9, target.version("Metadata")), topics=[{"name": topic}])
-        found = next((each for each in answer.body["topics"] if each["name"] == topic), None)
-        partitions = found["partitions"] if found else []
+        row = next((other for other in answer.body["topics"] if other["name"] == topic), None)
+        partitions = row["partitions"] if row else []
         if partitions and not partitions[0]["error_code"] and partitions[0]["leader_id"] >= 0:
-            brokers = {each["node_id"]: each for each in answer.body["brokers"]}
+            brokers = {broker["node_id"]: broker for broker in answer.body["brokers"]}
             node = brokers.get(partitions[0]["leader_id"])
             if node is None:
                 raise answer.failed(

@@ -39,15 +39,15 @@ class ShareGroupMember:
         expect(answer.body["error_code"], Error.NONE, f"ShareFetch with session epoch {self.epoch}")
         self.epoch += 1
         found: dict[int, int] = {}
-        for partition in (each for topic in answer.body["responses"] for each in topic["partitions"]):
+        for partition in (partition for topic in answer.body["responses"] for partition in topic["partitions"]):
             expect(partition["error_code"], Error.NONE, "ShareFetch of the partition")
-            sent = {record["offset"] for each in records.decode(partition["records"] or b"")
-                    for record in each.get("records", ())}  # fmt: skip
-            for each in partition["acquired_records"]:
-                offsets = range(each["first_offset"], each["last_offset"] + 1)
+            sent = {record["offset"] for partition in records.decode(partition["records"] or b"")
+                    for record in partition.get("records", ())}  # fmt: skip
+            for record in partition["acquired_records"]:
+                offsets = range(record["first_offset"], record["last_offset"] + 1)
                 if not all(offset in sent for offset in offsets):
                     raise answer.failed("the response does not have all records that are acquired")
-                found.update(dict.fromkeys(offsets, each["delivery_count"]))
+                found.update(dict.fromkeys(offsets, record["delivery_count"]))
         return found
 
     async def acknowledge(self, first: int, last: int, how: int) -> int:
@@ -106,10 +106,10 @@ async def _start(topic: ScratchTopic, member: ShareGroupMember) -> None:
         expect((await topic.produce(batch(b"first")))["error_code"], Error.NONE, "Produce")
         return await member.fetch(max_wait_ms=_POLL_MS)
 
-    found = await until(topic.target, acquire, bool)
-    if not found:
+    acquired = await until(topic.target, acquire, bool)
+    if not acquired:
         raise CheckFailed("the member of a new share group acquires no record")
-    expect(await member.acknowledge(min(found), max(found), ACCEPT), Error.NONE, "ShareAcknowledge (accept)")
+    expect(await member.acknowledge(min(acquired), max(acquired), ACCEPT), Error.NONE, "ShareAcknowledge (accept)")
 
 
 @asynccontextmanager
@@ -150,7 +150,7 @@ async def _join(target: Target, connection: BrokerConnection, group: str, member
 
 
 def _assigned(answer: BrokerAnswer) -> list[list[int]]:
-    return [each["partitions"] for each in (answer.body["assignment"] or {}).get("topic_partitions", ())]
+    return [partition["partitions"] for partition in (answer.body["assignment"] or {}).get("topic_partitions", ())]
 
 
 async def heartbeat(

@@ -101,7 +101,11 @@ class AdvertisedListeners:
         brokers = self._views.pop(bound)
         self._bootstraps.remove(bound)
         heir = next(
-            (each for each, view in self._views.items() if any(broker in view.values() for broker in brokers.values())),
+            (
+                cluster
+                for cluster, view in self._views.items()
+                if any(broker in view.values() for broker in brokers.values())
+            ),
             None,
         )
         bound.bootstrap = heir  # for its open connections
@@ -187,9 +191,9 @@ class AdvertisedListeners:
                 view[address.node_id] = shared
                 return shared
         upstream = TcpAddress(address.host, address.port)
-        for each in self._bootstraps:
-            if _is_same(each.listener.upstream, upstream):
-                view[address.node_id] = _Broker(address, each, now)
+        for listener in self._bootstraps:
+            if _is_same(listener.listener.upstream, upstream):
+                view[address.node_id] = _Broker(address, listener, now)
                 return view[address.node_id]
         if known is not None and known.bound is not None and known.bound not in self._bootstraps:
             self._report(BrokerMoved(address.node_id, str(known.bound.listener.upstream), str(upstream)))
@@ -229,10 +233,10 @@ class AdvertisedListeners:
                     return None
                 continue
             listener = replace(template, listen=TcpAddress(bootstrap.hosts[0], port))
-            made = BoundListener(listener, bootstrap=bootstrap)
-            self._listeners.add(made, sockets)
-            self._report(BrokerListening(address.node_id, str(upstream), made.acceptors[0].name))
-            return made
+            bound_listener = BoundListener(listener, bootstrap=bootstrap)
+            self._listeners.add(bound_listener, sockets)
+            self._report(BrokerListening(address.node_id, str(upstream), bound_listener.acceptors[0].name))
+            return bound_listener
         self._reopen_at[address.node_id] = now + GONE_AFTER_S
         self._report(BrokerNotListening(address.node_id, str(upstream), failure))
         return None
@@ -259,14 +263,14 @@ class AdvertisedListeners:
         brokers = (broker for view in self._views.values() for broker in view.values())
         bound = {
             *self._bootstraps,
-            *(each.bound for each in brokers if each.bound is not None and each.bound.acceptors),
+            *(broker.bound for broker in brokers if broker.bound is not None and broker.bound.acceptors),
         }
         own = set()
-        for each in bound:
-            hosts = [*each.hosts, reached, self._host(each, reached)]
+        for listener in bound:
+            hosts = [*listener.hosts, reached, self._host(listener, reached)]
             if any(host in _WILDCARDS for host in hosts):
                 hosts.append(LOOPBACK)
-            own |= {(canonical(host), each.port) for host in hosts}
+            own |= {(canonical(host), listener.port) for host in hosts}
         return own
 
     def _forget_gone(self, view: dict[int, _Broker], now: float) -> None:
@@ -288,10 +292,10 @@ class AdvertisedListeners:
             self._report(NewerVersion(api_key, api_version))
 
 
-def _is_same(one: Address, other: TcpAddress) -> bool:
-    if not isinstance(one, TcpAddress):
+def _is_same(address: Address, other: TcpAddress) -> bool:
+    if not isinstance(address, TcpAddress):
         return False
-    return one.port == other.port and canonical(one.host or LOOPBACK) == canonical(other.host or LOOPBACK)
+    return address.port == other.port and canonical(address.host or LOOPBACK) == canonical(other.host or LOOPBACK)
 
 
 def local_address(sock: socket.socket) -> str:
@@ -303,9 +307,9 @@ def local_address(sock: socket.socket) -> str:
 
 def check_listeners(listeners: Sequence[Listener], options: Advertise) -> str | None:
     """Return why addresses cannot be advertised for these listeners; None if they can."""
-    for each in listeners:
-        if isinstance(each.listen, UnixAddress):
-            return f"--advertise needs TCP: clients cannot be directed to {each.listen}"
-        if options.names is not None and each.tls.client is None:
+    for listener in listeners:
+        if isinstance(listener.listen, UnixAddress):
+            return f"--advertise needs TCP: clients cannot be directed to {listener.listen}"
+        if options.names is not None and listener.tls.client is None:
             return "--advertise with $id in a host name needs TLS, which tells the names apart: pass --tls-cert"
     return None

@@ -51,20 +51,20 @@ class BoundListeners:
         A server in this process has no other address than the listener's.
         """
         return [
-            (acceptor.name, str(each.listener.upstream) if each.listener.dial is None else acceptor.name)
-            for each in self.open
-            for acceptor in each.acceptors
+            (acceptor.name, str(listener.listener.upstream) if listener.listener.dial is None else acceptor.name)
+            for listener in self.open
+            for acceptor in listener.acceptors
         ]
 
     @property
     def open(self) -> list[BoundListener]:
         """The open listeners."""
-        return [each for each in self._listeners if each.is_open]
+        return [listener for listener in self._listeners if listener.is_open]
 
     @property
     def upstreams(self) -> dict[Address, Listener]:
         """The upstreams of the open listeners, each with one of these listeners."""
-        return {each.listener.upstream: each.listener for each in self.open}
+        return {bound.listener.upstream: bound.listener for bound in self.open}
 
     @property
     def lacks_resources(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 PLACEHOLDER: Final = "$id"
-_MOST_DIGITS = 10  # of a node id, an int32
+_MAX_DIGITS = 10  # of a node id, an int32
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class BrokerNames:
 
     def __post_init__(self) -> None:
         before, _, after = self.pattern.rstrip(".").partition(PLACEHOLDER)
-        expression = re.escape(before) + rf"(0|[1-9]\d{{0,{_MOST_DIGITS - 1}}})" + re.escape(after) + r"\.?"
+        expression = re.escape(before) + rf"(0|[1-9]\d{{0,{_MAX_DIGITS - 1}}})" + re.escape(after) + r"\.?"
         object.__setattr__(self, "_expression", re.compile(expression, re.ASCII | re.IGNORECASE))
 
     def place(self, node_id: int, port: int) -> tuple[str, int]:
@@ -34,8 +34,8 @@ class BrokerNames:
 
     def node_id(self, name: str) -> int | None:
         """Return the node id in a name; None if the name does not match the pattern."""
-        found = self._expression.fullmatch(name)
-        return None if found is None else int(found[1])
+        match = self._expression.fullmatch(name)
+        return None if match is None else int(match[1])
 
     def is_one(self, host: str, address_port: int, port: int) -> bool:
         """Whether an address is already an advertised one; `port` is that of the bootstrap listener."""

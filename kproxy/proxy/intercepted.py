@@ -54,13 +54,13 @@ class InterceptingConnection(RelayedConnection):
 
     def _apply(self, deliveries: Sequence[Delivery], at: int) -> None:
         for direction in Direction:
-            self._send_all(direction, [each for each in deliveries if each.direction is direction])
+            self._send_all(direction, [delivery for delivery in deliveries if delivery.direction is direction])
         if self._tapped is not None:
-            for each in deliveries:
-                stream = self._tapped.streams[each.direction]
-                if each.sent is not each.received and each.received and each.sent:
-                    stream.replaced(each.sent, at)
-                stream.data(each.received or each.sent, at)
+            for delivery in deliveries:
+                stream = self._tapped.streams[delivery.direction]
+                if delivery.sent is not delivery.received and delivery.received and delivery.sent:
+                    stream.replaced(delivery.sent, at)
+                stream.data(delivery.received or delivery.sent, at)
 
     def _send_all(self, direction: Direction, outputs: Sequence[Delivery]) -> None:
         """Send outputs in order, up to the first that is delayed; the others follow later."""

@@ -22,10 +22,10 @@ class MissedConnections:
     def take(self, at: int) -> list[Missed]:
         """Return the messages to send at `at`; their sums count as sent."""
         messages = [missed._replace(at=at) for missed in self._unsent.values() if missed.connections]
-        for each in messages:
+        for message in messages:
             connections, size, frames = self._sent
-            self._sent = connections + each.connections, size + each.size, frames + each.frames
-            self._unsent[each.restarted] = Missed(0, 0, 0, 0, each.restarted)
+            self._sent = connections + message.connections, size + message.size, frames + message.frames
+            self._unsent[message.restarted] = Missed(0, 0, 0, 0, message.restarted)
         return messages
 
     def take_back(self, confirmed: tuple[int, int, int]) -> Missed:

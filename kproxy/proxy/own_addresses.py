@@ -18,7 +18,7 @@ from kproxy.proxy.bound_listeners import BoundListeners
 from kproxy.proxy.sockets import name, resolve
 
 #: Other programs' connections can have the same local address if they lead elsewhere, but not so many in a row.
-MOST_ROUNDS: Final = 8
+MAX_ROUNDS: Final = 8
 _LOOKUP_S: Final = 3.0
 
 
@@ -55,9 +55,9 @@ class OwnAddresses:
         address is that of a connection to an upstream, whose own client's address is that of another one, and so on.
 
         Raises:
-            LeadsBackError: This has happened `MOST_ROUNDS` times in a row.
+            LeadsBackError: This has happened `MAX_ROUNDS` times in a row.
         """
-        if self._rounds.get(client, 0) >= MOST_ROUNDS:
+        if self._rounds.get(client, 0) >= MAX_ROUNDS:
             raise LeadsBackError(listener)
 
     @contextmanager

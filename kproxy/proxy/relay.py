@@ -183,9 +183,9 @@ class Relay:
 
     async def own_upstreams(self) -> list[UpstreamIsProxy]:
         """The upstreams that are listeners of this relay."""
-        upstreams = [address for address, each in self.listeners.upstreams.items() if each.dial is None]
-        found = [(str(each), await self.own.listener_at(each)) for each in upstreams]
-        return [UpstreamIsProxy(upstream, listener) for upstream, listener in found if listener is not None]
+        upstreams = [address for address, upstream in self.listeners.upstreams.items() if upstream.dial is None]
+        listeners_found = [(str(upstream), await self.own.listener_at(upstream)) for upstream in upstreams]
+        return [UpstreamIsProxy(upstream, listener) for upstream, listener in listeners_found if listener is not None]
 
     def _announce_listeners(self) -> None:
         if self._tap is not None:

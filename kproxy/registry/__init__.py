@@ -22,9 +22,9 @@ class Sources:
         self._sources = [*sources]
 
     def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
-        found: dict[SchemaKey, Schema | str] = {}
+        schemas: dict[SchemaKey, Schema | str] = {}
         missing = [*keys]
         for source in self._sources:
-            found |= source.lookup(missing)
-            missing = [key for key in missing if not isinstance(found.get(key), Schema)]
-        return found
+            schemas |= source.lookup(missing)
+            missing = [key for key in missing if not isinstance(schemas.get(key), Schema)]
+        return schemas

@@ -11,8 +11,8 @@ from dissectors.bounded import BoundedDict
 from dissectors.values import NotRegistered, Schema, SchemaKey
 from kproxy.registry import SchemaSource
 
-_MOST_KEPT: Final = 1000
-_MOST_WAITING: Final = 100
+_MAX_KEPT: Final = 1000
+_MAX_WAITING: Final = 100
 _PATIENCE: Final = 0.2
 #: How long an answer without a schema is kept (s): that there is none, and that the source did not answer.
 _KEEP_MISSING: Final = 60.0
@@ -44,7 +44,7 @@ class BackgroundSource:
         self._waiting: dict[SchemaKey, None] = {}
         self._asked: set[SchemaKey] = set()
         #: Until when an answer holds, and the answer.
-        self._known: BoundedDict[SchemaKey, tuple[float, Schema | str]] = BoundedDict(_MOST_KEPT)
+        self._known: BoundedDict[SchemaKey, tuple[float, Schema | str]] = BoundedDict(_MAX_KEPT)
         self._thread: threading.Thread | None = None
         #: How long lookups may wait now, in seconds, and when that was calculated.
         self._may_wait = patience
@@ -65,7 +65,7 @@ class BackgroundSource:
         is_new = False
         for key in keys:
             until, _ = self._known.get(key, (float("-inf"), ""))
-            if until > self._now() or key in self._waiting or key in self._asked or len(self._waiting) >= _MOST_WAITING:
+            if until > self._now() or key in self._waiting or key in self._asked or len(self._waiting) >= _MAX_WAITING:
                 continue
             is_new = is_new or key not in self._known
             self._waiting[key] = None

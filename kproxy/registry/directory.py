@@ -20,8 +20,8 @@ from kproxy.errors import UserError
 
 _TYPES: Final = {".avsc": "AVRO", ".proto": "PROTOBUF", ".json": "JSON"}
 _ID = re.compile(r"(?P<number>\d{1,19})|(?P<uuid>[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})|(?P<hex>[0-9a-f]{32})")
-_MOST_BYTES = 4 << 20
-_MOST_FILES = 10_000
+_MAX_BYTES = 4 << 20
+_MAX_FILES = 10_000
 
 
 class SchemaDirectory:
@@ -58,23 +58,23 @@ class SchemaDirectory:
 
 
 def _files(path: Path) -> list[Path]:
-    found = sorted(file for file in path.rglob("*") if file.suffix in _TYPES and file.is_file())
-    if not found:
+    files = sorted(file for file in path.rglob("*") if file.suffix in _TYPES and file.is_file())
+    if not files:
         raise UserError(f"--schemas {path}: no .avsc, .proto or .json file in this directory")
-    if len(found) > _MOST_FILES:
-        raise UserError(f"--schemas {path}: more than {_MOST_FILES} files; choose a directory of schemas alone")
-    return found
+    if len(files) > _MAX_FILES:
+        raise UserError(f"--schemas {path}: more than {_MAX_FILES} files; choose a directory of schemas alone")
+    return files
 
 
 def _text(file: Path) -> str:
     try:
         with file.open(encoding="utf-8-sig") as opened:
-            text = opened.read(_MOST_BYTES + 1)
+            text = opened.read(_MAX_BYTES + 1)
     except OSError as error:
         raise UserError(f"--schemas: {file}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UserError(f"--schemas: {file} is not text in UTF-8") from None
-    if len(text) > _MOST_BYTES:
+    if len(text) > _MAX_BYTES:
         raise UserError(f"--schemas: {file} has more than 4 MiB, which no schema has")
     return text
 

@@ -25,10 +25,10 @@ import aiohttp
 from dissectors.values import NotRegistered, Schema, SchemaKey
 
 _SECONDS = 5.0
-_MOST_BYTES: Final = 4 << 20
-_MOST_AT_ONCE: Final = 4
-_MOST_KEPT: Final = 1000
-_MOST_REFERENCES: Final = 200
+_MAX_BYTES: Final = 4 << 20
+_MAX_AT_ONCE: Final = 4
+_MAX_KEPT: Final = 1000
+_MAX_REFERENCES: Final = 200
 _FORGET_MISSING: Final = 60.0
 _BACK_OFF: Final = 1.0, 60.0
 
@@ -108,11 +108,11 @@ class SchemaRegistry:
         headers = {"Accept": _ACCEPT}
         if self._access.authorization is not None:
             headers["Authorization"] = self._access.authorization
-        limit = asyncio.Semaphore(_MOST_AT_ONCE)
+        limit = asyncio.Semaphore(_MAX_AT_ONCE)
         async with aiohttp.ClientSession(
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=self._seconds),
-            connector=aiohttp.TCPConnector(ssl=self._access.tls or True, limit=_MOST_AT_ONCE),
+            connector=aiohttp.TCPConnector(ssl=self._access.tls or True, limit=_MAX_AT_ONCE),
         ) as session:
 
             async def one(key: SchemaKey) -> Schema | str:
@@ -177,8 +177,8 @@ class SchemaRegistry:
             declared = [None]
         for reference in declared:
             name, at, of = _reference(reference)
-            if len(known) >= _MOST_REFERENCES:
-                raise _Failed(f"answered a schema with more than {_MOST_REFERENCES} references")
+            if len(known) >= _MAX_REFERENCES:
+                raise _Failed(f"answered a schema with more than {_MAX_REFERENCES} references")
             if at not in known:
                 await self._made(session, await self._answer(session, at), known, at, of)
             references[name] = known[at]
@@ -201,8 +201,8 @@ class SchemaRegistry:
                 if response.status != 200:
                     hint = ": check its credentials" if response.status in (401, 403) else ""
                     raise _Failed(f"answered with status {response.status}{hint}")
-                body = await response.content.read(_MOST_BYTES + 1)
-                while len(body) <= _MOST_BYTES and (more := await response.content.read(_MOST_BYTES + 1)):
+                body = await response.content.read(_MAX_BYTES + 1)
+                while len(body) <= _MAX_BYTES and (more := await response.content.read(_MAX_BYTES + 1)):
                     body += more
                 type_ = response.headers.get("X-Registry-ArtifactType")
         except TimeoutError:
@@ -214,7 +214,7 @@ class SchemaRegistry:
             raise _Failed(f"cannot be reached: {_reason(error.os_error)}") from None
         except (aiohttp.ClientError, ValueError, OSError) as error:
             raise _Failed(f"cannot be asked: {type(error).__name__}") from None
-        if len(body) > _MOST_BYTES:
+        if len(body) > _MAX_BYTES:
             raise _Failed("answered more than 4 MiB")
         try:
             return body.decode(), type_
@@ -230,7 +230,7 @@ def _reference(declared: Any) -> tuple[str, str, str | None]:
             subject = str(declared["subject"])
             return name, f"/subjects/{quote(subject, safe='')}/versions/{version}", subject
         group, artifact = (
-            quote(str(each), safe="") for each in (declared.get("groupId") or "default", declared["artifactId"])
+            quote(str(part), safe="") for part in (declared.get("groupId") or "default", declared["artifactId"])
         )
     except (TypeError, KeyError):
         raise _Failed("answered references without name, subject and version") from None
@@ -254,7 +254,7 @@ def _reason(error: OSError) -> str:
 
 def _keep(cache: OrderedDict[SchemaKey, Any], key: SchemaKey, entry: object) -> None:
     cache[key] = entry
-    if len(cache) > _MOST_KEPT:
+    if len(cache) > _MAX_KEPT:
         cache.popitem(last=False)
 
 

@@ -10,7 +10,7 @@ from dissectors.values import MissingPackage, Schema, SchemaKey
 from dissectors.values.schema_formats import format_of
 from dissectors.values.schemas_topic import TOPIC, StoredSchema, schemas_record, stored_schema, with_references
 
-_MOST_KEPT: Final = 1000
+_MAX_KEPT: Final = 1000
 _LONGEST: Final = 1 << 20
 
 
@@ -32,7 +32,7 @@ class ObservedSchemas:
             return
         self._versions[place] = stored
         self._versions.move_to_end(place)
-        if len(self._versions) > _MOST_KEPT:
+        if len(self._versions) > _MAX_KEPT:
             self._versions.popitem(last=False)
         self._found = None
         self._resolved.clear()

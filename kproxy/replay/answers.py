@@ -58,12 +58,12 @@ class CapturedAnswers:
         keys = sorted(self._by_version)
         self._versions = {
             key: (versions[0], versions[-1])
-            for key, each in groupby(keys, key=itemgetter(0))
-            if (versions := [version for _, version in each])
+            for key, group in groupby(keys, key=itemgetter(0))
+            if (versions := [version for _, version in group])
         }
 
     def __len__(self) -> int:
-        return sum(len(each.exchanges) for each in self._by_version.values())
+        return sum(len(answers.exchanges) for answers in self._by_version.values())
 
     def __str__(self) -> str:
         return f"{len(self)} captured exchanges"

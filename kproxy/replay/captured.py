@@ -140,7 +140,7 @@ def _is_between_brokers(request: Message) -> bool:
 
 
 def _was_not_ready(response: Message) -> bool:
-    return only_not_ready(each.code for each in summary.errors(response)) and not _has_stored(response)
+    return only_not_ready(error.code for error in summary.errors(response)) and not _has_stored(response)
 
 
 def _has_stored(response: Message) -> bool:

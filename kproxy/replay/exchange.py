@@ -69,7 +69,7 @@ class Replayer:
         assert request is not None
         if request.api != "Produce" or captured is None or not (request.well_formed and captured.well_formed):
             return self._values.applied(request, None if self._routes is None else self._routes.body(request))
-        if NOT_READY.isdisjoint(each.code for each in summary.errors(captured)):
+        if NOT_READY.isdisjoint(error.code for error in summary.errors(captured)):
             return self._values.applied(request)
         # Only the partitions that were ready: the client produced to the others again.
         self._so_far[exchange] = self._with_live_ids(captured.body, "responses")
@@ -88,7 +88,7 @@ class Replayer:
         if request is None or captured is None or not request.well_formed or captured.api in _ONCE:
             return None
         live = self._read(exchange, frame)
-        new = {each.code for each in summary.errors(live)} - {each.code for each in summary.errors(captured)}
+        new = {error.code for error in summary.errors(live)} - {error.code for error in summary.errors(captured)}
         if not live.well_formed or not new or not new <= _RETRIED:
             return None
         if live.api != "Produce":
@@ -123,7 +123,7 @@ class Replayer:
                 exchange, ReplayOutcome.DIFFERENT, f"the response does not decode: {problem}", live=live
             )
         names = self._values.captured_topics.get, self._values.live_topics.get
-        found = compare_bodies(
+        comparison = compare_bodies(
             f"{captured.api}Response",
             body := embedded.presentable(captured, names[0]),
             _in_order(
@@ -132,9 +132,9 @@ class Replayer:
             may_differ=self._may_differ,
             topic_names=names,
         )
-        self._values.learn(request, captured, found.pairs)
-        outcome = ReplayOutcome.DIFFERENT if found.differences else ReplayOutcome.EQUAL
-        return ReplayedExchange(exchange, outcome, "", found.differences, live)
+        self._values.learn(request, captured, comparison.pairs)
+        outcome = ReplayOutcome.DIFFERENT if comparison.differences else ReplayOutcome.EQUAL
+        return ReplayedExchange(exchange, outcome, "", comparison.differences, live)
 
     def _read(self, exchange: CapturedExchange, frame: bytes) -> Message:
         assert exchange.request is not None
@@ -150,9 +150,9 @@ def _in_order(captured: Any, live: Any, live_member: Callable[[str], str]) -> An
         return {name: _in_order(captured.get(name), value, live_member) for name, value in live.items()}
     if not isinstance(captured, list) or not isinstance(live, list):
         return live
-    if all(isinstance(each, dict) and "member_id" in each for each in (*captured, *live)):
-        order = {live_member(each["member_id"]): number for number, each in enumerate(captured)}
-        live = sorted(live, key=lambda each: order.get(each["member_id"], len(order)))
+    if all(isinstance(row, dict) and "member_id" in row for row in (*captured, *live)):
+        order = {live_member(member["member_id"]): number for number, member in enumerate(captured)}
+        live = sorted(live, key=lambda member: order.get(member["member_id"], len(order)))
     if len(captured) != len(live):
         return live
     return [_in_order(one, other, live_member) for one, other in zip(captured, live, strict=True)]

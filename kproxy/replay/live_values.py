@@ -82,13 +82,13 @@ class LiveValues:
             elif pair.kind in SCOPES and (place := self._place_of(path, captured.body, around)) is not None:
                 self._note(captured.api, path, pair, place)
         if captured.api == "JoinGroup":
-            self._learn_members([each for each in others if each.path.startswith("members")])
+            self._learn_members([difference for difference in others if difference.path.startswith("members")])
 
     def _learn_members(self, pairs: list[ValuePair]) -> None:
         """Learn the ids of the other members, which the leader gets in any order, unless they are known."""
         known = self._known[ValueKind.MEMBER_ID, None]
-        captured = [each.a for each in pairs if each.a not in known]
-        live = [each.b for each in pairs if each.b not in known.values()]
+        captured = [pair.a for pair in pairs if pair.a not in known]
+        live = [pair.b for pair in pairs if pair.b not in known.values()]
         known.update(zip(captured, live, strict=False))
 
     def counterpart(self, kind: ValueKind, value: Any, scope: Any = None) -> Any:
@@ -121,22 +121,22 @@ class LiveValues:
 
     def _place(self, place: _Place, row: Row) -> _Place:
         """The place of the fields of a struct in a place."""
-        found = dict(place)
+        identity = dict(place)
         if row.get("member_id"):
-            found[Scope.MEMBER] = row["member_id"]
-        for each in ("producer_id", "v3_and_below_producer_id"):
-            if each in row:
-                found[Scope.PRODUCER] = row[each]
+            identity[Scope.MEMBER] = row["member_id"]
+        for key in ("producer_id", "v3_and_below_producer_id"):
+            if key in row:
+                identity[Scope.PRODUCER] = row[key]
         topic_id = row.get("topic_id")
         name = row.get("topic") or row.get("name") or self.captured_topics.get(topic_id or "", topic_id)
         if isinstance(name, str):
-            found[Scope.PARTITION] = name
+            identity[Scope.PARTITION] = name
             if topic_id not in (None, NULL_UUID, name):
                 self.captured_topics[topic_id] = name
-        index = next((row[each] for each in ("partition_index", "partition", "index") if each in row), None)
+        index = next((row[key] for key in ("partition_index", "partition", "index") if key in row), None)
         if isinstance(index, int):
-            found[Scope.PARTITION] = (found.get(Scope.PARTITION), index)
-        return found
+            identity[Scope.PARTITION] = (identity.get(Scope.PARTITION), index)
+        return identity
 
     def _place_of(self, path: list[str], body: Row, around: _Place) -> _Place | None:
         """The place of a field; None if it is in a payload or in records."""
@@ -163,17 +163,17 @@ class LiveValues:
     def _replaced(self, message: str, row: Row, place: _Place) -> Row:
         """The struct with its values replaced; the same object if none is."""
         place = self._place(place, row)
-        made = row
+        adapted = row
         for name, value in row.items():
             if (new := self._value(message, name, value, place)) is not value:
-                made = {**made, name: new}
-        return made
+                adapted = {**adapted, name: new}
+        return adapted
 
     def _value(self, message: str, name: str, value: Any, place: _Place) -> Any:
         if isinstance(value, dict):
             return self._replaced(message, value, place)
         if isinstance(value, list):
-            elements = [self._value(message, name, each, place) for each in value]
+            elements = [self._value(message, name, element, place) for element in value]
             return value if all(map(_is, elements, value)) else elements
         if isinstance(value, memoryview):  # records
             data = shift_times(replace_producers(value, self._producer), self._shift_ms)

@@ -25,7 +25,11 @@ def limited(request: Row, partitions: set[_Partition]) -> Row:
     topics = [
         {**topic, "partition_data": data}
         for topic in request["topic_data"]
-        if (data := [each for each in topic["partition_data"] if (_name(topic), each["index"]) in partitions])
+        if (
+            data := [
+                partition for partition in topic["partition_data"] if (_name(topic), partition["index"]) in partitions
+            ]
+        )
     ]
     return {**request, "topic_data": topics}
 
@@ -37,7 +41,7 @@ def merged(before: Row, after: Row) -> Row:
         {
             **topic,
             "partition_responses": [
-                newer.get((_name(topic), each["index"]), each) for each in topic["partition_responses"]
+                newer.get((_name(topic), response["index"]), response) for response in topic["partition_responses"]
             ],
         }
         for topic in before["responses"]

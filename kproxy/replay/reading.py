@@ -39,6 +39,6 @@ def read_steps(
     except ValueError as error:  # base64 or a time
         raise UserError(f"{path}: a line is damaged: {error}") from None
     exchanges = [step.exchange for step in steps if step.exchange is not None]
-    if exchanges and all(each.left_out == NO_BYTES for each in exchanges):
+    if exchanges and all(exchange.left_out == NO_BYTES for exchange in exchanges):
         raise UserError(f"{path}: the trace has no bytes of requests: record it with --detail raw")
     return steps

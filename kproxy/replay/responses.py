@@ -29,7 +29,7 @@ def api_versions(captured: Message, version: int, correlation_id: int, versions:
     """
     own = schemas.api(ApiKey.API_VERSIONS)
     assert own is not None
-    served = {each["api_key"]: (each["min_version"], each["max_version"]) for each in captured.body["api_keys"]}
+    served = {key["api_key"]: (key["min_version"], key["max_version"]) for key in captured.body["api_keys"]}
     for key, (lowest, highest) in versions.items():
         if key in served and served[key][0] <= lowest and highest <= served[key][1]:  # a wrong range stays wrong
             served[key] = lowest, highest
@@ -68,7 +68,7 @@ class AcceptedLogin:
 def _response(api_key: int, version: int, correlation_id: int | None, body: Mapping[str, Any]) -> bytes:
     layouts = api_layouts(api_key, version)
     assert layouts is not None
-    known = {each.name for each in (*layouts.response.fields, *layouts.response.tagged)}
+    known = {field.name for field in (*layouts.response.fields, *layouts.response.tagged)}
     values = {
         "header": {"correlation_id": correlation_id},
         "body": {name: value for name, value in body.items() if name in known},

@@ -56,16 +56,16 @@ class ClusterRoutes:
         if live.api != "FindCoordinator" or not live.well_formed:
             return
         key_type = request.body.get("key_type", 0)
-        for each in live.body.get("coordinators") or [{**live.body, "key": request.body.get("key", "")}]:
-            if not each["error_code"]:
-                self._coordinators[key_type, each["key"]] = each["node_id"]
+        for coordinator in live.body.get("coordinators") or [{**live.body, "key": request.body.get("key", "")}]:
+            if not coordinator["error_code"]:
+                self._coordinators[key_type, coordinator["key"]] = coordinator["node_id"]
 
     def body(self, request: Message) -> Row:
         """The body to send, with captured node ids: CreateTopics and CreatePartitions assign the captured replicas."""
         if request.api == "CreateTopics" and request.well_formed:
-            return {**request.body, "topics": [self._created(each) for each in request.body["topics"]]}
+            return {**request.body, "topics": [self._created(topic) for topic in request.body["topics"]]}
         if request.api == "CreatePartitions" and request.well_formed:
-            return {**request.body, "topics": [self._extended(each) for each in request.body["topics"]]}
+            return {**request.body, "topics": [self._extended(topic) for topic in request.body["topics"]]}
         return request.body
 
     def _observe(self, response: Message) -> None:
@@ -73,11 +73,11 @@ class ClusterRoutes:
             self._captured[str(TcpAddress(span.address.host, span.address.port))] = span.address.node_id
         if response.api == "Metadata" and response.well_formed:
             for topic in response.body["topics"]:
-                for each in topic["partitions"]:
-                    leader, replicas = each["leader_id"], each["replica_nodes"]
+                for partition in topic["partitions"]:
+                    leader, replicas = partition["leader_id"], partition["replica_nodes"]
                     if topic["name"] and leader in replicas:
                         ordered = [leader, *(node for node in replicas if node != leader)]
-                        self._replicas[topic["name"]].setdefault(each["partition_index"], ordered)
+                        self._replicas[topic["name"]].setdefault(partition["partition_index"], ordered)
 
     def _coordinator(self, request: Message) -> int | None:
         if request.api in _NOT_COORDINATED:
@@ -94,7 +94,7 @@ class ClusterRoutes:
         replicas = self._assigned(name, range(count))
         if not replicas or topic["assignments"]:
             return topic
-        assignments = [{"partition_index": index, "broker_ids": each} for index, each in enumerate(replicas)]
+        assignments = [{"partition_index": index, "broker_ids": replica} for index, replica in enumerate(replicas)]
         return {**topic, "num_partitions": -1, "replication_factor": -1, "assignments": assignments}
 
     def _extended(self, topic: Row) -> Row:
@@ -104,13 +104,17 @@ class ClusterRoutes:
         replicas = self._assigned(topic["name"], range(first, topic["count"]))
         if not replicas:
             return topic
-        return {**topic, "assignments": [{"broker_ids": each} for each in replicas]}
+        return {**topic, "assignments": [{"broker_ids": replica} for replica in replicas]}
 
     def _assigned(self, topic: str, partitions: Iterable[int]) -> list[list[int]]:
         """The live replicas of each partition; empty if they are not known, or two are on the same broker."""
         known = self._replicas.get(topic, {})
         replicas = [[self._nodes.get(node, -1) for node in known.get(index, ())] for index in partitions]
-        return replicas if all(each and -1 not in each and len({*each}) == len(each) for each in replicas) else []
+        return (
+            replicas
+            if all(replica and -1 not in replica and len({*replica}) == len(replica) for replica in replicas)
+            else []
+        )
 
 
 def _paired(captured: set[int], live: Iterable[int]) -> dict[int, int]:

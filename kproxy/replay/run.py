@@ -76,9 +76,9 @@ class Replay:
                     yield result
         finally:
             for connections in self._connections.values():
-                for each in connections.values():
-                    if each.connection is not None:
-                        each.connection.close()
+                for connection in connections.values():
+                    if connection.connection is not None:
+                        connection.connection.close()
 
     async def _send(self, exchange: CapturedExchange) -> ReplayedExchange | None:
         """Send a request. The result is None if its response decides the outcome."""
@@ -112,7 +112,7 @@ class Replay:
     async def _receive(self, exchange: CapturedExchange) -> AsyncIterator[ReplayedExchange]:
         """Receive responses up to that of this exchange."""
         connections = self._connections.get(exchange.connection_id, {}).values()
-        live = next((each for each in connections if exchange in each.waiting), None)
+        live = next((connection for connection in connections if exchange in connection.waiting), None)
         within = self._within + exchange.latency_us / 1e6
         give_up_at = time.monotonic() + within
         while live is not None and live.connection is not None and exchange in live.waiting:
@@ -124,9 +124,9 @@ class Replay:
                     ended, live.waiting = live.waiting, deque()
                 else:  # the response may still come, before the next one
                     ended = deque([exchange])
-                for each in ended:
-                    if each not in self._given_up:
-                        yield ReplayedExchange(each, ReplayOutcome.DIFFERENT, f"no response: {silent}")
+                for ended_exchange in ended:
+                    if ended_exchange not in self._given_up:
+                        yield ReplayedExchange(ended_exchange, ReplayOutcome.DIFFERENT, f"no response: {silent}")
                 self._given_up |= set(ended)
                 return
             oldest = live.waiting[0]
@@ -147,8 +147,8 @@ class Replay:
             if live.connection is not None:
                 live.connection.close()
         return [
-            ReplayedExchange(each, ReplayOutcome.NOT_COMPARED, "the capture has no response")
+            ReplayedExchange(exchange, ReplayOutcome.NOT_COMPARED, "the capture has no response")
             for live in closed
-            for each in live.waiting
-            if each not in self._given_up
+            for exchange in live.waiting
+            if exchange not in self._given_up
         ]

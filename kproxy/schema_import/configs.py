@@ -35,8 +35,8 @@ def main() -> None:
         case ["describe", address, topic]:
             _print(describe(address, topic))
         case ["merge", directory]:
-            found = {line: Path(directory, f"{line}.json") for line in lines()}
-            _print(merge({line: json.loads(path.read_bytes()) for line, path in found.items() if path.exists()}))
+            files = {line: Path(directory, f"{line}.json") for line in lines()}
+            _print(merge({line: json.loads(path.read_bytes()) for line, path in files.items() if path.exists()}))
         case _:
             raise SystemExit("usage: configs describe HOST:PORT TOPIC | configs merge DIR")
 
@@ -46,7 +46,7 @@ def describe(address: str, topic: str) -> Facts:
     host, _, port = address.rpartition(":")
     kinds = {"topic": (2, topic), "broker": (4, "1"), "client_metrics": (16, "any"), "group": (32, "any")}
     with socket.create_connection((host, int(port)), timeout=30) as broker:
-        versions = {each["api_key"]: each["max_version"] for each in _request(broker, "ApiVersions", 0, {})["api_keys"]}
+        versions = {key["api_key"]: key["max_version"] for key in _request(broker, "ApiVersions", 0, {})["api_keys"]}
         found: dict[str, Sequence[Mapping[str, Any]]] = {}
         for kind, (code, name) in kinds.items():
             body = {
@@ -56,7 +56,9 @@ def describe(address: str, topic: str) -> Facts:
             }
             [result] = _request(broker, _API, min(versions[_KEY], 4), body)["results"]
             if not result["error_code"]:
-                found[kind] = [_fact(each) for each in sorted(result["configs"], key=lambda each: str(each["name"]))]
+                found[kind] = [
+                    _fact(entry) for entry in sorted(result["configs"], key=lambda entry: str(entry["name"]))
+                ]
     return found
 
 
@@ -120,7 +122,7 @@ def _request(broker: socket.socket, name: str, version: int, body: Mapping[str, 
 def _fact(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The facts of one config. Default, type and documentation depend on the version of DescribeConfigs."""
     synonyms = config.get("synonyms") or []
-    defaults = [each["value"] for each in synonyms if each["source"] == _DEFAULT]
+    defaults = [synonym["value"] for synonym in synonyms if synonym["source"] == _DEFAULT]
     fact = {
         "name": config["name"],
         "read_only": config["read_only"],
@@ -133,7 +135,7 @@ def _fact(config: Mapping[str, Any]) -> Mapping[str, Any]:
     elif "synonyms" in config:  # it was set and has no default
         fact["default"] = None
     if "synonyms" in config:
-        fact["synonyms"] = [each["name"] for each in synonyms if each["source"] == _DEFAULT]
+        fact["synonyms"] = [synonym["name"] for synonym in synonyms if synonym["source"] == _DEFAULT]
     if "config_type" in config:
         fact |= {"type": config["config_type"], "documentation": config["documentation"]}
     return fact
@@ -141,7 +143,7 @@ def _fact(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _print(facts: Facts) -> None:
     kinds = [
-        f"{json.dumps(kind)}: [\n" + ",\n".join(json.dumps(each) for each in configs) + "\n]"
+        f"{json.dumps(kind)}: [\n" + ",\n".join(json.dumps(config) for config in configs) + "\n]"
         for kind, configs in facts.items()
     ]
     print("{\n" + ",\n".join(kinds) + "\n}")  # noqa: T201

@@ -9,8 +9,8 @@ from dissectors.bounded import BoundedDict
 from dissectors.trackers.share_acquisitions import AcknowledgeType, AcquiredPartition, Acquisition
 from kproxy.trace.lines import FRAME_LINES, CloseLine, GapLine, Line, RequestLine, ResponseLine
 
-_MOST_GROUPS: Final = 500
-_MOST_PARTITIONS: Final = 1_000
+_MAX_GROUPS: Final = 500
+_MAX_PARTITIONS: Final = 1_000
 _MS: Final = 1_000_000
 
 #: What may be missing in a frame of these that was not decoded.
@@ -38,7 +38,7 @@ class HeldRecords(NamedTuple):
 class _Share:
     """A share group: what its members hold, and how many records it acknowledged, by the name of the type."""
 
-    partitions: BoundedDict[_Place, AcquiredPartition] = field(default_factory=lambda: BoundedDict(_MOST_PARTITIONS))
+    partitions: BoundedDict[_Place, AcquiredPartition] = field(default_factory=lambda: BoundedDict(_MAX_PARTITIONS))
     counts: dict[str, int] = field(default_factory=dict)
 
 
@@ -46,7 +46,7 @@ class SharesOverview:
     """Collects share groups from the lines of a trace. After lost frames, nothing is known to be held."""
 
     def __init__(self) -> None:
-        self._groups: BoundedDict[str, _Share] = BoundedDict(_MOST_GROUPS)
+        self._groups: BoundedDict[str, _Share] = BoundedDict(_MAX_GROUPS)
 
     def observe(self, line: Line, at: int) -> None:
         """Apply the next line: its time (ns)."""
@@ -73,10 +73,18 @@ class SharesOverview:
         held: dict[str, list[HeldRecords]] = {}
         share = self._groups.get(group)
         for (topic, number), partition in share.partitions.items() if share is not None else ():
-            for each in partition.held:
-                if each.until is None or each.until > now:
-                    records = HeldRecords(topic, number, each.first, each.last, each.deliveries, each.until, each.gone)
-                    held.setdefault(each.member, []).append(records)
+            for acquisition in partition.held:
+                if acquisition.until is None or acquisition.until > now:
+                    records = HeldRecords(
+                        topic,
+                        number,
+                        acquisition.first,
+                        acquisition.last,
+                        acquisition.deliveries,
+                        acquisition.until,
+                        acquisition.gone,
+                    )
+                    held.setdefault(acquisition.member, []).append(records)
         for rows in held.values():
             rows.sort()
         return held
@@ -91,13 +99,15 @@ class SharesOverview:
         lock = line.lock_ms
         until = None if lock is None else at + lock * _MS
         member = line.member_id or ""
-        for each in line.acknowledged:
-            share.counts[each.type] = share.counts.get(each.type, 0) + each.last - each.first + 1
-            partition = share.partitions.get((each.topic, each.partition))
+        for acknowledged_entry in line.acknowledged:
+            share.counts[acknowledged_entry.type] = (
+                share.counts.get(acknowledged_entry.type, 0) + acknowledged_entry.last - acknowledged_entry.first + 1
+            )
+            partition = share.partitions.get((acknowledged_entry.topic, acknowledged_entry.partition))
             if partition is None:
                 continue
-            taken = partition.take(each.first, each.last)
-            if each.type == _RENEW:
+            taken = partition.take(acknowledged_entry.first, acknowledged_entry.last)
+            if acknowledged_entry.type == _RENEW:
                 for renewed in taken:
                     renewed.until = until or renewed.until
                 partition.held += taken
@@ -113,14 +123,14 @@ class SharesOverview:
         """A member leaves its group: the broker releases what it holds."""
         if (share := self._groups.get(line.group_id or "")) is not None:
             for partition in share.partitions.values():
-                partition.held = [each for each in partition.held if each.member != line.member_id]
+                partition.held = [acquisition for acquisition in partition.held if acquisition.member != line.member_id]
 
     def _close(self, connection_id: str) -> None:
         for share in self._groups.values():
             for partition in share.partitions.values():
-                for each in partition.held:
-                    if each.connection_id == connection_id:
-                        each.gone = True
+                for acquisition in partition.held:
+                    if acquisition.connection_id == connection_id:
+                        acquisition.gone = True
 
     def _forget(self) -> None:
         for share in self._groups.values():

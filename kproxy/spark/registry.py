@@ -45,7 +45,7 @@ class Registry(Generic[Run]):
 
     def names(self) -> list[str]:
         """Return all names, without importing the files."""
-        return sorted(_name(each.name) for each in pkgutil.iter_modules(self._path))
+        return sorted(_name(module.name) for module in pkgutil.iter_modules(self._path))
 
     def find(self, name: str) -> Registered[Run]:
         """Return the function with this name.

@@ -104,10 +104,10 @@ class _Reader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         paths = map(Path, sorted(glob.glob(self._path)))  # noqa: PTH207  # it may be absolute
-        found = [_File(uri_of(each)) for path in paths for each in (input_files(path) if path.is_dir() else [path])]
-        if not found:
+        files = [_File(uri_of(file)) for path in paths for file in (input_files(path) if path.is_dir() else [path])]
+        if not files:
             raise ValueError(f"{self._path}: {NO_INPUT} there")
-        return found
+        return files
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _File)

@@ -48,7 +48,10 @@ def described(job: Job) -> TableDescription:
     return TableDescription(
         text,
         rows,
-        tuple(ColumnDescription(each["name"], each["type"], each["unit"] or "", each["meaning"]) for each in columns),
+        tuple(
+            ColumnDescription(column["name"], column["type"], column["unit"] or "", column["meaning"])
+            for column in columns
+        ),
     )
 
 

@@ -62,8 +62,8 @@ def _write_file(table: DataFrame, folder: Path, form: str) -> None:
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
-    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
+        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+    return [_without_nulls(element) for element in value] if isinstance(value, list) else value
 
 
 def write_json(table: DataFrame, job: str, file: TextIO) -> None:
@@ -107,7 +107,10 @@ def write_table(table: DataFrame, title: str, found: Sequence[Row], most: int, f
 
     numbers = {field.name for field in table.schema if isinstance(field.dataType, T.NumericType)}
     cells = zip(*rows[:most], strict=True)
-    columns = [Column(_heading(name), each, name in numbers) for name, each in zip(table.columns, cells, strict=True)]
+    columns = [
+        Column(_heading(name), column_cells, name in numbers)
+        for name, column_cells in zip(table.columns, cells, strict=True)
+    ]
     write_columns(title, columns, f"more rows omitted: use --rows N to show more than {most}" if more else "", file)
 
 
@@ -130,7 +133,7 @@ def cell(name: str, value: Any) -> str:
     if isinstance(value, datetime):
         return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
     if isinstance(value, list):
-        return ", ".join(cell("", each) for each in value)
+        return ", ".join(cell("", element) for element in value)
     return safe(str(value))
 
 
@@ -146,9 +149,9 @@ def _flat(table: DataFrame) -> DataFrame:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _plain(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(element) for element in value]
     if isinstance(value, datetime):  # Spark returns it in this process's time zone
         return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
     return value

@@ -94,6 +94,6 @@ class InspectedBroker(Inspected, Broker):
     def _listener(self, name: str, index: int, node: int) -> Listener:
         ports = by_listener(self.listeners, "ports", self._relay_ports, len(self.cluster.nodes)).get(name)
         listen_at = TcpAddress(_HOST, ports[index] if ports else 0)
-        has_tls = next(each.tls for each in listeners_of(self.options) if each.name == name)
+        has_tls = next(listener.tls for listener in listeners_of(self.options) if listener.name == name)
         tls = TlsPolicy(client=tls_context(self.options)) if has_tls else PLAINTEXT
         return Listener(listen_at, TcpAddress(f"broker-{node}", 9092), tls, partial(self.connect, name, node))

@@ -102,7 +102,7 @@ class ColumnReader:
         """The columns of a line that have a value."""
         kind = type(line)
         constant, columns = self._plans.get(kind) or self._plan(kind)
-        found = constant.copy()
+        copied = constant.copy()
         for name, default in columns:
             value = getattr(line, name)
             if value is None or value is default:
@@ -111,13 +111,13 @@ class ColumnReader:
                 if value == []:
                     continue
                 value = msgspec.to_builtins(value, builtin_types=(bytes, memoryview))
-            found[name] = value
-        return found
+            copied[name] = value
+        return copied
 
     def _plan(self, kind: type[Line]) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
         """The columns with the same value in every line of a kind; the others with the value that a trace omits."""
         constant = {"kind": kind.__struct_config__.tag} if "kind" in self._names else {}
-        omitted = {each.name: each.default for each in msgspec.structs.fields(kind)}
+        omitted = {field.name: field.default for field in msgspec.structs.fields(kind)}
         plan = self._plans[kind] = constant, [(name, omitted[name]) for name in self._names if name in omitted]
         return plan
 
@@ -139,4 +139,4 @@ def _dedented(schema: Any) -> Any:
             name: inspect.cleandoc(value) if name == "description" and isinstance(value, str) else _dedented(value)
             for name, value in schema.items()
         }
-    return [_dedented(each) for each in schema] if isinstance(schema, list) else schema
+    return [_dedented(line) for line in schema] if isinstance(schema, list) else schema

@@ -8,7 +8,7 @@ from typing import Generic, TypeAlias, TypeVar
 from kproxy.trace.lines import CloseLine, GapLine, OpenLine, RequestLine, ResponseLine
 
 #: Most requests in flight per connection, so that a client that gets no responses cannot fill the memory.
-MOST_WAITING = 10_000
+MAX_WAITING = 10_000
 
 ValueT = TypeVar("ValueT")
 #: By offset: correlation id, time and value, the oldest request first.
@@ -32,17 +32,17 @@ class RequestPairing(Generic[ValueT]):
         requests = self._waiting.get(line.connection_id)
         if requests is None:
             requests = self._waiting[line.connection_id] = {}
-        elif len(requests) >= MOST_WAITING or line.offset in requests:
+        elif len(requests) >= MAX_WAITING or line.offset in requests:
             return False
         requests[line.offset] = line.correlation_id, line.ts, value
         return True
 
     def match(self, line: ResponseLine) -> ValueT | None:
         """Remove and return the value for the request of a response; None if there is none."""
-        found = _pop(self._waiting.get(line.connection_id), line)
-        if found is None and self._unseen:
-            found = _pop(self._unseen.get(line.connection_id), line)
-        return None if found is None else found[2]
+        request = _pop(self._waiting.get(line.connection_id), line)
+        if request is None and self._unseen:
+            request = _pop(self._unseen.get(line.connection_id), line)
+        return None if request is None else request[2]
 
     def find(self, connection_id: str, offset: int) -> ValueT | None:
         """The value of a request in flight, None if it is not."""
@@ -59,7 +59,7 @@ class RequestPairing(Generic[ValueT]):
             if line.direction == "request":
                 return ()
             connections = [line.connection_id] if line.connection_id else list(self._waiting)
-            return [value for each in connections for value in self._mark_unseen(each)]
+            return [value for connection in connections for value in self._mark_unseen(connection)]
         self._unseen.pop(line.connection_id, None)
         return _values(self._waiting.pop(line.connection_id, {}))
 
@@ -67,7 +67,7 @@ class RequestPairing(Generic[ValueT]):
         requests = self._waiting.pop(connection_id, {})
         if requests:
             unseen = self._unseen.setdefault(connection_id, {})
-            if len(unseen) < MOST_WAITING:
+            if len(unseen) < MAX_WAITING:
                 unseen.update(requests)
         return _values(requests)
 
@@ -86,5 +86,7 @@ def _pop(requests: _Requests[ValueT] | None, line: ResponseLine) -> tuple[int, s
     offset = line.request_offset
     if offset is None:
         same = line.correlation_id, line.request_ts
-        offset = next((each for each, (*of_request, _) in requests.items() if tuple(of_request) == same), None)
+        offset = next(
+            (request_offset for request_offset, (*of_request, _) in requests.items() if tuple(of_request) == same), None
+        )
     return None if offset is None else requests.pop(offset, None)

@@ -21,7 +21,7 @@ _CHUNK = 1 << 20
 #: The most invalid lines that a message names.
 _MAX_NAMED = 3
 #: The longest line that is read. Frames of which a line has the body are at most 16 MiB.
-MOST_OF_A_LINE: Final = 256 << 20
+MAX_PER_LINE: Final = 256 << 20
 
 
 class TraceError(UserError):
@@ -132,8 +132,8 @@ def _numbered_lines(
         first, *others = chunk.split(b"\n")
         if not is_skipped:
             rest += first
-            if len(rest) > MOST_OF_A_LINE:
-                damaged(f"{name}: line {number} is longer than {MOST_OF_A_LINE >> 20} MiB and was skipped")
+            if len(rest) > MAX_PER_LINE:
+                damaged(f"{name}: line {number} is longer than {MAX_PER_LINE >> 20} MiB and was skipped")
                 rest, is_skipped = bytearray(), True
         if others:
             if rest:

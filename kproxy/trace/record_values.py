@@ -34,13 +34,13 @@ def record_values(body: Any) -> Iterator[RecordValue]:
             waiting.extend(reversed(item))
         if not isinstance(item, dict):
             continue
-        found: list[tuple[str, str | None, Any]] = [
+        parts: list[tuple[str, str | None, Any]] = [
             (part, None, item[part]) for part in ("key", "value") if part in item
         ]
-        found += [("header", _name(each), each.get("value")) for each in _rows(item.get("headers"))]
-        if any(_is_known(value) for *_, value in found):
+        parts += [("header", _name(row), row.get("value")) for row in _rows(item.get("headers"))]
+        if any(_is_known(value) for *_, value in parts):
             yield from (
-                RecordValue(part, header, value) for part, header, value in found if value is None or _is_known(value)
+                RecordValue(part, header, value) for part, header, value in parts if value is None or _is_known(value)
             )
         else:
             waiting.extend(reversed(item.values()))
@@ -60,4 +60,4 @@ def _name(header: dict[str, Any]) -> str | None:
 
 
 def _rows(items: Any) -> list[dict[str, Any]]:
-    return [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []

@@ -65,10 +65,10 @@ class SharedLine:
     def encoded(self, detail: Detail) -> bytes:
         """The line as in a trace of this detail, with its newline."""
         detail = _LESSER[self.content][detail]
-        if (found := self._encodings.get(detail)) is None:
+        if (encoding := self._encodings.get(detail)) is None:
             line = self.line if detail is self.content else _reduced(self.line, detail)
-            found = self._encodings[detail] = encode_line(line)
-        return found
+            encoding = self._encodings[detail] = encode_line(line)
+        return encoding
 
     def for_viewer(self, *, payloads: bool, frames: bool) -> bytes:
         """The line as a viewer wants it: a summary, optionally with its frame and with decoded records."""
@@ -94,10 +94,10 @@ def _have_excerpts(findings: list[FindingEntry]) -> bool:
 
 def _reduced(line: Line, detail: Detail) -> Line:
     """A copy of the line of a frame at a detail that is less than it has."""
-    made: Any = copy(line)
-    made.frame = None
+    copied: Any = copy(line)
+    copied.frame = None
     if detail is Detail.SUMMARY:
-        made.body = None
-        if _have_excerpts(made.findings):
-            made.findings = [msgspec.structs.replace(each, excerpt=None) for each in made.findings]
-    return made  # type: ignore[no-any-return]
+        copied.body = None
+        if _have_excerpts(copied.findings):
+            copied.findings = [msgspec.structs.replace(finding, excerpt=None) for finding in copied.findings]
+    return copied  # type: ignore[no-any-return]

@@ -8,7 +8,7 @@ from typing import Final
 
 _LOST: Final = struct.Struct("=Q")
 _REASON: Final = struct.Struct("=H")  # its length; the text follows
-_MOST_REASON_BYTES: Final = 1000
+_MAX_REASON_BYTES: Final = 1000
 
 
 class TraceState:
@@ -39,7 +39,7 @@ class TraceState:
 
     @failure.setter
     def failure(self, why: str | None) -> None:
-        text = (why or "").encode(errors="replace")[:_MOST_REASON_BYTES]
+        text = (why or "").encode(errors="replace")[:_MAX_REASON_BYTES]
         start = _LOST.size + _REASON.size
         self._memory[start : start + len(text)] = text
         _REASON.pack_into(self._memory, _LOST.size, len(text))

@@ -22,10 +22,10 @@ from kproxy.trace.lines import (
 )
 from kproxy.transactions.rows import HeldRow, TransactionOutcome, TransactionRow, TransactionSpan, TransactionStatus
 
-_MOST = 10_000
-_MOST_PARTITIONS = 1_000
+_MAX_TRANSACTIONS = 10_000
+_MAX_PARTITIONS = 1_000
 #: Most transactions per transactional id that are kept for the timeline.
-MOST_SPANS = 500
+MAX_SPANS = 500
 
 _Place = tuple[str, int]
 
@@ -55,7 +55,7 @@ class _History:
     markers: int = 0
     longest: int = 0
     errors: ErrorCounts = field(default_factory=ErrorCounts)
-    spans: deque[TransactionSpan] = field(default_factory=lambda: deque(maxlen=MOST_SPANS))
+    spans: deque[TransactionSpan] = field(default_factory=lambda: deque(maxlen=MAX_SPANS))
     partitions: dict[_Place, None] = field(default_factory=dict)
     groups: dict[str, None] = field(default_factory=dict)
     connections: set[str] = field(default_factory=set)
@@ -97,7 +97,7 @@ class _History:
         """Note partitions of the open transaction."""
         for topic in topics:
             for partition in topic.partitions:
-                if len(self.partitions) < _MOST_PARTITIONS:
+                if len(self.partitions) < _MAX_PARTITIONS:
                     self.partitions[topic.topic or topic.topic_id or "", partition] = None
 
 
@@ -115,9 +115,9 @@ class TransactionsOverview:
     """Collects transactions from the lines of a trace; `evicted` counts transactional ids that are no longer kept."""
 
     def __init__(self) -> None:
-        self._histories: Recent[str, _History] = Recent(_MOST)
-        self._by_producer: BoundedDict[int, _History] = BoundedDict(_MOST)
-        self._held: BoundedDict[_Place, _Held] = BoundedDict(_MOST)
+        self._histories: Recent[str, _History] = Recent(_MAX_TRANSACTIONS)
+        self._by_producer: BoundedDict[int, _History] = BoundedDict(_MAX_TRANSACTIONS)
+        self._held: BoundedDict[_Place, _Held] = BoundedDict(_MAX_TRANSACTIONS)
 
     @property
     def evicted(self) -> int:
@@ -151,7 +151,9 @@ class TransactionsOverview:
 
     def _of_connection(self, connection_id: str) -> Iterator[_History]:
         """The histories that a connection is about; all without a connection."""
-        return (each for each in self._histories.values() if not connection_id or connection_id in each.connections)
+        return (
+            history for history in self._histories.values() if not connection_id or connection_id in history.connections
+        )
 
     def _history(self, name: str, row: int, at: int) -> _History:
         name = name[:MAX_NAME_LENGTH]
@@ -197,7 +199,7 @@ class TransactionsOverview:
             history.begin(line, row, at)
             if line.api == "AddPartitionsToTxn":
                 history.add(line.topics)
-            elif line.group_id is not None and len(history.groups) < _MOST_PARTITIONS:
+            elif line.group_id is not None and len(history.groups) < _MAX_PARTITIONS:
                 history.groups[line.group_id] = None
 
     def _use(self, history: _History, line: RequestLine | ResponseLine, at: int) -> None:
@@ -211,18 +213,20 @@ class TransactionsOverview:
 
     def _mark(self, markers: Iterable[MarkerEntry], row: int, at: int) -> None:
         """Note markers. One with a higher epoch is of the coordinator, which has aborted the transaction."""
-        for each in markers:
-            history = self._by_producer.get(each.producer_id)
+        for marker in markers:
+            history = self._by_producer.get(marker.producer_id)
             if history is not None:
                 history.markers += 1
                 opened = history.open
-                if opened is not None and history.asked is None and each.producer_epoch > opened.producer_epoch:
-                    history.end(TransactionOutcome.COMMITTED if each.committed else TransactionOutcome.FENCED, row, at)
+                if opened is not None and history.asked is None and marker.producer_epoch > opened.producer_epoch:
+                    history.end(
+                        TransactionOutcome.COMMITTED if marker.committed else TransactionOutcome.FENCED, row, at
+                    )
 
     def _release(self, line: ResponseLine) -> None:
         """Forget that partitions are held that a response does not show as held."""
         if self._held and not line.errors:
-            still = {(each.topic, each.partition) for each in line.held}
+            still = {(partition.topic, partition.partition) for partition in line.held}
             for topic in line.topics:
                 for partition in topic.partitions:
                     place = topic.topic or topic.topic_id or "", partition
@@ -231,16 +235,16 @@ class TransactionsOverview:
 
     def _hold(self, entries: Iterable[HeldEntry], row: int, at: int) -> None:
         """Note the partitions that an open transaction holds."""
-        for each in entries:
-            place = each.topic, each.partition
+        for held_entry in entries:
+            place = held_entry.topic, held_entry.partition
             held = self._held.get(place)
-            if held is None or held.offset < each.last_stable_offset:
-                held = self._held[place] = _Held(each.last_stable_offset, at, each.high_watermark)
-            if held.offset == each.last_stable_offset:
-                held.end = max(held.end, each.high_watermark)
-                if each.producer_id is not None and held.producer_id < 0:
-                    held.producer_id = each.producer_id
-                    self._add_unobserved(each.producer_id, each.producer_epoch or 0, row, at)
+            if held is None or held.offset < held_entry.last_stable_offset:
+                held = self._held[place] = _Held(held_entry.last_stable_offset, at, held_entry.high_watermark)
+            if held.offset == held_entry.last_stable_offset:
+                held.end = max(held.end, held_entry.high_watermark)
+                if held_entry.producer_id is not None and held.producer_id < 0:
+                    held.producer_id = held_entry.producer_id
+                    self._add_unobserved(held_entry.producer_id, held_entry.producer_epoch or 0, row, at)
 
     def _add_unobserved(self, producer_id: int, epoch: int, row: int, at: int) -> None:
         """A producer whose requests were not observed has a history without a name."""
@@ -253,8 +257,8 @@ class TransactionsOverview:
     def rows(self, now: int) -> list[TransactionRow]:
         """The transactional ids at time `now` (ns), ordered by when they were first seen."""
         held = self._held_by_producer()
-        histories = sorted(self._histories.values(), key=lambda each: each.first_at)
-        return [_row(each, held.get(each.producer_id, ())) for each in histories]
+        histories = sorted(self._histories.values(), key=lambda history: history.first_at)
+        return [_row(history, held.get(history.producer_id, ())) for history in histories]
 
     def spans(self, key: str) -> tuple[TransactionSpan, ...]:
         """The transactions of a row, the oldest first."""
@@ -263,19 +267,21 @@ class TransactionsOverview:
 
     def _held_by_producer(self) -> dict[int, list[HeldRow]]:
         found: dict[int, list[HeldRow]] = {}
-        for (topic, partition), each in self._held.items():
-            holder = each.producer_id if each.producer_id >= 0 else self._open_with((topic, partition))
+        for (topic, partition), held in self._held.items():
+            holder = held.producer_id if held.producer_id >= 0 else self._open_with((topic, partition))
             if holder is not None:
-                entry = HeldRow(topic, partition, each.offset, each.since, each.end - each.offset)
+                entry = HeldRow(topic, partition, held.offset, held.since, held.end - held.offset)
                 found.setdefault(holder, []).append(entry)
         return found
 
     def _open_with(self, place: _Place) -> int | None:
         """The producer whose transaction with a partition is open for the longest time."""
         open_ones = [
-            each.open for each in self._histories.values() if each.open is not None and place in each.partitions
+            history.open
+            for history in self._histories.values()
+            if history.open is not None and place in history.partitions
         ]
-        return min(open_ones, key=lambda each: each.begun_at).producer_id if open_ones else None
+        return min(open_ones, key=lambda transaction: transaction.begun_at).producer_id if open_ones else None
 
 
 def _row(history: _History, held: Iterable[HeldRow]) -> TransactionRow:

@@ -97,7 +97,7 @@ class TransactionRow(Struct, frozen=True):
 
     def is_hanging(self, now: int) -> bool:
         """Whether it holds a partition although no transaction of it is open."""
-        return self.begun_at is None and any(now - each.since >= STILL for each in self.held)
+        return self.begun_at is None and any(now - partition.since >= STILL for partition in self.held)
 
     def problem(self, now: int) -> str:
         """What is wrong with it, empty if nothing is."""
@@ -107,15 +107,15 @@ class TransactionRow(Struct, frozen=True):
         if self.begun_at is None:
             return ""
         text = ""
-        if self.held and now - min(each.since for each in self.held) >= STILL:
-            text = f"holds {self._places()} for {_seconds(now - min(each.since for each in self.held))}"
+        if self.held and now - min(partition.since for partition in self.held) >= STILL:
+            text = f"holds {self._places()} for {_seconds(now - min(partition.since for partition in self.held))}"
         if self.gone_at is not None:
             left = f"its producer left {_seconds(now - self.gone_at)} ago"
             text = f"{text}; {left}" if text else left
         return text
 
     def _places(self) -> str:
-        places = [f"{each.topic}[{each.partition}]" for each in self.held]
+        places = [f"{partition.topic}[{partition.partition}]" for partition in self.held]
         return ", ".join(places[:3]) + (f" and {len(places) - 3} more" if len(places) > 3 else "")
 
 

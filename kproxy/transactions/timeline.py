@@ -10,7 +10,7 @@ from kproxy.groups.timeline import CellRow, Drawing, Grid, Mark, Window, round_t
 from kproxy.transactions.rows import STILL, TransactionOutcome, TransactionRow, TransactionSpan
 
 #: Most lanes: those of the first rows of the table.
-MOST_LANES: Final = 100
+MAX_LANES: Final = 100
 
 _BEGIN: Final = "begin"
 _HELD: Final = "held"
@@ -46,11 +46,11 @@ def drawing(rows: Sequence[TransactionRow], chosen: TransactionRow, spans: Spans
 
     It begins where the first of them was seen, whichever is chosen. `spans` are those of a row's key.
     """
-    shown = [chosen, *(each for each in rows if each.key != chosen.key)][:MOST_LANES]
-    lanes = [(each.key, each.key) for each in shown]
+    shown = [chosen, *(row for row in rows if row.key != chosen.key)][:MAX_LANES]
+    lanes = [(row.key, row.key) for row in shown]
     return Drawing(
         "transactions",
-        min(each.first_at for each in shown),
+        min(row.first_at for row in shown),
         now,
         lanes,
         "",
@@ -63,7 +63,7 @@ def lay_out(rows: Sequence[TransactionRow], spans: Spans, now: int, window: Wind
     """The rows as lanes of `columns` cells. Open transactions last until `now`."""
     at = window.column(now, columns)
     return Grid(
-        tuple(_lane(each, spans(each.key), now, window, columns).cells() for each in rows),
+        tuple(_lane(row, spans(row.key), now, window, columns).cells() for row in rows),
         tuple[Mark, ...](),
         tuple(round_times(window, columns)),
         at if 0 <= at < columns else None,

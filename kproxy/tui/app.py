@@ -217,7 +217,9 @@ class KproxyApp(App[None]):
         yield SystemCommand("Help", "keys, and how to read the screen (?)", self.action_help)
         yield SystemCommand("Clear the filter", "show all rows (c)", self.action_clear_filter)
         yield SystemCommand("Quit", "quit (q)", self.action_leave)
-        yield from (each for each in super().get_system_commands(screen) if each.title in ("Theme", "Screenshot"))
+        yield from (
+            command for command in super().get_system_commands(screen) if command.title in ("Theme", "Screenshot")
+        )
 
     def action_redraw(self) -> None:
         """Redraw the whole screen, for a terminal that has lost it."""

@@ -18,7 +18,7 @@ from kproxy.trace.formatting import RANK, safe
 from kproxy.verdict.cause import Cause
 
 #: Number of causes on a screen with enough rows, and on a small one.
-_MOST, _MOST_ON_SMALL_SCREEN = 3, 2
+_MAX_SHOWN, _MAX_ON_SMALL_SCREEN = 3, 2
 _SMALL_SCREEN_ROWS = 30  # rows of a screen
 _EVERY = 0.5
 
@@ -49,9 +49,9 @@ class CausesPanel(Static):
         if now - self._looked < _EVERY:
             return False
         self._looked = now
-        most = _MOST_ON_SMALL_SCREEN if self.app.size.height < _SMALL_SCREEN_ROWS else _MOST
-        found = self._session.overviews.findings.sorted_causes()
-        self._causes = [each for each in found if RANK.get(each.finding.severity, 0)][:most]
+        most = _MAX_ON_SMALL_SCREEN if self.app.size.height < _SMALL_SCREEN_ROWS else _MAX_SHOWN
+        causes = self._session.overviews.findings.sorted_causes()
+        self._causes = [cause for cause in causes if RANK.get(cause.finding.severity, 0)][:most]
         self.set_class(bool(self._causes), "some")
         text = Text()
         for number, cause in enumerate(self._causes):
@@ -63,7 +63,7 @@ class CausesPanel(Static):
             text.append("it lasts: " if cause.lasts else "", Style(bold=True) + here).append(
                 safe(finding.message), here
             )
-        if (more := len(found) - len(self._causes)) > 0 and self._causes:
+        if (more := len(causes) - len(self._causes)) > 0 and self._causes:
             text.append(f"  and {more} more", "dim")
         self.update(text)
         return True

@@ -28,7 +28,7 @@ from kproxy.tui.value_window import ValueWindow
 #: Lines larger than this many bytes are read in a thread, so that keys stay responsive.
 _LARGE = 1 << 15
 
-_MOST_ERRORS = 5
+_MAX_ERRORS = 5
 
 #: Minimum number of screen lines for showing findings in full, with fields and bytes below.
 _FULL_FINDINGS_LINES = 28
@@ -154,7 +154,9 @@ class DetailPane(Vertical):
         panes[0].show(request, "not seen")
         panes[1].show(response, "not seen" if request is None else "no response yet")
         self._show_findings()
-        worst = max((each for each in (response, request) if each is not None), key=_severity, default=None)
+        worst = max(
+            (shown_side for shown_side in (response, request) if shown_side is not None), key=_severity, default=None
+        )
         self.active = "request" if worst is None or worst is request else "response"
         self._activate()
         if is_frame and self._wrong.has_focus:
@@ -173,7 +175,7 @@ class DetailPane(Vertical):
 
     def _point_at_worst(self, detail: FrameDetail) -> None:
         """Move the cursors to the most severe finding."""
-        first = next((found for found in detail.findings if found.path or found.span), None)
+        first = next((finding for finding in detail.findings if finding.path or finding.span), None)
         if first is None:
             return
         chain = detail.find(first.path) if first.path else []
@@ -192,8 +194,8 @@ class DetailPane(Vertical):
         for pane in self.panes:
             pane.set_class(pane.id == self.active, "active")
         detail = self.pane.side
-        found = [(*each.span, each.severity) for each in detail.findings if each.span] if detail else []
-        self._bytes.show(*_bytes(detail), found)
+        spans = [(*finding.span, finding.severity) for finding in detail.findings if finding.span] if detail else []
+        self._bytes.show(*_bytes(detail), spans)
 
     def set_fullscreen(self, *, fullscreen: bool) -> None:
         """Show findings in full, with their bytes, only when there is room."""
@@ -221,9 +223,9 @@ class DetailPane(Vertical):
             self.active = "request" if self.active == "response" else "response"
         field = event.field
         if field.start is not None and field.end is not None:
-            found = (each.span for each in self.pane.side.findings if each.span) if self.pane.side else ()
+            spans = (finding.span for finding in self.pane.side.findings if finding.span) if self.pane.side else ()
             # For a malformed field, the finding has the real length.
-            self._bytes.span = field.start, max(field.end, *(end for start, end in found if start == field.start), 0)
+            self._bytes.span = field.start, max(field.end, *(end for start, end in spans if start == field.start), 0)
 
     @on(FieldTree.Chosen)
     def show_full_value(self, event: FieldTree.Chosen) -> None:
@@ -258,12 +260,12 @@ def _bytes(detail: FrameDetail | None) -> tuple[bytes, int]:
     """Return the bytes of a side, or those in its findings' excerpts, and the offset of the first one."""
     if detail is None or detail.frame is not None:
         return (detail and detail.frame) or b"", 0
-    found = next((each.excerpt for each in detail.findings if each.excerpt is not None), None)
+    found = next((finding.excerpt for finding in detail.findings if finding.excerpt is not None), None)
     return (b"", 0) if found is None else (excerpt_bytes(found), found.start)
 
 
 def _severity(detail: FrameDetail) -> int:
-    return max((RANK.get(found.severity, 0) + 1 for found in detail.findings), default=0)
+    return max((RANK.get(finding.severity, 0) + 1 for finding in detail.findings), default=0)
 
 
 def _text_of(
@@ -273,8 +275,8 @@ def _text_of(
     if exchange is None:
         return Text()
     text = Text()
-    found = [_with_bytes(each, detail) for detail in (response, request) if detail for each in detail.findings]
-    for finding in sorted(found, key=lambda each: -RANK.get(each.severity, 0)):
+    findings = [_with_bytes(finding, detail) for detail in (response, request) if detail for finding in detail.findings]
+    for finding in sorted(findings, key=lambda finding: -RANK.get(finding.severity, 0)):
         text.append_text(in_full(finding, width) if width else _short(finding))
     for repeat in exchange.repeats:
         text.append_text(_repeated(repeat, exchange.line.connection_id))
@@ -310,9 +312,9 @@ def _head(exchange: Exchange, clock: TimeDisplay) -> Text:
     line, frame = exchange.line, exchange.frame
     text = Text()
     if isinstance(exchange.response, ResponseLine):
-        for error in exchange.response.errors[:_MOST_ERRORS]:
+        for error in exchange.response.errors[:_MAX_ERRORS]:
             text.append(f"{safe(error.name)} ({error.code})", "red bold").append(f"  at {safe(error.path)}\n", "dim")
-        if (more := len(exchange.response.errors) - _MOST_ERRORS) > 0:
+        if (more := len(exchange.response.errors) - _MAX_ERRORS) > 0:
             text.append(f"and {more} more errors\n", "dim")
     text.append(safe(clock.labelled(line.ts)), "dim").append(f"  {safe(line.connection_id)}", "dim")
     if frame is not None:

@@ -347,7 +347,7 @@ class ExchangeView(View):
         while visible.is_unsorted:
             visible.work(_SLICE)
             await asyncio.sleep(0)
-        column = next((number for number, each in _ORDER_OF_COLUMN.items() if each is order), None)
+        column = next((number for number, candidate in _ORDER_OF_COLUMN.items() if candidate is order), None)
         is_ascending = order in (Order.TIME, Order.API, Order.CLIENT, Order.CONNECTION)
         self.table.mark_order(column, descending=is_ascending == visible.reverse)
         self.table.update()

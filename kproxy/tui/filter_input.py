@@ -19,7 +19,7 @@ from kproxy.filters.nodes import Text, leaves
 from kproxy.trace.formatting import safe
 
 #: Most completions that are shown.
-_MOST = 12
+_MAX_SUGGESTIONS = 12
 
 
 class FilterBar(Vertical):
@@ -87,7 +87,10 @@ class FilterBar(Vertical):
         else:
             if searched:
                 status.append(f"rows that contain {', '.join(map(safe, searched))}   ")
-            status.append("  ".join(completions[:_MOST]) + ("  …" if len(completions) > _MOST else ""), "dim")
+            status.append(
+                "  ".join(completions[:_MAX_SUGGESTIONS]) + ("  …" if len(completions) > _MAX_SUGGESTIONS else ""),
+                "dim",
+            )
         self.query_one(Static).update(status)
         return error_found
 

@@ -49,7 +49,7 @@ class FilterLine(Static):
         visible = session.visible
         if self._choice != visible.choices:
             self._choice, self._percent = visible.choices, 0
-        searched, there = min(visible.progress, session.counted, key=lambda each: each[0])
+        searched, there = min(visible.progress, session.counted, key=lambda progress: progress[0])
         if self._percent == 100 or searched >= there:
             self._percent = 100
             return None
@@ -70,7 +70,7 @@ def empty_message(session: BrowseSession, what: str) -> str:
         if session.index.at:
             return f"{source.name} has no {what}."
         return source.empty_message
-    searched, there = min(visible.progress, session.counted, key=lambda each: each[0])
+    searched, there = min(visible.progress, session.counted, key=lambda progress: progress[0])
     if searched < there:
         return f"Searching {there:,} rows for {filter_text(visible)} ..."
     return (

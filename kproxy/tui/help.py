@@ -49,9 +49,9 @@ def help_text(view: View, views: Sequence[View]) -> Text:
     """Return the help for a view."""
     text = Text()
     text.append(f"{view.title}\n", "bold underline").append(f"{view.about}\n")
-    _section(text, "here", [(key_name(each), each.description) for each in view.commands()])
+    _section(text, "here", [(key_name(command), command.description) for command in view.commands()])
     _section(text, "moving", _MOVING)
-    _section(text, "views", [(str(number), each.title) for number, each in enumerate(views, 1)])
+    _section(text, "views", [(str(number), view.title) for number, view in enumerate(views, 1)])
     _section(text, "everywhere", _EVERYWHERE)
     text.append("\nfilters\n", "bold underline")
     for example in (

@@ -100,7 +100,9 @@ class HexView(ScrollView, can_focus=True):
 
     def _reveal(self, first: int, last: int | None = None) -> None:
         height = max(1, self.scrollable_content_region.height)
-        top, bottom = ((each - self._first) // self.row_bytes for each in (first, first if last is None else last))
+        top, bottom = (
+            (position - self._first) // self.row_bytes for position in (first, first if last is None else last)
+        )
         above = round(self.scroll_target_y)
         if bottom >= above + height:
             above = min(top, bottom - height + 1)
@@ -110,9 +112,9 @@ class HexView(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """Render a row: offset, hex, text."""
         width = self.scrollable_content_region.width
-        each = self.row_bytes
-        start = (y + self.scroll_offset.y) * each
-        row = self._frame[start : start + each]
+        row_bytes = self.row_bytes
+        start = (y + self.scroll_offset.y) * row_bytes
+        row = self._frame[start : start + row_bytes]
         base = self.rich_style
         if not row:
             return Strip.blank(width, base)
@@ -124,9 +126,9 @@ class HexView(ScrollView, can_focus=True):
             segments.append(Segment(f"{byte:02x}", base + styles[number]))
             at = start + number
             joined = begin <= at < end - 1 and number < len(row) - 1
-            gap = "  " if number == 7 and each == 16 else " "
+            gap = "  " if number == 7 and row_bytes == 16 else " "
             segments.append(Segment(gap, base + (self._of("span") if joined else Style.null())))
-        segments.append(Segment("   " * (each - len(row)) + " ", base))
+        segments.append(Segment("   " * (row_bytes - len(row)) + " ", base))
         for number, byte in enumerate(row):
             char = chr(byte) if 0x20 <= byte < 0x7F else "."
             segments.append(Segment(char, base + self._of("text") + styles[number]))
@@ -178,14 +180,14 @@ class HexView(ScrollView, can_focus=True):
         place = event.get_content_offset(self)
         if place is None:
             return
-        each = self.row_bytes
+        row_bytes = self.row_bytes
         x = place.x - _PLACE - 2
-        width = 3 * each + (each == 16)
+        width = 3 * row_bytes + (row_bytes == 16)
         if 0 <= x < width:
-            number = min((x - (x > 24 and each == 16)) // 3, each - 1)
+            number = min((x - (x > 24 and row_bytes == 16)) // 3, row_bytes - 1)
         elif x > width:
             number = x - width - 1
         else:
             return
-        if 0 <= number < each:
-            self._go(self._first + (place.y + self.scroll_offset.y) * each + number)
+        if 0 <= number < row_bytes:
+            self._go(self._first + (place.y + self.scroll_offset.y) * row_bytes + number)

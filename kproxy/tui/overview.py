@@ -152,7 +152,7 @@ class OverviewView(View, Generic[T]):
             items = sorted(self.items(), key=self._order[2], reverse=not self._reverse)
         else:
             values = [(_value(self.cells(item)[column]), item) for item in self.items()]
-            items = [item for _, item in sorted(values, key=lambda each: each[0], reverse=not self._reverse)]
+            items = [item for _, item in sorted(values, key=lambda element: element[0], reverse=not self._reverse)]
         self._listed.set_items(items)
         self.table.update()
         self.update_text()
@@ -191,7 +191,7 @@ class OverviewView(View, Generic[T]):
         choices = [(letter, name, "") for letter, name, _ in self.orders]
         name = await self.app.push_screen_wait(Menu("sort by", choices))
         if name is not None:
-            order = next(each for each in self.orders if each[1] == name)
+            order = next(order for order in self.orders if order[1] == name)
             self._reverse = self._column is None and order is self._order and not self._reverse
             self._order, self._column = order, None
             self._show_order()
@@ -262,7 +262,7 @@ def bars(counts: Sequence[int], width: int) -> str:
     most = max(shown, default=0)
     if not most:
         return ""
-    return "".join(" " if not each else "▁▂▃▄▅▆▇█"[min(7, each * 8 // (most + 1))] for each in shown)
+    return "".join(" " if not count else "▁▂▃▄▅▆▇█"[min(7, count * 8 // (most + 1))] for count in shown)
 
 
 def names_and_counts(pairs: Sequence[tuple[str, int]]) -> str:

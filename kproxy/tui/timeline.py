@@ -247,8 +247,8 @@ class Timeline(Widget, can_focus=True):
 def _legend(entries: Sequence[str], width: int) -> Sequence[str]:
     """Return the legend of the characters, in as many lines as needed."""
     lines = [""]
-    for each in entries:
-        if lines[-1] and len(lines[-1]) + 2 + len(each) > width:
+    for entry in entries:
+        if lines[-1] and len(lines[-1]) + 2 + len(entry) > width:
             lines.append("")
-        lines[-1] += f"  {each}" if lines[-1] else each
+        lines[-1] += f"  {entry}" if lines[-1] else entry
     return lines

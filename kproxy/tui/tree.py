@@ -128,10 +128,10 @@ class FieldTree(Tree[FieldView]):
         for field in chain:
             self._fill(node)
             node.expand()
-            found = next((child for child in node.children if child.data is field), None)
-            if found is None:
+            child_node = next((child for child in node.children if child.data is field), None)
+            if child_node is None:
                 break
-            node = found
+            node = child_node
         if node is not self.root:
             self.call_after_refresh(self._settle, node)
 

@@ -11,7 +11,7 @@ from kproxy.verdict.cause import Cause
 
 def finding_as_json(finding: FindingEntry) -> dict[str, Any]:
     """A finding as in `kproxy explain --json`. Keys after `hint` exist only if the layout differs from Kafka's."""
-    made: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "code": finding.code,
         "name": finding.name,
         "severity": finding.severity,
@@ -22,20 +22,20 @@ def finding_as_json(finding: FindingEntry) -> dict[str, Any]:
         "hint": finding.hint,
     }
     if finding.edit is not None:
-        made["edit"] = _edit_json(finding.edit)
-        made["confidence"] = finding.confidence
-        made |= {"also": [_edit_json(edit) for edit in finding.also]} if finding.also else {}
-        made |= {"rivals": [_edit_json(edit) for edit in finding.rivals]} if finding.rivals else {}
-    return made
+        shown["edit"] = _edit_json(finding.edit)
+        shown["confidence"] = finding.confidence
+        shown |= {"also": [_edit_json(edit) for edit in finding.also]} if finding.also else {}
+        shown |= {"rivals": [_edit_json(edit) for edit in finding.rivals]} if finding.rivals else {}
+    return shown
 
 
 def _edit_json(edit: EditEntry) -> dict[str, Any]:
-    made: dict[str, Any] = {"kind": edit.kind, "field": edit.field, "detail": edit.detail}
+    shown: dict[str, Any] = {"kind": edit.kind, "field": edit.field, "detail": edit.detail}
     if edit.confidence is not None:
-        made["confidence"] = edit.confidence
+        shown["confidence"] = edit.confidence
     if edit.then is not None:
-        made["then"] = _edit_json(edit.then)
-    return made
+        shown["then"] = _edit_json(edit.then)
+    return shown
 
 
 def cause_as_json(cause: Cause) -> dict[str, Any]:
@@ -47,9 +47,9 @@ def cause_as_json(cause: Cause) -> dict[str, Any]:
         "consequences": [f"{each.finding.code} {each.finding.name}" for each in cause.consequences],
         "unassigned": cause.unassigned,
     }
-    made = finding_as_json(cause.finding) | {
+    shown = finding_as_json(cause.finding) | {
         "where": dataclasses.asdict(cause.place),
         "count": cause.count,
         "connections": len(cause.connections),
     }
-    return made | {name: value for name, value in more.items() if value}
+    return shown | {name: value for name, value in more.items() if value}

@@ -103,7 +103,7 @@ class Cause:
     @property
     def lasts(self) -> bool:
         """Whether it, or a consequence of it, stops something now, or did when the observation ended."""
-        return bool(self.lasting) or any(each.lasting for each in self.consequences)
+        return bool(self.lasting) or any(consequence.lasting for consequence in self.consequences)
 
     @property
     def seen(self) -> str:

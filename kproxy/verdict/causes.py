@@ -162,14 +162,14 @@ class Causes:
         cause.count += count
         cause.last_ts = line.ts
         cause.files[self._file] += count
-        found = cause.connections.get(line.connection_id)
-        if found is None:
+        share = cause.connections.get(line.connection_id)
+        if share is None:
             if self._places >= MAX_PLACES:
                 cause.elsewhere += count
                 return
             self._places += 1
-            found = cause.connections[line.connection_id] = OnConnection(*ends)
-        found.count += count
+            share = cause.connections[line.connection_id] = OnConnection(*ends)
+        share.count += count
 
     def _add_unmarked(self, line: CloseLine) -> None:
         """Add repeats that no frame has marked to the only cause of their rule so far; if it has several, to none."""
@@ -216,7 +216,7 @@ class Causes:
         explain(sorted(self._every(), key=urgency))
         # A cause lasts as long as its consequences do.
         roots = sorted((cause for cause in self._every() if cause.explained_by is None), key=urgency)
-        causes = [each for root in roots for each in (root, *root.consequences)]
+        causes = [consequence for root in roots for consequence in (root, *root.consequences)]
         for rank, cause in enumerate(causes):
             cause.rank = rank
         return causes

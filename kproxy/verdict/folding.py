@@ -64,9 +64,11 @@ def explain(ranked: Sequence[Cause]) -> None:
         if (codes := EXPLAINED_BY.get(code)) is None:
             continue
         if code not in candidates:
-            found = (each for each in judged if each.finding.code.startswith(codes))
-            candidates[code] = list(islice(found, _MAX_CANDIDATES))
-        parent = next((each for each in candidates[code] if each is not cause and _belongs_together(cause, each)), None)
+            causes = (cause for cause in judged if cause.finding.code.startswith(codes))
+            candidates[code] = list(islice(causes, _MAX_CANDIDATES))
+        parent = next(
+            (other for other in candidates[code] if other is not cause and _belongs_together(cause, other)), None
+        )
         if parent is not None:
             parents[cause] = parent
     for cause in parents:
@@ -84,15 +86,15 @@ def _belongs_together(cause: Cause, other: Cause) -> bool:
         return not cause.requests.isdisjoint(other.requests)
     if not all(code.startswith(_TRANSACTIONS) for code in both):
         return False
-    named, same = (_PRODUCER.search(each.finding.message) for each in (cause, other))
+    named, same = (_PRODUCER.search(judged_cause.finding.message) for judged_cause in (cause, other))
     return named is not None and same is not None and named[0] == same[0]
 
 
 def _root(cause: Cause, parents: Mapping[Cause, Cause]) -> Cause:
     """The cause that explains another one, and is not explained itself; the cause itself if there is none."""
-    seen = [cause]
-    while (above := parents.get(seen[-1])) is not None:
-        if above in seen:
+    earlier = [cause]
+    while (above := parents.get(earlier[-1])) is not None:
+        if above in earlier:
             return cause
-        seen.append(above)
-    return seen[-1]
+        earlier.append(above)
+    return earlier[-1]

@@ -64,7 +64,7 @@ class Lasting:
             if not line.connection_id and line.reason.startswith(RESTARTED):  # who followed the groups has failed
                 self._end_groups()
         elif isinstance(line, OpenLine | CloseLine):
-            causes = [each for causes in self._requests.pop(line.connection_id, {}).values() for each in causes]
+            causes = [cause for causes in self._requests.pop(line.connection_id, {}).values() for cause in causes]
             if isinstance(line, CloseLine) and line.how in _STILL_OPEN:
                 self._cut_off_at = line.ts
                 self._kept += causes

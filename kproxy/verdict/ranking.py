@@ -17,7 +17,7 @@ Urgency: TypeAlias = tuple[bool, int, bool, bool, int, str]
 
 def best_first(findings: Iterable[FindingEntry]) -> list[FindingEntry]:
     """Sorted by severity, then by confidence: findings with a diagnosis come before those without."""
-    return sorted(findings, key=lambda each: (-RANK.get(each.severity, 0), -(each.confidence or 0.0)))
+    return sorted(findings, key=lambda finding: (-RANK.get(finding.severity, 0), -(finding.confidence or 0.0)))
 
 
 def cause_of(finding: FindingEntry, api: str | None, api_version: int | None, direction: str | None) -> bytes:

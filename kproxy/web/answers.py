@@ -19,7 +19,7 @@ from kproxy.trace.formatting import safe, size
 from kproxy.version import __version__
 
 #: Most rows, and most records, of one answer.
-MOST_ROWS: Final = 500
+MAX_ROWS: Final = 500
 #: Seconds that looking for records may take before the client has to ask again.
 _RECORDS_S: Final = 0.2
 #: API keys of frames with records: Produce, Fetch, ShareFetch.
@@ -59,7 +59,7 @@ def state(session: BrowseSession) -> dict[str, Any]:
 def rows(session: BrowseSession, view: SessionView, offset: int, limit: int) -> dict[str, Any]:
     """Return the rows of a view from an offset on; null for a row whose lines have been discarded."""
     visible = view.visible
-    end = min(offset + min(limit, MOST_ROWS), len(visible))
+    end = min(offset + min(limit, MAX_ROWS), len(visible))
     return {
         "count": len(visible),
         "total": len(session.index.at),
@@ -75,11 +75,11 @@ def _row(session: BrowseSession, row: int) -> list[Any] | None:
 
 def exchange(session: BrowseSession, row: int) -> dict[str, Any] | None:
     """Return an exchange with its lines, fields and bytes; None if it does not exist, or no longer."""
-    found = session.exchange(row)
-    if found is None:
+    exchange = session.exchange(row)
+    if exchange is None:
         return None
-    lines, _ = lines_json(found)
-    return {"row": row_json(session, found, row), **lines, "sides": sides_json(found), "missing": ""}
+    lines, _ = lines_json(exchange)
+    return {"row": row_json(session, exchange, row), **lines, "sides": sides_json(exchange), "missing": ""}
 
 
 def position(view: SessionView, row: int) -> int:
@@ -108,7 +108,7 @@ def records(session: BrowseSession, view: SessionView, start: int, most: int) ->
     deadline = time.perf_counter() + _RECORDS_S
     found: list[list[Any]] = []
     count, at = 0, start
-    while at < len(visible) and count < min(most, MOST_ROWS) and time.perf_counter() < deadline:
+    while at < len(visible) and count < min(most, MAX_ROWS) and time.perf_counter() < deadline:
         row = visible[at]
         at += 1
         if index.api[row - index.first] not in _WITH_RECORDS or (exchange := session.exchange(row)) is None:

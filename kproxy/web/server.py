@@ -54,10 +54,10 @@ _EVENT_S: Final = 0.25
 _WAIT_S: Final = 0.3
 #: Bytes of a download that are written at once.
 _CHUNK: Final = 1 << 16
-_MOST_WINDOWS: Final = 64
+_MAX_WINDOWS: Final = 64
 #: Parts of the time in a picture, unless a window asks for others, and at most.
 _PARTS: Final = 96
-_MOST_PARTS: Final = 200
+_MAX_PARTS: Final = 200
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -85,8 +85,8 @@ class WebServer:
         async with asyncio.TaskGroup() as tasks:
             reading = [tasks.create_task(self._session.source.run()), tasks.create_task(self._read())]
             try:
-                for each in sockets:
-                    await web.SockSite(runner, each).start()
+                for listening in sockets:
+                    await web.SockSite(runner, listening).start()
                 await stop.wait()
             finally:
                 for task in reading:
@@ -179,8 +179,8 @@ class WebServer:
         """
         if not is_same_origin(request.headers.get("Origin"), request.host):
             raise web.HTTPForbidden(text="Only pages of this server may ask it.\n")
-        if len(self._windows) >= _MOST_WINDOWS:
-            raise web.HTTPServiceUnavailable(text=f"{_MOST_WINDOWS} windows are open, which is the maximum.\n")
+        if len(self._windows) >= _MAX_WINDOWS:
+            raise web.HTTPServiceUnavailable(text=f"{_MAX_WINDOWS} windows are open, which is the maximum.\n")
         window = web.WebSocketResponse(heartbeat=15, max_msg_size=1024)
         await window.prepare(request)
         self._windows.add(window)
@@ -205,8 +205,8 @@ class WebServer:
 
     async def _view(self, request: web.Request, *, counts: bool = False) -> SessionView:
         """The view that a request asks for, after a while if it has not found anything yet."""
-        given = request.query
-        view = self._views.view(RowQuery(given.get("filter", ""), bool(given.get("only")), given.get("sort", "time")))
+        query = request.query
+        view = self._views.view(RowQuery(query.get("filter", ""), bool(query.get("only")), query.get("sort", "time")))
         deadline = time.perf_counter() + _WAIT_S
         if counts:
             _ = view.matching
@@ -219,30 +219,30 @@ class WebServer:
 
     async def _rows(self, request: web.Request) -> web.Response:
         view = await self._view(request)
-        offset, limit = _number(request, "offset"), _number(request, "limit", answers.MOST_ROWS)
+        offset, limit = _number(request, "offset"), _number(request, "limit", answers.MAX_ROWS)
         return _json(answers.rows(self._session, view, offset, limit))
 
     async def _position(self, request: web.Request) -> web.Response:
         return _json({"position": answers.position(await self._view(request), _number(request, "row"))})
 
     async def _exchange(self, request: web.Request) -> web.Response:
-        found = answers.exchange(self._session, int(request.match_info["row"]))
-        if found is None:
+        answer = answers.exchange(self._session, int(request.match_info["row"]))
+        if answer is None:
             raise web.HTTPNotFound(text="This frame does not exist, or is no longer kept (--keep).\n")
-        return _json(found)
+        return _json(answer)
 
     async def _causes(self, request: web.Request) -> web.Response:
         return _json(answers.causes(self._session, await self._view(request, counts=True)))
 
     async def _table(self, request: web.Request) -> web.Response:
         view = await self._view(request, counts=True)
-        if (found := answers.table(self._session, view, request.match_info["name"])) is None:
+        if (answer := answers.table(self._session, view, request.match_info["name"])) is None:
             raise web.HTTPNotFound(text="Unknown table.\n")
-        return _json(found)
+        return _json(answer)
 
     async def _records(self, request: web.Request) -> web.Response:
         view = await self._view(request)
-        most = _number(request, "most", answers.MOST_ROWS)
+        most = _number(request, "most", answers.MAX_ROWS)
         return _json(answers.records(self._session, view, _number(request, "from"), most))
 
     async def _timeline(self, request: web.Request) -> web.Response:
@@ -314,7 +314,7 @@ def _rows_key(request: web.Request) -> tuple[str, str]:
 
 
 def _parts(request: web.Request) -> int:
-    return min(max(_number(request, "parts", _PARTS), 1), _MOST_PARTS)
+    return min(max(_number(request, "parts", _PARTS), 1), _MAX_PARTS)
 
 
 def _number(request: web.Request, name: str, otherwise: int = 0) -> int:

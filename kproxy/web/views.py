@@ -12,7 +12,7 @@ from kproxy.browse.session_view import SessionView
 from kproxy.filters import parse
 
 #: Most views; a view of a million rows needs 8 MB.
-MOST_VIEWS: Final = 24
+MAX_VIEWS: Final = 24
 #: Seconds that a view of a live source is kept unused: each filters every new row. Windows ask again as rows come.
 KEEP_S: Final = 30.0
 
@@ -36,7 +36,7 @@ class RowQuery(NamedTuple):
 
 
 class Views:
-    """Views by query. Of more than `MOST_VIEWS`, the least recently used are dropped; asking again makes a new one."""
+    """Views by query. Of more than `MAX_VIEWS`, the least recently used are dropped; asking again makes a new one."""
 
     def __init__(self, session: BrowseSession) -> None:
         self._session = session
@@ -68,7 +68,7 @@ class Views:
         least = time.monotonic() - KEEP_S if self._session.source.live else 0.0
         while len(self._views) > 1:
             oldest = next(iter(self._views))
-            if len(self._views) <= MOST_VIEWS and self._used_at[oldest] >= least:
+            if len(self._views) <= MAX_VIEWS and self._used_at[oldest] >= least:
                 return
             self._session.views.remove(self._views.pop(oldest))
             del self._used_at[oldest]

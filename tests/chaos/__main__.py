@@ -16,7 +16,13 @@ def main(arguments: list[str]) -> int:
     """Play them; the exit status."""
     chosen = "chaos and not wide" if "--quick" in arguments else "chaos"
     return pytest.main(
-        ["tests/chaos", "-m", chosen, "--log-level=INFO", *(each for each in arguments if each != "--quick")]
+        [
+            "tests/chaos",
+            "-m",
+            chosen,
+            "--log-level=INFO",
+            *(argument for argument in arguments if argument != "--quick"),
+        ]
     )
 
 

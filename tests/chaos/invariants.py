@@ -10,7 +10,7 @@ from typing import Final
 from tests.peers.trace import Line
 
 #: The most memory that a part may ever have, in MB. The relay may keep 64 MiB for an inspector that does not read.
-MOST_MB: Final = {"relay": 170.0, "spawner": 70.0, "inspector": 200.0, "worker": 200.0}
+MAX_MB: Final = {"relay": 170.0, "spawner": 70.0, "inspector": 200.0, "worker": 200.0}
 _SHOWN = 5
 
 
@@ -29,7 +29,7 @@ def lost_or_doubled(acked: Collection[int], stored: Sequence[Sequence[int]]) -> 
 def unbounded(peaks: Mapping[str, float]) -> Iterator[str]:
     """Parts with too much memory."""
     for part, peak in peaks.items():
-        if peak > (most := MOST_MB[part.split()[0]]):
+        if peak > (most := MAX_MB[part.split()[0]]):
             yield f"the {part} had {peak:.0f} MB, of at most {most:.0f}"
 
 

@@ -109,7 +109,7 @@ def fill_topic(broker: str, topic: str, records: int, size: int) -> None:
 
 def stored(broker: str, topic: str) -> list[list[int]]:
     """The numbers of the records in each partition, in their order, read from the broker itself."""
-    partitions = [confluent_kafka.TopicPartition(topic, each, 0) for each in range(PARTITIONS)]
+    partitions = [confluent_kafka.TopicPartition(topic, index, 0) for index in range(PARTITIONS)]
     found: list[list[int]] = [[] for _ in partitions]
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": broker, "group.id": "chaos", "enable.partition.eof": True, "enable.auto.commit": False}

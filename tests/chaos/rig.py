@@ -102,7 +102,7 @@ class Rig:
         ways: dict[str, Callable[[], object]] = {
             f"message {reported.message!r}": lambda: re.search(reported.message, proxy.printed),
             f"health {reported.health!r}": lambda: re.search(reported.health, proxy.health),
-        } | {f"metric {each!r}": lambda each=each: proxy.measures(each) for each in reported.metrics}  # type: ignore[misc]
+        } | {f"metric {metric!r}": lambda each=metric: proxy.measures(each) for metric in reported.metrics}  # type: ignore[misc]
 
         def all_held() -> bool:
             for name in [name for name, holds in ways.items() if holds()]:

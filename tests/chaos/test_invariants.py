@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.invariants import MOST_MB, crashed, lost_or_doubled, unaccounted, unbounded
+from tests.chaos.invariants import MAX_MB, crashed, lost_or_doubled, unaccounted, unbounded
 from tests.chaos.processes import Census, Process
 from tests.peers.processes import until
 
@@ -30,7 +30,7 @@ def test_lost_doubled_and_swapped_records_are_found(stored: list[list[int]], fou
 
 
 def test_too_much_memory_is_found() -> None:
-    assert list(unbounded({"relay": MOST_MB["relay"], "worker 1": 9.0})) == []
+    assert list(unbounded({"relay": MAX_MB["relay"], "worker 1": 9.0})) == []
     assert list(unbounded({"relay": 9.0, "worker 2": 1000.0})) == ["the worker 2 had 1000 MB, of at most 200"]
 
 

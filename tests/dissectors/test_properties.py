@@ -153,9 +153,9 @@ def test_a_response_to_what_does_not_exist_is_opaque(frame: bytes, key: int, ver
 def up_to_each_length(shape: Layout) -> list[tuple[bytes, str]]:
     """The bytes of a message up to each field that has a length, with that length's encoding."""
     found = []
-    for index, one in enumerate(shape.fields):
-        if one.length in ("int32", "uvarint") and (one.array or one.type != "struct"):
-            found.append((encode(Layout("before", shape.fields[:index]), {}), one.length))
+    for index, field in enumerate(shape.fields):
+        if field.length in ("int32", "uvarint") and (field.array or field.type != "struct"):
+            found.append((encode(Layout("before", shape.fields[:index]), {}), field.length))
     return found
 
 

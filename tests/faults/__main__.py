@@ -36,9 +36,9 @@ def main() -> int:
     args = parser.parse_args()
     scenarios = chosen(args.only, args.clients)[:: args.every]
     if args.list:
-        sys.stdout.writelines(f"{each.name}\n" for each in scenarios)
+        sys.stdout.writelines(f"{scenario.name}\n" for scenario in scenarios)
         return 0
-    for client in {each.client for each in scenarios}:
+    for client in {scenario.client for scenario in scenarios}:
         prepare(client)
     with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(args.at_once) as pool:
         directory = args.keep or Path(temporary)
@@ -46,7 +46,7 @@ def main() -> int:
     if args.table:
         args.table.write_text(table(outcomes))
     sys.stdout.write(summary(outcomes) + "\n")
-    return 0 if all(each.result in ("first", "quiet") for each in outcomes) else 1
+    return 0 if all(outcome.result in ("first", "quiet") for outcome in outcomes) else 1
 
 
 def _play(scenario: Scenario, directory: Path) -> Outcome:

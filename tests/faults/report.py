@@ -19,16 +19,16 @@ def table(outcomes: Sequence[Outcome]) -> str:
 
 def summary(outcomes: Iterable[Outcome]) -> str:
     """``first 180, later 4, never 16, quiet 31``."""
-    counts = Counter(each.result for each in outcomes)
+    counts = Counter(outcome.result for outcome in outcomes)
     return ", ".join(f"{name} {counts[name]}" for name in (*_RESULTS, "quiet", "alarm") if counts[name])
 
 
 def _rows(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    faults = [each for each in outcomes if each.scenario.api]
-    yield from _sums("fault", faults, lambda each: each.scenario.kind)
-    yield from _sums("client", faults, lambda each: each.scenario.client)
+    faults = [outcome for outcome in outcomes if outcome.scenario.api]
+    yield from _sums("fault", faults, lambda outcome: outcome.scenario.kind)
+    yield from _sums("client", faults, lambda outcome: outcome.scenario.client)
     for result in ("never", "later", "unreached"):
-        found = [each for each in faults if each.result == result]
+        found = [fault for fault in faults if fault.result == result]
         if found:
             yield from (
                 "",
@@ -37,23 +37,23 @@ def _rows(outcomes: Sequence[Outcome]) -> Iterator[str]:
                 "| scenario | lacks | said first |",
                 "|---|---|---|",
             )
-            yield from (_row(each) for each in found)
-    right = [each for each in outcomes if not each.scenario.api]
+            yield from (_row(outcome) for outcome in found)
+    right = [outcome for outcome in outcomes if not outcome.scenario.api]
     if right:
-        alarms = [each for each in right if each.result == "alarm"]
+        alarms = [outcome for outcome in right if outcome.result == "alarm"]
         yield from ("", f"## Right runs: {len(right)}, with an alarm: {len(alarms)}", "", "| run | said |", "|---|---|")
-        yield from (f"| {each.scenario.name} | {_cell(each.first)} |" for each in alarms)
+        yield from (f"| {alarm.scenario.name} | {_cell(alarm.first)} |" for alarm in alarms)
 
 
 def _sums(what: str, outcomes: Sequence[Outcome], key: Callable[[Outcome], str]) -> Iterator[str]:
     yield from ("", f"| {what} | " + " | ".join(_RESULTS) + " |", "|---" * (1 + len(_RESULTS)) + "|")
     for name in [*dict.fromkeys(map(key, outcomes)), "all"]:
-        counts = Counter(each.result for each in outcomes if name in ("all", key(each)))
+        counts = Counter(outcome.result for outcome in outcomes if name in ("all", key(outcome)))
         yield f"| {name} | " + " | ".join(str(counts[result]) for result in _RESULTS) + " |"
 
 
-def _row(each: Outcome) -> str:
-    return f"| {each.scenario.name} | {', '.join(each.lacks)} | {_cell(each.first) or 'nothing'} |"
+def _row(outcome: Outcome) -> str:
+    return f"| {outcome.scenario.name} | {', '.join(outcome.lacks)} | {_cell(outcome.first) or 'nothing'} |"
 
 
 def _cell(text: str) -> str:

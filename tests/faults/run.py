@@ -158,16 +158,16 @@ def judge(
         severities: By code.
     """
     if not scenario.api:
-        loud = [each for each in said if severities.get(each.code, "warning") != "info"]
+        loud = [said for said in said if severities.get(said.code, "warning") != "info"]
         return Outcome(scenario, "alarm" if loud else "quiet", str(loud[0]) if loud else "", (), tuple(said), None)
     if fault_at is None:
         return Outcome(scenario, "unreached", "", (), tuple(said), None)
-    at_once = [each for each in said[:live] if fault_at - 0.5 <= each.at <= fault_at + FIRST_S + SLACK_S]
-    ranked = sorted(at_once, key=lambda each: severities.get(each.code, "warning") == "info")
+    at_once = [said for said in said[:live] if fault_at - 0.5 <= said.at <= fault_at + FIRST_S + SLACK_S]
+    ranked = sorted(at_once, key=lambda said: severities.get(said.code, "warning") == "info")
     lacks = lacking(scenario, ranked[0] if ranked else Said(0, "", ""))
     if not lacks:
         return Outcome(scenario, "first", str(ranked[0]), (), tuple(said), fault_at)
-    later = any(not lacking(scenario, each) for each in said)
+    later = any(not lacking(scenario, said) for said in said)
     first = str(ranked[0]) if ranked else ""
     return Outcome(scenario, "later" if later else "never", first, lacks, tuple(said), fault_at)
 
@@ -189,14 +189,14 @@ class Traced:
 
     def severities(self) -> dict[str, str]:
         """The severity of each finding and of stalls, by code; the highest."""
-        found: dict[str, str] = {}
+        severities: dict[str, str] = {}
         for line in self._new():
             if '"severity"' in line:
                 entry = json.loads(line)
-                for each in (*entry.get("findings", ()), *([entry] if "severity" in entry else ())):
-                    code = each.get("code", "stall")
-                    found[code] = min(found.get(code, "info"), each["severity"], key=_SEVERITIES.index)
-        return found
+                for finding in (*entry.get("findings", ()), *([entry] if "severity" in entry else ())):
+                    code = finding.get("code", "stall")
+                    severities[code] = min(severities.get(code, "info"), finding["severity"], key=_SEVERITIES.index)
+        return severities
 
     def _new(self) -> Iterator[str]:
         for path in sorted(self._directory.rglob("*.jsonl*")):  # `.part` while it is written

@@ -53,9 +53,9 @@ def chosen(words: Iterable[str], clients: Iterable[str]) -> list[Scenario]:
     """Those of these clients whose name has one of the words; all if there are none."""
     words, clients = list(words), set(clients) or set(CLIENTS)
     return [
-        each
-        for each in all_scenarios()
-        if each.client in clients and (not words or any(word in each.name for word in words))
+        scenario
+        for scenario in all_scenarios()
+        if scenario.client in clients and (not words or any(word in scenario.name for word in words))
     ]
 
 

@@ -42,7 +42,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Future[Ou
         skip(reason)
     for client in CLIENTS:
         prepare(client)
-    by_name = {each.name: each for each in all_scenarios()}
+    by_name = {scenario.name: scenario for scenario in all_scenarios()}
     with ThreadPoolExecutor(3) as pool:
         return {name: pool.submit(play, by_name[name], tmp_path_factory.mktemp("run") / "0") for name in NAMES}
 

@@ -33,17 +33,17 @@ def test_every_quirk_is_valid() -> None:
 
 
 def test_there_are_enough_of_them() -> None:
-    names = Counter(each.name for each in SCENARIOS)
+    names = Counter(scenario.name for scenario in SCENARIOS)
     assert not [name for name, count in names.items() if count > 1]
     assert len(names) >= 400
     for api in APIS:
         assert schemas.api_by_name(api.name)
-        clients = {each.client for each in SCENARIOS if each.api == api.name}
+        clients = {scenario.client for scenario in SCENARIOS if scenario.api == api.name}
         assert clients == {client for row in APIS if row.name == api.name for client in row.workloads}
-    assert {each.client for each in SCENARIOS} == set(CLIENTS)
+    assert {scenario.client for scenario in SCENARIOS} == set(CLIENTS)
 
 
-@pytest.mark.parametrize("scenario", [each for each in SCENARIOS if each.api], ids=lambda each: each.name)
+@pytest.mark.parametrize("scenario", [scenario for scenario in SCENARIOS if scenario.api], ids=lambda each: each.name)
 def test_a_sentence_about_nothing_has_no_fact(scenario: Scenario) -> None:
     assert len(lacking(scenario, said(0, "something went wrong hint: call us"))) == 3
     assert "who" not in lacking(scenario, said(0, "ask the broker, the client and your acl: hint: they know"))
@@ -99,7 +99,7 @@ built-in Kafka 4.4.0: connect clients with bootstrap.servers=localhost:1
         )
     )
     screen.join()
-    assert [(each.code, bool(each.frame)) for each in screen.said] == [
+    assert [(said.code, bool(said.frame)) for said in screen.said] == [
         ("S008", True), ("L003", True), ("C004", False), ("stall", False),
     ]  # fmt: skip
     assert str(screen.said[0]).endswith("Metadata names broker 1 hint: check that both are connected")

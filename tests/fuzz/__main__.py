@@ -41,13 +41,13 @@ def report(chunks: list[dict[str, Any]]) -> str:
     """The totals of all chunks."""
     text = []
     for way in WAYS:
-        of_way = [each for each in chunks if each["way"] == way]
-        frames, cpu = sum(each["frames"] for each in of_way), sum(each["cpu_s"] for each in of_way)
-        raised = [(each, one) for each in of_way for one in each["raised"]]
-        slow = sum(len(each["slow"]) for each in of_way)
+        of_way = [chunk for chunk in chunks if chunk["way"] == way]
+        frames, cpu = sum(chunk["frames"] for chunk in of_way), sum(chunk["cpu_s"] for chunk in of_way)
+        raised = [(chunk, one) for chunk in of_way for one in chunk["raised"]]
+        slow = sum(len(chunk["slow"]) for chunk in of_way)
         text.append(f"{way}: {frames:,} frames in {cpu:,.0f} s of CPU, {len(raised)} raised, {slow} over {SLOW} ms")
         if of_way:
-            worst = max(of_way, key=lambda each: each["slowest"]["ms"])
+            worst = max(of_way, key=lambda chunk: chunk["slowest"]["ms"])
             slowest = worst["slowest"]
             text.append(f"  slowest: {slowest['ms']} ms, frame {slowest.get('frame')} of {way}:{worst['chunk']}, "
                         f"{slowest.get('hex', '')[:200]}")  # fmt: skip

@@ -52,9 +52,9 @@ def _of_kafka() -> list[Exchange]:
 @functools.cache
 def _of_captures() -> list[Exchange]:
     return [
-        each
+        exchange
         for path in sorted((DATA / "pcap").glob("*.pcap.gz"))
-        for each in _of_capture(lines_of(path, detail=Detail.RAW))
+        for exchange in _of_capture(lines_of(path, detail=Detail.RAW))
     ]
 
 
@@ -74,13 +74,13 @@ def _of_capture(lines: Iterator[object]) -> Iterator[Exchange]:
 @functools.cache
 def _of_internal_topics() -> list[Exchange]:
     """Frames with group protocols and coordinators' records inside; the other side is of Kafka's classes."""
-    others = {(each.key, each.version): each for each in _of_kafka()}
-    made = []
+    others = {(exchange.key, exchange.version): exchange for exchange in _of_kafka()}
+    topics = []
     for row in FRAMES.values():
         key, version, frame = row["api_key"], row["version"], bytes.fromhex(row["frame"])
         if (other := others.get((key, version))) is not None:
-            made.append(other._replace(request=frame) if row["request"] else other._replace(response=frame))
-    return made
+            topics.append(other._replace(request=frame) if row["request"] else other._replace(response=frame))
+    return topics
 
 
 class Source:

@@ -37,14 +37,14 @@ def explained(seed: str, count: int, watch: Watch) -> None:
         frame = made.request if is_request else made.response
         with watch.frame(frame):
             if is_request:
-                found = explain(frame)
+                explanation = explain(frame)
             elif random.random() < 0.5:
-                found = explain(frame, request=made.request)
+                explanation = explain(frame, request=made.request)
             else:
-                found = explain(frame, (made.key, made.version))
-            entries = best_first(finding_entry(each, found.frame) for each in found.findings)
-            write_explanation(found, entries, io.StringIO())
-            encode_json(found.body)
+                explanation = explain(frame, (made.key, made.version))
+            entries = best_first(finding_entry(finding, explanation.frame) for finding in explanation.findings)
+            write_explanation(explanation, entries, io.StringIO())
+            encode_json(explanation.body)
 
 
 def inspected(seed: str, count: int, watch: Watch) -> None:
@@ -143,9 +143,9 @@ class _Packets:
             sequences[side] += len(piece)
         if random.random() < _RARE:
             random.shuffle(segments)
-        for each in segments:
+        for segment in segments:
             for _ in range(random.choice((0, 2)) if random.random() < _RARE else 1):
-                yield each
+                yield segment
 
 
 def _segment(port: int, side: int, sequences: list[int], data: bytes, flags: int, at: int) -> Packet:

@@ -9,7 +9,7 @@ import sys
 
 from dissectors import schemas
 from tests.growth.frames import growing
-from tests.growth.growth import MOST_GROWTH, growth, short_searches
+from tests.growth.growth import MAX_GROWTH, growth, short_searches
 
 
 def main(part: str = "1/1") -> int:
@@ -22,7 +22,7 @@ def main(part: str = "1/1") -> int:
                 for is_request in (True, False):
                     for one in growing(api.name, version, is_request=is_request):
                         count += 1
-                        if count % parts == number % parts and (factor := growth(one)) > MOST_GROWTH:
+                        if count % parts == number % parts and (factor := growth(one)) > MAX_GROWTH:
                             failed += 1
                             print(f"{factor:.2f}  {one}", flush=True)  # noqa: T201
     print(f"{failed} of {count // parts} grow too fast")  # noqa: T201

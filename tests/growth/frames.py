@@ -107,11 +107,11 @@ def parts(layout: Layout, path: Path = ()) -> Iterator[Path]:
     """All parts of a message that can grow: arrays, strings, bytes, records and tag buffers."""
     if layout.flexible:
         yield (*path, TAGS)
-    for one in (*layout.fields, *layout.tagged):
-        if one.array or one.type in ("string", "bytes", "records"):
-            yield (*path, one.name)
-        if one.struct is not None:
-            yield from parts(one.struct, (*path, one.name))
+    for field in (*layout.fields, *layout.tagged):
+        if field.array or field.type in ("string", "bytes", "records"):
+            yield (*path, field.name)
+        if field.struct is not None:
+            yield from parts(field.struct, (*path, field.name))
 
 
 def growing(api: str, version: int, *, is_request: bool) -> Iterator[Growing]:
@@ -131,7 +131,9 @@ def growing(api: str, version: int, *, is_request: bool) -> Iterator[Growing]:
 
 def _types(layout: Layout) -> set[str]:
     fields = (*layout.fields, *layout.tagged)
-    return {one.type for one in fields}.union(*(_types(one.struct) for one in fields if one.struct is not None))
+    return {field.type for field in fields}.union(
+        *(_types(field.struct) for field in fields if field.struct is not None)
+    )
 
 
 class _Values:
@@ -145,27 +147,27 @@ class _Values:
 
     def struct(self, layout: Layout, path: Path = ()) -> dict[str, Any]:
         """The values of a struct. Of its tagged fields, it has the one that grows or in which something does."""
-        on_path = [one for one in layout.tagged if self._path[: len(path) + 1] == (*path, one.name)]
+        on_path = [field for field in layout.tagged if self._path[: len(path) + 1] == (*path, field.name)]
         made = {one.name: self._field(one, (*path, one.name)) for one in (*layout.fields, *on_path)}
         if (*path, TAGS) == self._path:
             made[TAGS] = [[_FIRST_UNKNOWN_TAG + index, b"x"] for index in range(self._size)]
         return made
 
-    def _field(self, one: Field, path: Path) -> Any:
+    def _field(self, field: Field, path: Path) -> Any:
         size = self._size if path == self._path else 1
-        if not one.array:
-            return self._value(one, path, size)
-        return [self._value(one, path, 1) for _ in range(size)]
+        if not field.array:
+            return self._value(field, path, size)
+        return [self._value(field, path, 1) for _ in range(size)]
 
-    def _value(self, one: Field, path: Path, size: int) -> Any:
-        if one.struct is not None:
-            return self.struct(one.struct, path)
+    def _value(self, field: Field, path: Path, size: int) -> Any:
+        if field.struct is not None:
+            return self.struct(field.struct, path)
         number = next(self._numbers)
-        if one.name.endswith("error_code"):
+        if field.name.endswith("error_code"):
             return number % 100 + 1
-        match one.type:
+        match field.type:
             case "string":
-                return "consumer" if one.name == "protocol_type" else f"{one.name}-{number}{'x' * (size - 1)}"
+                return "consumer" if field.name == "protocol_type" else f"{field.name}-{number}{'x' * (size - 1)}"
             case "bytes":
                 return BYTES.get(self._content, bytes)(size)
             case "records":

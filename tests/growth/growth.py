@@ -13,7 +13,7 @@ from tests.growth.work import explained, inspect, lines_run
 SMALL, LARGE = 200, 400
 
 #: The most by which the work may grow: twice, and a little for what grows with the logarithm.
-MOST_GROWTH = 2.3
+MAX_GROWTH = 2.3
 
 #: The fields that the search for a diagnosis may read: few, so that it does not hide the rest. Its limit is fixed.
 _SEARCH = 1_000

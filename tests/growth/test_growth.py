@@ -11,7 +11,7 @@ import pytest
 from dissectors import schemas
 from dissectors.collector import PROGRAM_THRESHOLD
 from tests.growth.frames import Growing, growing
-from tests.growth.growth import MOST_GROWTH, growth, short_searches
+from tests.growth.growth import MAX_GROWTH, growth, short_searches
 from tests.growth.work import cpu_seconds, explained, inspect
 
 #: What has grown too fast, and more of the kind.
@@ -42,10 +42,11 @@ def _short() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    "one", [pytest.param(one, id=str(one), marks=pytest.mark.wide if at % 3 else ()) for at, one in enumerate(_CASES)]
+    "one",
+    [pytest.param(case, id=str(case), marks=pytest.mark.wide if at % 3 else ()) for at, case in enumerate(_CASES)],
 )
 def test_twice_the_elements_are_twice_the_work(one: Growing) -> None:
-    assert growth(one) < MOST_GROWTH
+    assert growth(one) < MAX_GROWTH
 
 
 @pytest.mark.wide
@@ -61,7 +62,7 @@ def test_no_message_of_any_version_takes_more_than_its_share(part: int) -> None:
         if [*growing(api.name, version, is_request=is_request)]
     ]
     assert len(chosen) > 600
-    assert [(str(one), factor) for one in chosen[part::_PARTS] if (factor := growth(one)) > MOST_GROWTH] == []
+    assert [(str(one), factor) for one in chosen[part::_PARTS] if (factor := growth(one)) > MAX_GROWTH] == []
 
 
 #: The costliest of the frames of 1 MB, by lines of Python for each byte, and the number of elements.

@@ -47,17 +47,17 @@ def broker_options() -> list[str]:
         for client in habit.clients
         if habit.quirk
     ]
-    return [f"--config={name}={value}" for name, value in settings.items()] + [f"--quirk={each}" for each in quirks]
+    return [f"--config={name}={value}" for name, value in settings.items()] + [f"--quirk={quirk}" for quirk in quirks]
 
 
 def play(proxy: Proxy, habits: list[str]) -> Reported:
     """Play both variants of habits; what kproxy says of each, by client id and code."""
     scenery = librdkafka.Scenery(proxy.bootstrap)
     try:
-        alone = [each for each in habits if HABITS[each].alone]
+        alone = [habit for habit in habits if HABITS[habit].alone]
         java.finish(java.start(proxy.bootstrap, alone, at_once=1))
         librdkafka.run_all(proxy.bootstrap, alone, at_once=1)
-        together = [each for each in habits if each not in alone]
+        together = [habit for habit in habits if habit not in alone]
         playing = java.start(proxy.bootstrap, together)
         librdkafka.run_all(proxy.bootstrap, together)
         java.finish(playing)
@@ -74,15 +74,15 @@ def findings(proxy: Proxy) -> Reported:
         for habit, client in CASES
         for variant in (BAD, FIXED)
     } | {default: client_id("default-id", BAD, client) for client, default in DEFAULT_IDS.items()}
-    found: Reported = defaultdict(dict)
+    findings: Reported = defaultdict(dict)
     for line in read_lines(proxy.trace):
         entries = [line] if line.get("kind") == "finding" else line.get("findings") or []
         for entry in entries:
             # of the frame, or else of the sentence, in which the client or its group is the first name
             sender = line.get("client_id") or next(iter(re.findall("'([^']+)'", entry["message"])), "")
             of = next((of for name, of in ids.items() if sender == name or sender.startswith(f"{name}-")), sender)
-            found[of][entry["code"]] = entry["message"]
-    return found
+            findings[of][entry["code"]] = entry["message"]
+    return findings
 
 
 @pytest.fixture(scope="module")

@@ -31,8 +31,8 @@ from tests.independent.payloads import cases as payload_cases
 def diagnoses(case: Case) -> list[Diagnosis]:
     """What `kproxy explain` reports of a broken frame, without its request."""
     answered = None if case.valid.is_request else (case.valid.key, case.valid.version)
-    found = explain(case.broken, answered)
-    return [each.problem.diagnosis for each in found.findings if each.problem.diagnosis is not None]
+    explanation = explain(case.broken, answered)
+    return [finding.problem.diagnosis for finding in explanation.findings if finding.problem.diagnosis is not None]
 
 
 def right(case: Case) -> Layout:
@@ -140,7 +140,7 @@ class Tally:
 
     def share(self, what: str, family: str | None = None) -> float:
         counts = [self.families[family]] if family else list(self.families.values())
-        return sum(each[what] for each in counts) / max(sum(each["cases"] for each in counts), 1)
+        return sum(count[what] for count in counts) / max(sum(count["cases"] for count in counts), 1)
 
     def __str__(self) -> str:
         rows = [
@@ -149,7 +149,7 @@ class Tally:
         ]
         total: Counter[str] = sum(self.families.values(), Counter())
         for family, count in (*self.families.items(), ("all", total)):
-            cells = [f"{count[each] / max(count['cases'], 1):.1%}" for each in ("first", "twin", "three", "none")]
+            cells = [f"{count[name] / max(count['cases'], 1):.1%}" for name in ("first", "twin", "three", "none")]
             rows.append(f"| {family} | {count['cases']} | {count['no trace']} | {' | '.join(cells)} |")
         rows += [
             "",
@@ -164,10 +164,10 @@ class Tally:
 
 
 def tally(cases: Iterable[Case]) -> Tally:
-    made = Tally()
+    tally = Tally()
     for case in cases:
-        made.add(case)
-    return made
+        tally.add(case)
+    return tally
 
 
 def main() -> None:

@@ -33,10 +33,10 @@ class Frame:
     def pick(self, accept: Callable[[Member], bool], *, tagged: bool = False) -> tuple[Struct, Member, list[Values]]:
         """A member of a struct that has values."""
         found = [
-            (struct, one, values)
+            (struct, member, values)
             for struct, values in self.structs()
-            for one in ((*struct.members, *struct.tagged) if tagged else struct.members)
-            if accept(one) and any(one.name in each for each in values)
+            for member in ((*struct.members, *struct.tagged) if tagged else struct.members)
+            if accept(member) and any(member.name in element for element in values)
         ]
         if not found:
             raise Unfit
@@ -60,19 +60,24 @@ class Unfit(Exception):
 def _structs(struct: Struct, values: list[Values]) -> Iterator[tuple[Struct, list[Values]]]:
     if values:
         yield struct, values
-    for one in (*struct.members, *struct.tagged):
-        if one.inner:
-            inside = [each[one.name] for each in values if each.get(one.name) is not None]
-            yield from _structs(one.inner, [each for some in inside for each in some] if one.array else inside)
+    for member in (*struct.members, *struct.tagged):
+        if member.inner:
+            inside = [element[member.name] for element in values if element.get(member.name) is not None]
+            yield from _structs(member.inner, [each for some in inside for each in some] if member.array else inside)
 
 
-def _lengths(one: Member, what: str) -> Iterator[str]:
+def _lengths(member: Member, what: str) -> Iterator[str]:
     """The attributes of a member that are lengths of strings, arrays, bytes or of all."""
-    if one.array and one.length and what in ("arrays", "all"):
+    if member.array and member.length and what in ("arrays", "all"):
         yield "length"
-    attribute = "element_length" if one.array else "length"
-    kind = {"string": "strings"}.get(one.kind, "bytes")
-    if getattr(one, attribute) and not (one.inner and not one.array) and one.kind != "struct" and what in (kind, "all"):
+    attribute = "element_length" if member.array else "length"
+    kind = {"string": "strings"}.get(member.kind, "bytes")
+    if (
+        getattr(member, attribute)
+        and not (member.inner and not member.array)
+        and member.kind != "struct"
+        and what in (kind, "all")
+    ):
         yield attribute
 
 
@@ -88,9 +93,9 @@ def _set(frame: Frame, what: str, change: Callable[[Member, str], str | None]) -
         raise Unfit
 
 
-def _other(one: Member, attribute: str) -> str:
-    if getattr(one, attribute) == "c":
-        return "i16" if one.kind == "string" and not (one.array and attribute == "length") else "i32"
+def _other(member: Member, attribute: str) -> str:
+    if getattr(member, attribute) == "c":
+        return "i16" if member.kind == "string" and not (member.array and attribute == "length") else "i32"
     return "c"
 
 
@@ -101,15 +106,15 @@ def other_encoding(what: str) -> Callable[[Frame], None]:
 def width(what: str) -> Callable[[Frame], None]:
     """Fixed lengths in the other width."""
 
-    def change(one: Member, attribute: str) -> str | None:
-        return {"i16": "i32", "i32": "i16"}.get(getattr(one, attribute))
+    def change(member: Member, attribute: str) -> str | None:
+        return {"i16": "i32", "i32": "i16"}.get(getattr(member, attribute))
 
     return lambda frame: _set(frame, what, change)
 
 
 def off_by_one(what: str, delta: int) -> Callable[[Frame], None]:
-    def change(one: Member, attribute: str) -> str | None:
-        return f"c{delta:+d}" if getattr(one, attribute) == "c" else None
+    def change(member: Member, attribute: str) -> str | None:
+        return f"c{delta:+d}" if getattr(member, attribute) == "c" else None
 
     return lambda frame: _set(frame, what, change)
 
@@ -155,8 +160,8 @@ def throttle_moved(frame: Frame) -> None:
     _move(frame, struct, one)
 
 
-def _move(frame: Frame, struct: Struct, one: Member) -> None:
-    at = struct.members.index(one)
+def _move(frame: Frame, struct: Struct, member: Member) -> None:
+    at = struct.members.index(member)
     places = [place for place in range(len(struct.members)) if place != at]
     if not places:
         raise Unfit
@@ -182,7 +187,7 @@ def duplicated(frame: Frame) -> None:
 
 def opaque_duplicated(frame: Frame) -> None:
     struct, one, values = frame.pick(lambda one: one.kind in ("bytes", "records", "uuid"))
-    if not any(each.get(one.name) for each in values):
+    if not any(element.get(one.name) for element in values):
         raise Unfit
     struct.members.insert(struct.members.index(one) + 1, one)
 
@@ -192,23 +197,25 @@ def from_version(frame: Frame) -> None:
     others = [version for version in versions(frame.name) if version != frame.version]
     frame.random.shuffle(others)
     for version in others:
-        found = [pair for pair in _pairs(frame.body, message(frame.name, version), [frame.values["body"]]) if pair[3]]
-        if not found:
+        pairs = [pair for pair in _pairs(frame.body, message(frame.name, version), [frame.values["body"]]) if pair[3]]
+        if not pairs:
             continue
-        struct, other, values, _ = frame.random.choice(found)
-        names = [one.name for one in struct.members]
-        index, one = frame.random.choice([(at, one) for at, one in enumerate(other.members) if one.name not in names])
+        struct, other, values, _ = frame.random.choice(pairs)
+        names = [member.name for member in struct.members]
+        index, one = frame.random.choice(
+            [(at, member) for at, member in enumerate(other.members) if member.name not in names]
+        )
         if one.inner or one.array:
             continue
         if frame.body.buffers and one.length:
             one.length = "c"
         elif one.length == "c":
             one.length = "i16" if one.kind == "string" else "i32"
-        place = sum(each.name in names for each in other.members[:index])
+        place = sum(member.name in names for member in other.members[:index])
         struct.members.insert(place, one)
         source = Source(frame.random)
-        for each in values:
-            each[one.name] = source.member(one)
+        for element in values:
+            element[one.name] = source.member(one)
         return
     raise Unfit
 
@@ -217,13 +224,13 @@ def _pairs(struct: Struct, other: Struct, values: list[Values]) -> Iterator[tupl
     if not values:
         return
     names = {one.name for one in (*struct.members, *struct.tagged)}
-    yield struct, other, values, any(one.name not in names for one in other.members)
-    mine = {one.name: one for one in struct.members}
-    for one in other.members:
-        own = mine.get(one.name)
-        if own and own.inner and one.inner and own.array == one.array:
-            inside = [each[one.name] for each in values if each.get(one.name) is not None]
-            yield from _pairs(own.inner, one.inner, [e for some in inside for e in some] if one.array else inside)
+    yield struct, other, values, any(member.name not in names for member in other.members)
+    mine = {member.name: member for member in struct.members}
+    for member in other.members:
+        own = mine.get(member.name)
+        if own and own.inner and member.inner and own.array == member.array:
+            inside = [element[member.name] for element in values if element.get(member.name) is not None]
+            yield from _pairs(own.inner, member.inner, [e for some in inside for e in some] if member.array else inside)
 
 
 def other_version(frame: Frame) -> None:
@@ -257,13 +264,15 @@ def header(frame: Frame) -> None:
 
 
 def int_width(frame: Frame) -> None:
-    _, one, _ = frame.pick(lambda one: one.kind in _INTEGERS and not one.array)
+    _, one, _ = frame.pick(lambda member: member.kind in _INTEGERS and not member.array)
     at = _INTEGERS.index(one.kind)
     one.kind = frame.random.choice([_INTEGERS[each] for each in (at - 1, at + 1) if 0 <= each < 4])
 
 
 def null(frame: Frame) -> None:
-    _, one, _ = frame.pick(lambda one: bool(one.length) and not one.nullable and (one.array or not one.inner))
+    _, one, _ = frame.pick(
+        lambda member: bool(member.length) and not member.nullable and (member.array or not member.inner)
+    )
     one.as_null = True
 
 
@@ -281,16 +290,16 @@ def tag_buffer_extra(frame: Frame) -> None:
 
 def tag_size(frame: Frame) -> None:
     """The size of a tagged field is wrong by some bytes; a field is added if the frame has none."""
-    found = [(struct, one) for struct, values in frame.structs() for one in struct.tagged
-             if any(one.name in each for each in values)]  # fmt: skip
+    found = [(struct, field) for struct, values in frame.structs() for field in struct.tagged
+             if any(field.name in element for element in values)]  # fmt: skip
     if not found:
-        possible = [(struct, one, values) for struct, values in frame.structs() for one in struct.tagged]
+        possible = [(struct, field, values) for struct, values in frame.structs() for field in struct.tagged]
         if not possible:
             raise Unfit
         struct, one, values = frame.random.choice(possible)
         source = Source(frame.random)
-        for each in values:
-            each[one.name] = source.member(one)
+        for element in values:
+            element[one.name] = source.member(one)
         frame.values["changed"] = True
         found = [(struct, one)]
     frame.random.choice(found)[1].size_delta = frame.random.choice((-1, 1, 1, 2, 4))
@@ -307,11 +316,11 @@ def prefix(what: str) -> Callable[[Frame], None]:
 
 def in_one_element(frame: Frame) -> None:
     """A field is missing in only one element of an array of the body."""
-    found = [one for one in frame.body.members if one.array and one.inner and len(one.inner.members) > 1
+    members = [one for one in frame.body.members if one.array and one.inner and len(one.inner.members) > 1
              and len(frame.values["body"].get(one.name) or ()) > 1]  # fmt: skip
-    if not found:
+    if not members:
         raise Unfit
-    one = frame.random.choice(found)
+    one = frame.random.choice(members)
     assert one.inner is not None
     one.only, one.other = frame.random.randrange(len(frame.values["body"][one.name])), deepcopy(one.inner)
     one.other.members.pop(frame.random.randrange(len(one.other.members)))

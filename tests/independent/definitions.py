@@ -54,8 +54,8 @@ class Struct:
 
 @functools.cache
 def definitions() -> dict[str, dict[str, Any]]:
-    found = json.loads(gzip.decompress(_FILE.read_bytes()))["messages"]
-    return {each["name"]: each for each in found}
+    messages = json.loads(gzip.decompress(_FILE.read_bytes()))["messages"]
+    return {message["name"]: message for message in messages}
 
 
 def within(text: str | None, version: int) -> bool:
@@ -95,15 +95,15 @@ def _struct(fields: list[dict[str, Any]], version: int, flexible: bool) -> Struc
         sized = kind in ("string", "bytes", "records")
         tag = each["tag"] if within(each.get("taggedVersions"), version) else None
         nullable = within(each.get("nullableVersions"), version)
-        one = Member(
+        member = Member(
             _SNAKE.sub("_", each["name"]).lower(), "struct" if inner else kind, array, nullable, inner=inner, tag=tag,
             default=each.get("default"), element_length=own if array and sized else "",
         )  # fmt: skip
         if array:
-            one.length = "c" if compact else "i32"
+            member.length = "c" if compact else "i32"
         elif sized:
-            one.length = own
-        (made.members if tag is None else made.tagged).append(one)
+            member.length = own
+        (made.members if tag is None else made.tagged).append(member)
     return made
 
 
@@ -133,7 +133,7 @@ class Reader:
         return int.from_bytes(self.take(2 if how == "i16" else 4), "big", signed=True)
 
     def struct(self, of: Struct) -> Values:
-        made = {one.name: self.member(one) for one in of.members}
+        made = {member.name: self.member(member) for member in of.members}
         for _ in range(of.buffers):
             tagged = {one.tag: one for one in of.tagged}
             for _ in range(self.varint()):
@@ -147,28 +147,28 @@ class Reader:
                     made.setdefault("_tags", []).append([tag, self.take(size)])
         return made
 
-    def member(self, one: Member) -> Any:
-        if one.array:
-            count = self.length(one.length)
-            return None if count < 0 else [self.one(one, one.element_length) for _ in range(count)]
-        if one.inner and one.nullable:
-            mark = self.varint() if one.tag is not None else self.take(1)[0]
+    def member(self, member: Member) -> Any:
+        if member.array:
+            count = self.length(member.length)
+            return None if count < 0 else [self.one(member, member.element_length) for _ in range(count)]
+        if member.inner and member.nullable:
+            mark = self.varint() if member.tag is not None else self.take(1)[0]
             if mark != 1:
                 return None
-        return self.one(one, one.length)
+        return self.one(member, member.length)
 
-    def one(self, one: Member, length: str) -> Any:
-        if one.inner:
-            return self.struct(one.inner)
+    def one(self, member: Member, length: str) -> Any:
+        if member.inner:
+            return self.struct(member.inner)
         if length:
             size = self.length(length)
             raw = None if size < 0 else self.take(size)
-            return raw.decode() if raw is not None and one.kind == "string" else raw
-        raw = self.take(struct.calcsize(">" + _PACK[one.kind]))
-        if one.kind == "bool":
+            return raw.decode() if raw is not None and member.kind == "string" else raw
+        raw = self.take(struct.calcsize(">" + _PACK[member.kind]))
+        if member.kind == "bool":
             self.bools.add(raw[0])
-        value = struct.unpack(">" + _PACK[one.kind], raw)[0]
-        return base64.urlsafe_b64encode(value).decode().rstrip("=") if one.kind == "uuid" else value
+        value = struct.unpack(">" + _PACK[member.kind], raw)[0]
+        return base64.urlsafe_b64encode(value).decode().rstrip("=") if member.kind == "uuid" else value
 
 
 def varint(value: int) -> bytes:
@@ -187,7 +187,7 @@ def _length(how: str, size: int | None) -> bytes:
 
 def write(of: Struct, values: Values) -> bytes:
     """The bytes of a struct; raises OverflowError or struct.error if a value does not fit."""
-    out = b"".join(_member(one, values.get(one.name)) for one in of.members)
+    out = b"".join(_member(member, values.get(member.name)) for member in of.members)
     for number in range(of.buffers):
         pairs = [] if number else list(values.get("_tags", ()))
         if not number:
@@ -200,37 +200,41 @@ def write(of: Struct, values: Values) -> bytes:
     return out
 
 
-def _member(one: Member, value: Any) -> bytes:
-    if one.as_null:
+def _member(member: Member, value: Any) -> bytes:
+    if member.as_null:
         value = None
-    if one.array:
-        out = _length(one.length, None if value is None else len(value))
-        for index, each in enumerate(value or ()):
-            out += write(one.other, each) if index == one.only and one.other else _one(one, one.element_length, each)
+    if member.array:
+        out = _length(member.length, None if value is None else len(value))
+        for index, element in enumerate(value or ()):
+            out += (
+                write(member.other, element)
+                if index == member.only and member.other
+                else _one(member, member.element_length, element)
+            )
         return out
-    if one.inner and one.nullable:
+    if member.inner and member.nullable:
         if value is None:
-            return b"\x00" if one.tag is not None else b"\xff"
-        return b"\x01" + write(one.inner, value)
-    return _one(one, one.length, value)
+            return b"\x00" if member.tag is not None else b"\xff"
+        return b"\x01" + write(member.inner, value)
+    return _one(member, member.length, value)
 
 
-def _one(one: Member, length: str, value: Any) -> bytes:
-    if one.inner:
-        return value if isinstance(value, bytes) else write(one.inner, value)  # written wrongly by the caller
+def _one(member: Member, length: str, value: Any) -> bytes:
+    if member.inner:
+        return value if isinstance(value, bytes) else write(member.inner, value)  # written wrongly by the caller
     if length:
         raw = value.encode() if isinstance(value, str) else value
         return _length(length, None if raw is None else len(raw)) + (raw or b"")
-    if one.kind == "uuid":
+    if member.kind == "uuid":
         value = base64.urlsafe_b64decode(value + "==")
-    return struct.pack(">" + _PACK[one.kind], value)
+    return struct.pack(">" + _PACK[member.kind], value)
 
 
 def shape(of: Struct) -> str:
     """The types of a struct on the wire, without the names: two layouts of the same shape can hold the same bytes."""
 
-    def one(each: Member) -> str:
-        inner = f"{{{shape(each.inner)}}}" if each.inner else each.kind
-        return f"{'[]' if each.array else ''}{inner}:{each.length}:{each.element_length}"
+    def one(member: Member) -> str:
+        inner = f"{{{shape(member.inner)}}}" if member.inner else member.kind
+        return f"{'[]' if member.array else ''}{inner}:{member.length}:{member.element_length}"
 
     return ",".join(map(one, of.members)) + f"|{of.buffers}"

@@ -155,37 +155,37 @@ def valids() -> Iterator[Valid]:
 
 def entries(struct: Struct, values: Values, where: str = "", depth: int = 0) -> Iterator[Entry]:
     """The entries of the arrays that are in other arrays."""
-    for one in struct.members:
-        if not one.array or one.inner is None:
+    for member in struct.members:
+        if not member.array or member.inner is None:
             continue
-        for index, each in enumerate(values.get(one.name) or ()):
-            place = f"{where}{one.name}[{index}]"
+        for index, each in enumerate(values.get(member.name) or ()):
+            place = f"{where}{member.name}[{index}]"
             if depth:
-                yield Entry(place, one.inner, values[one.name], index)
-            yield from entries(one.inner, each, f"{place}.", depth + 1)
+                yield Entry(place, member.inner, values[member.name], index)
+            yield from entries(member.inner, each, f"{place}.", depth + 1)
 
 
 def faults(struct: Struct) -> Iterator[tuple[str, Struct]]:
     """The ways to write one entry wrongly, each with the struct as written."""
-    for at, one in enumerate(struct.members):
+    for at, member in enumerate(struct.members):
         others = (*struct.members[:at], *struct.members[at + 1 :])
         if others or struct.buffers:
-            yield f"without {one.name}", Struct(list(others), struct.tagged, struct.buffers)
-        if one.kind in _WIDER and not one.array:
-            yield f"{one.name} as {_WIDER[one.kind]}", _with(struct, at, _changed(one, _WIDER[one.kind]))
+            yield f"without {member.name}", Struct(list(others), struct.tagged, struct.buffers)
+        if member.kind in _WIDER and not member.array:
+            yield f"{member.name} as {_WIDER[member.kind]}", _with(struct, at, _changed(member, _WIDER[member.kind]))
     if struct.buffers:
         yield "without tag buffer", Struct(list(struct.members))
         yield "with two tag buffers", Struct(list(struct.members), struct.tagged, 2)
 
 
-def _changed(one: Member, kind: str) -> Member:
-    made = copy(one)
+def _changed(member: Member, kind: str) -> Member:
+    made = copy(member)
     made.kind = kind
     return made
 
 
-def _with(struct: Struct, at: int, one: Member) -> Struct:
-    return Struct([*struct.members[:at], one, *struct.members[at + 1 :]], struct.tagged, struct.buffers)
+def _with(struct: Struct, at: int, member: Member) -> Struct:
+    return Struct([*struct.members[:at], member, *struct.members[at + 1 :]], struct.tagged, struct.buffers)
 
 
 def cases() -> Iterator[Case]:
@@ -197,7 +197,7 @@ def cases() -> Iterator[Case]:
             kept = entry.siblings[entry.index]
             for what, struct in faults(entry.struct):
                 entry.siblings[entry.index] = write(struct, kept)
-                family = next(each for part, each in _FAMILIES.items() if part in what)
+                family = next(family for part, family in _FAMILIES.items() if part in what)
                 yield Case(family, valid, original, written(frame), values, f"{entry.where} {what}")
                 entry.siblings[entry.index] = kept
 
@@ -228,7 +228,7 @@ class Tally:
         if 0 not in places:
             self.missed.append({
                 "name": case.valid.name, "version": case.valid.version, "fault": case.shape, "place": places[:1],
-                "confidence": found[0].confidence if found else None, "edits": [str(each) for each in edits[:3]],
+                "confidence": found[0].confidence if found else None, "edits": [str(edit) for edit in edits[:3]],
                 "frame": case.broken.hex(),
             })  # fmt: skip
 
@@ -243,22 +243,22 @@ class Tally:
             "|---|---|---|---|---|---|",
         ]
         for family, count in (*self.families.items(), ("all", self.total)):
-            shares = [f"{count[each] / max(count['cases'], 1):.1%}" for each in ("first", "named")]
+            shares = [f"{count[name] / max(count['cases'], 1):.1%}" for name in ("first", "named")]
             cells = [family, str(count["cases"]), str(count["no trace"]), *shares, str(count["wrong but sure"])]
             rows.append(f"| {' | '.join(cells)} |")
         return "\n".join(rows)
 
 
 def _edits(found: list[Diagnosis]) -> list[Edit]:
-    return [edit for each in found[:1] for edit in (each.edit, *(rival.edit for rival in each.rivals))]
+    return [edit for diagnosis in found[:1] for edit in (diagnosis.edit, *(rival.edit for rival in diagnosis.rivals))]
 
 
 def tally(some: Iterable[Case]) -> Tally:
     """Diagnose cases."""
-    made = Tally()
+    tally = Tally()
     for case in some:
-        made.add(case)
-    return made
+        tally.add(case)
+    return tally
 
 
 def main() -> None:

@@ -47,27 +47,27 @@ def _has_wrong_bool(reader: Reader) -> bool:
 
 
 def _struct(of: Struct, values: Values) -> bool:
-    for one in (*of.members, *of.tagged):
-        value = values.get(one.name)
+    for member in (*of.members, *of.tagged):
+        value = values.get(member.name)
         if value is None:
-            if one.name in values and not one.nullable:
+            if member.name in values and not member.nullable:
                 return False
             continue
-        for each in value if one.array else (value,):
-            if not (_struct(one.inner, each) if one.inner else _is_ordinary(one, each)):
+        for element in value if member.array else (value,):
+            if not (_struct(member.inner, element) if member.inner else _is_ordinary(member, element)):
                 return False
     return "_tags" not in values
 
 
-def _is_ordinary(one: Member, value: Any) -> bool:
+def _is_ordinary(member: Member, value: Any) -> bool:
     if isinstance(value, str):
-        return one.name.endswith(_OPEN_TEXT) or value.isprintable()
-    if not isinstance(value, int) or one.kind not in _TYPES or any(part in one.name for part in _ANY):
+        return member.name.endswith(_OPEN_TEXT) or value.isprintable()
+    if not isinstance(value, int) or member.kind not in _TYPES or any(part in member.name for part in _ANY):
         return True
-    if one.name.endswith("error_code"):
+    if member.name.endswith("error_code"):
         # Brokers have codes of their own; one that ends with a byte of 0 or 255 looks like two halves of other numbers.
         return -1 <= value <= 137 or value & 255 not in (0, 255)
-    low, high = _RANGES.get(one.name, _TYPES[one.kind])
-    if any(part in one.name for part in _LARGE) and one.name not in _RANGES:
+    low, high = _RANGES.get(member.name, _TYPES[member.kind])
+    if any(part in member.name for part in _LARGE) and member.name not in _RANGES:
         high = 1 << 62
     return low <= value <= high

@@ -68,10 +68,10 @@ def version_wide(frame: Frame) -> None:
 
 
 def user_data_missing(frame: Frame) -> None:
-    found = [one for one in frame.body.members if one.name == "user_data"]
-    if not found:
+    members = [member for member in frame.body.members if member.name == "user_data"]
+    if not members:
         raise Unfit
-    frame.body.members.remove(found[0])
+    frame.body.members.remove(members[0])
 
 
 _BREAKAGES: tuple[Callable[[Frame], None], ...] = (
@@ -95,8 +95,8 @@ def _payload(name: str, random: Random) -> Frame:
     if "user_data" in made and random.random() < 0.7:
         made["user_data"] = None
     if "owned_partitions" in made or "assigned_partitions" in made:
-        for each in made.get("owned_partitions") or made.get("assigned_partitions") or ():
-            each["partitions"] = sorted(random.sample(range(12), random.randint(1, 4)))
+        for partition in made.get("owned_partitions") or made.get("assigned_partitions") or ():
+            partition["partitions"] = sorted(random.sample(range(12), random.randint(1, 4)))
     if "generation_id" in made:
         made["generation_id"] = random.choice((-1, 3, 17))
     if name.startswith("Connect"):
@@ -163,7 +163,7 @@ def _case(
         _put(values["body"], *where, _wrapped(kind, piece))
         frames.append(values)
     valid.values = frames[0]
-    made = [written(frame_of(Valid(name, key, version, valid.header_version, each, ""), random)) for each in frames]
+    made = [written(frame_of(Valid(name, key, version, valid.header_version, frame, ""), random)) for frame in frames]
     case = Case(f"embedded payload: {kind}", valid, made[0], made[1], frames[0])
     case.payload, case.broken_payload = pieces
     case.payload_name, case.payload_values, case.shape = payload, wrong.values, shape(wrong.body)

@@ -52,10 +52,10 @@ def false_alarms(messages: Iterator[Message]) -> tuple[int, int, list[str]]:
     for message in messages:
         count += 1
         unusual += message.unusual
-        found = examine(message, None, KnownDepartures(), "").diagnosis
-        if found is not None:
+        diagnosis = examine(message, None, KnownDepartures(), "").diagnosis
+        if diagnosis is not None:
             wrong.append(
-                f"{message.api} v{message.version} {message.frame.hex()[:400]}: {found.confidence} {found.edit}"
+                f"{message.api} v{message.version} {message.frame.hex()[:400]}: {diagnosis.confidence} {diagnosis.edit}"
             )
     return count, unusual, wrong
 

@@ -50,60 +50,62 @@ class Source:
                 made[one.name] = self._tame(one, values[one.name])
         return made
 
-    def _tame(self, one: Member, value: Any) -> Any:
+    def _tame(self, member: Member, value: Any) -> Any:
         if value is None:
             return None
-        if not one.array:
-            return self.tamed(one.inner, value) if one.inner else self.value(one, 0, value)
-        if one.inner:
-            return [self._indexed(one.inner, self.tamed(one.inner, each), at) for at, each in enumerate(value)]
-        return [self.value(one, at, each) for at, each in enumerate(value)]
+        if not member.array:
+            return self.tamed(member.inner, value) if member.inner else self.value(member, 0, value)
+        if member.inner:
+            return [
+                self._indexed(member.inner, self.tamed(member.inner, element), at) for at, element in enumerate(value)
+            ]
+        return [self.value(member, at, element) for at, element in enumerate(value)]
 
     def complete(self, of: Struct, values: Values) -> None:
         """Add what a struct of another version has and the values lack."""
-        for one in of.members:
-            if one.name not in values:
-                values[one.name] = self.member(one)
-            elif one.inner and values[one.name] is not None:
-                for each in values[one.name] if one.array else [values[one.name]]:
-                    self.complete(one.inner, each)
+        for member in of.members:
+            if member.name not in values:
+                values[member.name] = self.member(member)
+            elif member.inner and values[member.name] is not None:
+                for each in values[member.name] if member.array else [values[member.name]]:
+                    self.complete(member.inner, each)
 
     def struct(self, of: Struct) -> Values:
-        return {one.name: self.member(one) for one in of.members}
+        return {member.name: self.member(member) for member in of.members}
 
-    def member(self, one: Member) -> Any:
-        if one.nullable and self.random.random() < 0.3:
+    def member(self, member: Member) -> Any:
+        if member.nullable and self.random.random() < 0.3:
             return None
-        if not one.array:
-            return self.struct(one.inner) if one.inner else self.value(one, 0, None)
+        if not member.array:
+            return self.struct(member.inner) if member.inner else self.value(member, 0, None)
         number = self.random.choice((1, 1, 2, 3))
-        if one.inner:
-            return [self._indexed(one.inner, self.struct(one.inner), at) for at in range(number)]
-        return [self.value(one, at, None) for at in range(number)]
+        if member.inner:
+            return [self._indexed(member.inner, self.struct(member.inner), at) for at in range(number)]
+        return [self.value(member, at, None) for at in range(number)]
 
     def _indexed(self, of: Struct, values: Values, at: int) -> Values:
         """Elements of an array differ in their indexes and ids."""
-        for one in of.members:
-            if one.name in ("partition_index", "partition", "index", "partition_id"):
-                values[one.name] = at
-            elif one.name in ("node_id", "broker_id") and one.kind == "int32":
-                values[one.name] = at + 1
-            elif one.name == "api_key" and one.kind == "int16":
-                values[one.name] = at
+        for member in of.members:
+            if member.name in ("partition_index", "partition", "index", "partition_id"):
+                values[member.name] = at
+            elif member.name in ("node_id", "broker_id") and member.kind == "int32":
+                values[member.name] = at + 1
+            elif member.name == "api_key" and member.kind == "int16":
+                values[member.name] = at
         return values
 
-    def value(self, one: Member, at: int, was: Any) -> Any:
-        if one.kind == "string":
-            return self.text(one.name, at)
-        if one.kind in ("bytes", "records"):
-            return was if was is not None else b"" if one.kind == "records" else self.random.randbytes(12)
-        if one.kind == "bool":
+    def value(self, member: Member, at: int, was: Any) -> Any:
+        if member.kind == "string":
+            return self.text(member.name, at)
+        if member.kind in ("bytes", "records"):
+            return was if was is not None else b"" if member.kind == "records" else self.random.randbytes(12)
+        if member.kind == "bool":
             return was if was is not None else self.random.random() < 0.4
-        if one.kind == "uuid":
+        if member.kind == "uuid":
             raw = bytearray(self.random.randbytes(16))
             raw[6], raw[8] = raw[6] & 15 | 64, raw[8] & 63 | 128
             return base64.urlsafe_b64encode(raw).decode().rstrip("=")
-        return 0.01 * self.random.randint(1, 5000) if one.kind == "float64" else self.number(one, at)
+        return 0.01 * self.random.randint(1, 5000) if member.kind == "float64" else self.number(member, at)
 
     def text(self, name: str, at: int) -> str:
         random = self.random
@@ -121,28 +123,28 @@ class Source:
             return random.choice(_CLIENTS)
         return _TEXTS.get(name, random.choice((*_TOPICS, *_GROUPS)))
 
-    def number(self, one: Member, at: int) -> int:
-        name, random = one.name, self.random
+    def number(self, member: Member, at: int) -> int:
+        name, random = member.name, self.random
         if name.endswith("error_code"):
             return random.choice(_CODES) if random.random() < 0.25 else 0
-        if one.kind == "int8":
+        if member.kind == "int8":
             return random.choice(_SMALL_CODES.get(name, (0, 1)))
         if name == "throttle_time_ms":
             return random.choice((0, 0, 0, 12, 100, 640))
         if name == "port":
             return random.choice((9092, 9092, 9093, 9094, 19092, 31090))
-        if "partition" in name and one.kind == "int32" and "count" not in name:
+        if "partition" in name and member.kind == "int32" and "count" not in name:
             return at + random.choice((0, 0, 1, 5))
         if name in ("num_partitions", "count"):
             return random.choice((1, 3, 6, 12, 24))
         if name == "replication_factor":
             return random.choice((1, 3))
         if any(part in name for part in ("node", "broker_id", "leader_id", "replica", "isr", "controller_id")) and (
-            one.kind == "int32"
+            member.kind == "int32"
         ):
             return random.choice((1, 2, 3, 1, 2, 3, 101))
         if "epoch" in name:
-            return random.choice((-1, 0, 1, 4, 7, 42)) if one.kind != "int64" else random.randint(20, 9000)
+            return random.choice((-1, 0, 1, 4, 7, 42)) if member.kind != "int64" else random.randint(20, 9000)
         if "timestamp" in name or name.endswith("_time"):
             return random.choice((-1, random.randint(1_650_000_000_000, 1_750_000_000_000)))
         if name.endswith("_ms"):

@@ -102,51 +102,51 @@ class Teller:
             self._line(line)
 
     def _line(self, line: str) -> None:
-        if found := re.fullmatch(r"\+(\d+)(us|ms|s|m)", line):
-            self.at += int(found[1]) * _UNITS[found[2]]
+        if match := re.fullmatch(r"\+(\d+)(us|ms|s|m)", line):
+            self.at += int(match[1]) * _UNITS[match[2]]
             self.lines += self.inspector.tick(at=self.at)
-        elif found := re.fullmatch(r"rule (\S+)", line):
-            self.inspector = Inspector("story", limits=parse_limits([found[1]]))
-        elif found := re.fullmatch(r"open (\d+)(.*)", line):
-            self._open(int(found[1]), found[2])
-        elif found := re.fullmatch(r"(\d*)\s*lose ([<>]) (\d+)(?: frames=(\d+))?( behind)?", line):
-            number = self._connection(found[1])
-            frames = None if found[4] is None else int(found[4])
-            way = Direction.REQUEST if found[2] == ">" else Direction.RESPONSE
+        elif match := re.fullmatch(r"rule (\S+)", line):
+            self.inspector = Inspector("story", limits=parse_limits([match[1]]))
+        elif match := re.fullmatch(r"open (\d+)(.*)", line):
+            self._open(int(match[1]), match[2])
+        elif match := re.fullmatch(r"(\d*)\s*lose ([<>]) (\d+)(?: frames=(\d+))?( behind)?", line):
+            number = self._connection(match[1])
+            frames = None if match[4] is None else int(match[4])
+            way = Direction.REQUEST if match[2] == ">" else Direction.RESPONSE
             self.lines += self.inspector.lose(
-                number, way, int(found[3]), at=self._now(), frames=frames,
-                reason=BEHIND if found[5] else "lost in the capture",
+                number, way, int(match[3]), at=self._now(), frames=frames,
+                reason=BEHIND if match[5] else "lost in the capture",
             )  # fmt: skip
-        elif found := re.fullmatch(r"(\d*)\s*differ ([<>]) (\d+) size=(\d+) differing=(\d+)", line):
-            number = self._connection(found[1])
-            way = Direction.REQUEST if found[2] == ">" else Direction.RESPONSE
-            differ = BytesDiffer(way, int(found[3]), self._now(), int(found[4]), int(found[5]))
+        elif match := re.fullmatch(r"(\d*)\s*differ ([<>]) (\d+) size=(\d+) differing=(\d+)", line):
+            number = self._connection(match[1])
+            way = Direction.REQUEST if match[2] == ">" else Direction.RESPONSE
+            differ = BytesDiffer(way, int(match[3]), self._now(), int(match[4]), int(match[5]))
             self.lines += self.inspector.bytes_differ(number, differ)
-        elif found := re.fullmatch(r"(\d*)\s*tls (client|server) by=(\w+) reason=(\w+)", line):
-            number = self._connection(found[1])
-            side, by, reason = found[2], found[3], TlsReason(found[4])
+        elif match := re.fullmatch(r"(\d*)\s*tls (client|server) by=(\w+) reason=(\w+)", line):
+            number = self._connection(match[1])
+            side, by, reason = match[2], match[3], TlsReason(match[4])
             failed = TlsFailed(self._now(), side, by, reason, remedy=remedy(side, by, reason))
             self.lines += self.inspector.tls_failed(number, failed)
-        elif found := re.fullmatch(r"unreachable client=(\S+) server=(\S+) reason=(\w+)", line):
-            failed_connect = ConnectFailed(self._now(), found[1], found[2], ConnectFailure[found[3]])
+        elif match := re.fullmatch(r"unreachable client=(\S+) server=(\S+) reason=(\w+)", line):
+            failed_connect = ConnectFailed(self._now(), match[1], match[2], ConnectFailure[match[3]])
             self.attempts += 1
             self.lines += self.inspector.connect_failed(1000 + self.attempts, failed_connect, since=self.at)
-        elif found := re.fullmatch(r"schema (\d+) (\S+) (?:(PROTOBUF|JSON) )?(.*)", line):
+        elif match := re.fullmatch(r"schema (\d+) (\S+) (?:(PROTOBUF|JSON) )?(.*)", line):
             if self.registry is None:
                 self.registry = Registered()
                 self.inspector = Inspector("story", record_values=RecordValues(self.registry, Masks(())))
-            self.registry.add(int(found[1]), found[3] or "AVRO", found[4], *found[2].split(","))
-        elif found := re.fullmatch(r"fail (\w+)", line):
-            self.lines += self.inspector.fail("telling a story", getattr(builtins, found[1])("told"), at=self._now())
-        elif found := re.fullmatch(r"(\d*)\s*close(.*)", line):
-            number = self._connection(found[1])
+            self.registry.add(int(match[1]), match[3] or "AVRO", match[4], *match[2].split(","))
+        elif match := re.fullmatch(r"fail (\w+)", line):
+            self.lines += self.inspector.fail("telling a story", getattr(builtins, match[1])("told"), at=self._now())
+        elif match := re.fullmatch(r"(\d*)\s*close(.*)", line):
+            number = self._connection(match[1])
             del self.talks[number]
-            options = _options(found[2])
+            options = _options(match[2])
             if (sent := options.pop("sent", None)) is not None:
                 options["unacknowledged"] = Direction.REQUEST, int(sent)
             self.lines += self.inspector.close(number, at=self._now(), **options)
-        elif found := _FRAME.fullmatch(line):
-            self._frame(found)
+        elif match := _FRAME.fullmatch(line):
+            self._frame(match)
         else:
             raise ValueError(f"no line of a story: {line!r}")
 
@@ -165,47 +165,47 @@ class Teller:
             self._open(which, "")
         return which
 
-    def _frame(self, found: re.Match[str]) -> None:
-        number = self._connection(found["number"])
+    def _frame(self, match: re.Match[str]) -> None:
+        number = self._connection(match["number"])
         talk = self.talks[number]
-        way = Direction.REQUEST if found["way"] == ">" else Direction.RESPONSE
-        if found["hex"]:
-            data = re.sub(r"\b(\w\w)\*(\d+)\b", lambda times: times[1] * int(times[2]), found["bytes"])
+        way = Direction.REQUEST if match["way"] == ">" else Direction.RESPONSE
+        if match["hex"]:
+            data = re.sub(r"\b(\w\w)\*(\d+)\b", lambda times: times[1] * int(times[2]), match["bytes"])
             frame = bytes.fromhex(re.sub(r"\s", "", data))
         elif way is Direction.REQUEST:
-            frame = self._request(talk, found)
+            frame = self._request(talk, match)
         else:
-            frame = self._response(talk, found)
-        if found["skipped"]:
+            frame = self._response(talk, match)
+        if match["skipped"]:
             size = len(frame) - 4
             self.lines += self.inspector.skip(number, way, frame[:HEAD_BYTES], size, at=self._now(), reason=BEHIND)
         else:
             self.lines += self.inspector.data(number, way, frame, at=self._now())
 
-    def _request(self, talk: _Talk, found: re.Match[str]) -> bytes:
-        key, version, known = _plan(found["api"], int(found["version"]))
-        talk.correlation_id = int(found["id"]) if found["id"] else talk.correlation_id + 1
-        body = json.loads(found["body"] or "{}")
+    def _request(self, talk: _Talk, match: re.Match[str]) -> bytes:
+        key, version, known = _plan(match["api"], int(match["version"]))
+        talk.correlation_id = int(match["id"]) if match["id"] else talk.correlation_id + 1
+        body = json.loads(match["body"] or "{}")
         header = {
             "request_api_key": key,
             "request_api_version": version,
             "correlation_id": talk.correlation_id,
-            **_client(found["client"] or "app"),
+            **_client(match["client"] or "app"),
         }
         if not (key == 0 and body.get("acks") == 0):
             talk.in_flight.append((talk.correlation_id, known, version))
-        return _written(known.request_header, header, known.request, body, found["edit"])
+        return _written(known.request_header, header, known.request, body, match["edit"])
 
-    def _response(self, talk: _Talk, found: re.Match[str]) -> bytes:
-        correlation_id = int(found["id"]) if found["id"] else talk.in_flight[0][0] if talk.in_flight else 0
+    def _response(self, talk: _Talk, match: re.Match[str]) -> bytes:
+        correlation_id = int(match["id"]) if match["id"] else talk.in_flight[0][0] if talk.in_flight else 0
         asked = next((each for each in talk.in_flight if each[0] == correlation_id), None)
         if asked is not None:
             talk.in_flight.remove(asked)
-        known = _plan(found["api"], int(found["version"]))[2] if found["api"] else asked[1] if asked else None
+        known = _plan(match["api"], int(match["version"]))[2] if match["api"] else asked[1] if asked else None
         if known is None:
             raise ValueError(f"no request {correlation_id} waits: say how the response is written, as Api vN")
         header = {"correlation_id": correlation_id}
-        return _written(known.response_header, header, known.response, json.loads(found["body"] or "{}"), found["edit"])
+        return _written(known.response_header, header, known.response, json.loads(match["body"] or "{}"), match["edit"])
 
 
 def _client(name: str) -> dict[str, str | None]:
@@ -284,10 +284,10 @@ def _value(one: Field, value: Any) -> Any:
     if isinstance(value, dict) and value.keys() == {"repeat", "times"}:
         value = value["repeat"] * value["times"]
     if one.struct is not None:
-        return [prepared(one.struct, each) for each in value] if one.array else prepared(one.struct, value)
+        return [prepared(one.struct, element) for element in value] if one.array else prepared(one.struct, value)
     if one.type not in {"bytes", "records"}:
         return value
-    return [_bytes(each) for each in value] if one.array else _bytes(value)
+    return [_bytes(element) for element in value] if one.array else _bytes(value)
 
 
 def _bytes(value: Any) -> bytes:
@@ -301,14 +301,14 @@ def _bytes(value: Any) -> bytes:
 
 def _texts(batch: dict[str, Any]) -> dict[str, Any]:
     """A batch whose keys, values and header values are bytes."""
-    made = dict(batch)
-    made["records"] = [
+    texts = dict(batch)
+    texts["records"] = [
         {name: _text(value) if name in ("key", "value") else value for name, value in record.items()} | (
             {"headers": [header | {"value": (header.get("value") or "").encode()} for header in record["headers"]]}
             if "headers" in record else {})
         for record in batch.get("records", ())
     ]  # fmt: skip
-    return made
+    return texts
 
 
 def _text(value: Any) -> Any:
@@ -332,4 +332,4 @@ def findings(text: str, code: str | None = None) -> list[FindingEntry | FindingL
             found.append(line)
         elif isinstance(line, RequestLine | ResponseLine):
             found += line.findings
-    return [each for each in found if code in (None, each.code)]
+    return [finding for finding in found if code in (None, finding.code)]

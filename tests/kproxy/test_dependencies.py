@@ -22,7 +22,7 @@ def _imported() -> set[str]:
         for path in (ROOT / package).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Import):
-                    names |= {each.name for each in node.names}
+                    names |= {name.name for name in node.names}
                 elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
                     names.add(node.module)
     return names
@@ -33,7 +33,7 @@ def test_what_is_imported_is_declared() -> None:
     extras = project["optional-dependencies"]
     requirements = [*project["dependencies"], *(each for name in extras if name not in ("test", "peers")
                     for each in extras[name])]  # fmt: skip
-    declared = {re.split(r"[\[<>=!~ ;]", each)[0].lower().replace("_", "-") for each in requirements}
+    declared = {re.split(r"[\[<>=!~ ;]", requirement)[0].lower().replace("_", "-") for requirement in requirements}
     installed = packages_distributions()
     missing = {}
     for name in _imported():

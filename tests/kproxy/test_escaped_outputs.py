@@ -60,7 +60,7 @@ COMMON: dict[str, Any] = {
 
 
 def _harmless(text: str) -> str:
-    assert not (found := NOT_FOR_TERMINALS.search(text)), ascii(text[max(found.start() - 80, 0) : found.end()])
+    assert not (match := NOT_FOR_TERMINALS.search(text)), ascii(text[max(match.start() - 80, 0) : match.end()])
     text.encode()
     return text
 
@@ -123,8 +123,8 @@ def test_a_comparison_as_text_and_json() -> None:
 def test_a_probe_as_text_json_and_junit(as_json: bool) -> None:
     file = io.StringIO()
     report = ProbeReport(file, as_json=as_json, passed=True, quiet=False)
-    for each in _results(HOSTILE):
-        report.add(each)
+    for check_result in _results(HOSTILE):
+        report.add(check_result)
     report.end()
     _harmless(file.getvalue())
     ElementTree.fromstring(_harmless(junit(HOSTILE, report.results, strict=True)))
@@ -247,9 +247,9 @@ def test_the_http_endpoints() -> None:
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    made = Broker()
-    yield made
-    made.stop()
+    broker = Broker()
+    yield broker
+    broker.stop()
 
 
 def test_a_live_proxy(tmp_path: Path, broker: Broker) -> None:

@@ -130,7 +130,7 @@ _FREE = {"client_id", "message", "hint", "software_name", "software_version", "r
 def _hostile(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: HOSTILE if k in _FREE and isinstance(v, str) else _hostile(v) for k, v in value.items()}
-    return [_hostile(each) for each in value] if isinstance(value, list) else value
+    return [_hostile(element) for element in value] if isinstance(value, list) else value
 
 
 class _Page(HTMLParser):

@@ -15,12 +15,12 @@ FRAME: dict[str, Any] = {
 
 
 def figures(*latencies: int | None) -> FrameFigures[Histogram]:
-    made = new_figures()
+    figures = new_figures()
     for us in latencies:
-        made.add_request(RequestLine(**FRAME, size=10))
+        figures.add_request(RequestLine(**FRAME, size=10))
         errors = [ErrorEntry("error_code", 6, "NOT_LEADER_OR_FOLLOWER")] * 2 if us else []
-        made.add_response(ResponseLine(**FRAME, size=100, latency_us=us, errors=errors))
-    return made
+        figures.add_response(ResponseLine(**FRAME, size=100, latency_us=us, errors=errors))
+    return figures
 
 
 def test_frames_bytes_latencies_and_errors_are_counted() -> None:

@@ -63,7 +63,7 @@ def test_frames_that_kafka_wrote_are_silent(name: str, step: int) -> None:
     with gzip.open(DATA / f"{name}.jsonl.gz", "rt") as rows:
         for row in map(json.loads, islice(rows, 0, None, step)):
             if row["type"] in ("request", "response") and not is_incompatible(row):
-                loud.update(f"{found.code} {row['api']}" for found in findings(row) if is_loud(found))
+                loud.update(f"{finding.code} {row['api']}" for finding in findings(row) if is_loud(finding))
     for throttled in [row for row in loud if row.startswith("S036 ")]:
         del loud[throttled]  # throttle times are random numbers here, most of them days
     assert not loud

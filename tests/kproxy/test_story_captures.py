@@ -59,9 +59,9 @@ def test_the_frame_alone_is_enough(name: str, expected: Expected) -> None:
     found = api_by_name(layout_problems.api)
     assert found is not None
     explained = explain(layout_problems.frame(2), answered=(found.key, layout_problems.version))
-    first, *rest = best_first(finding_entry(each, explained.frame) for each in explained.findings)
+    first, *rest = best_first(finding_entry(finding, explained.frame) for finding in explained.findings)
     assert seen(first) == expected
-    assert {each.severity for each in rest} <= {"info"}
+    assert {finding.severity for finding in rest} <= {"info"}
 
 
 #: A broker that writes Metadata in the layout of v3, with throttle_time_ms first, whatever it was asked for.
@@ -81,7 +81,7 @@ FIXED = DEPARTED["metadata-v1-in-the-layout-of-v3"].frame(2)
 )
 def test_one_fixed_layout_whatever_the_version(version: int, written: object, span: object, path: str) -> None:
     explained = explain(FIXED, answered=(3, version))
-    first, *_ = map(finding_as_json, best_first(finding_entry(each) for each in explained.findings))
+    first, *_ = map(finding_as_json, best_first(finding_entry(finding) for finding in explained.findings))
     assert (first["edit"], first["span"], first["path"]) == (written, span, path)
 
 

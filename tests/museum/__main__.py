@@ -14,7 +14,7 @@ from tests.museum.page import page
 def _reworded(case: Case) -> Case:
     """The case with the message that kproxy prints now, which is written into its file."""
     found = findings_of(case.capture, detail=Detail.FULL, ports=frozenset(case.ports))
-    message = next((each.message for _, each in found if each.code == case.finding.code), case.finding.message)
+    message = next((finding.message for _, finding in found if finding.code == case.finding.code), case.finding.message)
     if message == case.finding.message:
         return case
     lines = case.file.read_text().splitlines(keepends=True)

@@ -20,9 +20,9 @@ EACH = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @EACH
 def test_the_finding_names_the_cause(case: Case) -> None:
     found = [each for _, each in findings_of(case.capture, detail=Detail.FULL, ports=frozenset(case.ports))]
-    severe = {each.code for each in found if each.severity != "info"} - {case.finding.code}
-    named = [each for each in found if each.code == case.finding.code]
-    assert named, f"only {[(each.code, each.message) for each in found]}"
+    severe = {finding.code for finding in found if finding.severity != "info"} - {case.finding.code}
+    named = [finding for finding in found if finding.code == case.finding.code]
+    assert named, f"only {[(finding.code, finding.message) for finding in found]}"
     assert named[0].message == case.finding.message
     edit = named[0].edit if isinstance(named[0], FindingEntry) else None
     assert (finding_as_json(named[0])["edit"] if edit else None) == case.finding.edit

@@ -86,5 +86,5 @@ async def test_the_built_in_broker_shows_the_bug(case: Case) -> None:
         if isinstance(line, FindingLine):
             found.add(line.code)
         elif isinstance(line, RequestLine | ResponseLine):
-            found |= {each.code for each in line.findings}
+            found |= {finding.code for finding in line.findings}
     assert case.finding.code in found

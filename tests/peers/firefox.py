@@ -102,7 +102,7 @@ def _value(remote: dict[str, Any]) -> Any:
     """A value of a page, as JSON would have it."""
     kind, value = remote["type"], remote.get("value")
     if kind in ("array", "nodelist", "htmlcollection"):
-        return [_value(each) for each in value or ()]
+        return [_value(element) for element in value or ()]
     if kind == "object":
         return {name: _value(each) for name, each in value or ()}
     return True if kind == "node" else value

@@ -199,7 +199,7 @@ class Kafka(Tools):
 
 
 def _protocol(name: str) -> str:
-    return next((each for each in ("SASL_SSL", "SSL") if name.startswith(each)),
+    return next((word for word in ("SASL_SSL", "SSL") if name.startswith(word)),
                 "SASL_PLAINTEXT" if name.startswith("SASL") else "PLAINTEXT")  # fmt: skip
 
 

@@ -8,15 +8,15 @@ from tests.peers.misconfigurations import Case
 def cases() -> list[Case]:
     failed = [
         Case(
-            name=f"wrong password for {each}",
-            mechanism=each,
+            name=f"wrong password for {name}",
+            mechanism=name,
             login="wrong password",
             code="X008",
-            message=(f"{each} login", "Authentication failed"),
-            hint=f"credentials for {each}" if each.startswith("SCRAM") else "check user, password",
-            by_broker=each == "SCRAM-SHA-256",
+            message=(f"{name} login", "Authentication failed"),
+            hint=f"credentials for {name}" if name.startswith("SCRAM") else "check user, password",
+            by_broker=name == "SCRAM-SHA-256",
         )
-        for each in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+        for name in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
     ]
     token = {"mechanism": "OAUTHBEARER", "code": "X008", "hint": "check the token's issuer, audience, scope and expiry"}
     refused = ("OAUTHBEARER login", "invalid_token")

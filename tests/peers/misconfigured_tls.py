@@ -34,14 +34,14 @@ def cases() -> list[Case]:
                 login="stranger's CA",
             )
         )
-    for each in ("confluent", "franz", "java"):
+    for name in ("confluent", "franz", "java"):
         found.append(
             case(
                 "kproxy's certificate has expired",
                 client,
                 f"{_REJECTED}: expired",
                 "renew the certificate of --tls-cert",
-                client=each,
+                client=name,
                 to_clients="expired",
             )
         )
@@ -51,7 +51,7 @@ def cases() -> list[Case]:
                 client,
                 f"{_REJECTED}: not for this host name",
                 "subject alternative name",
-                client=each,
+                client=name,
                 to_clients="elsewhere",
             )
         )

@@ -74,11 +74,11 @@ def http(port: int) -> dict[str, bytes]:
 def read_by_commands(trace: Path, frames: list[bytes]) -> dict[str, bytes]:
     """What `kproxy dissect` prints of a trace and `kproxy explain` of frames, standard error included, by command."""
     lines = b"".join(
-        json.dumps({"id": number, "frame": each.hex()}).encode() + b"\n" for number, each in enumerate(frames)
+        json.dumps({"id": number, "frame": frame.hex()}).encode() + b"\n" for number, frame in enumerate(frames)
     )
     found = {" ".join(options): _kproxy(["dissect", *options, str(trace)]) for options in _READERS}
     found["explain --json"] = _kproxy(["explain", "--json", "-"], lines)
-    found |= {f"explain {number}": _kproxy(["explain", each.hex()]) for number, each in enumerate(frames[:3])}
+    found |= {f"explain {number}": _kproxy(["explain", frame.hex()]) for number, frame in enumerate(frames[:3])}
     return found
 
 

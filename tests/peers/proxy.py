@@ -74,8 +74,8 @@ class Proxy:
 
     def _port(self) -> int:
         assert self._process.poll() is None, self.printed
-        found = re.search(r"(?:listening on |bootstrap\.servers=)127\.0\.0\.1:(\d+)\b", self.printed)
-        return int(found[1]) if found else 0
+        match = re.search(r"(?:listening on |bootstrap\.servers=)127\.0\.0\.1:(\d+)\b", self.printed)
+        return int(match[1]) if match else 0
 
 
 @dataclass(frozen=True)

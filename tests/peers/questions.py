@@ -43,7 +43,7 @@ class Questions:
         wanted = {"topics": [{"topic_id": NULL_UUID, "name": name}]}
         async with asyncio.timeout(60):
             while any(  # noqa: ASYNC110
-                topic["error_code"] or any(each["error_code"] for each in topic["partitions"])
+                topic["error_code"] or any(partition["error_code"] for partition in topic["partitions"])
                 for topic in (await self._ask("Metadata", 12, wanted))["topics"]
             ):
                 await asyncio.sleep(0.05)
@@ -128,16 +128,16 @@ class Questions:
 
     def _with_ids(self, value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {key: self._with_ids(each) for key, each in value.items()}
+            return {key: self._with_ids(inner) for key, inner in value.items()}
         if isinstance(value, list):
-            return [self._with_ids(each) for each in value]
+            return [self._with_ids(element) for element in value]
         return self._ids.get(value, value) if isinstance(value, str) else value
 
     def _alike(self, value: Any, key: str = "") -> Any:
         if isinstance(value, Mapping):
-            return {name: self._alike(each, name) for name, each in value.items()}
+            return {name: self._alike(inner, name) for name, inner in value.items()}
         if isinstance(value, list):
-            return sorted((self._alike(each, key) for each in value), key=_order)
+            return sorted((self._alike(element, key) for element in value), key=_order)
         if key == "records" and value is not None:
             return [self._batch(each) for each in decode(value) if "truncated" not in each]
         if key == "producer_id" and value in self._producers:

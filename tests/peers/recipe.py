@@ -39,7 +39,7 @@ class Recipe:
 
     def command(self, beginning: str) -> str:
         """The only command that begins like this."""
-        found: list[str] = [each for each in self.commands if each.startswith(beginning)]
+        found: list[str] = [command for command in self.commands if command.startswith(beginning)]
         assert len(found) == 1
         return found[0]
 

@@ -52,7 +52,7 @@ async def serve(servers: dict[str, str], reader: asyncio.StreamReader, writer: a
 
 async def main(address: str, *servers: str) -> None:
     host, _, port = address.rpartition(":")
-    known = dict(each.split("=", 1) for each in servers)
+    known = dict(server.split("=", 1) for server in servers)
     async with await asyncio.start_server(partial(serve, known), host, int(port)) as server:
         print("routing", flush=True)  # noqa: T201
         await server.serve_forever()

@@ -46,7 +46,7 @@ async def test_answers_like_kafka(release: str, tmp_path: Path) -> None:
 async def asked(port: int) -> dict[str, Any]:
     """The answers of a broker without topics, by what was asked."""
     ask = Asking(At(port), "questions")  # type: ignore[arg-type]
-    versions = {each["api_key"]: each for each in (await ask("ApiVersions", 0))["api_keys"]}
+    versions = {key["api_key"]: key for key in (await ask("ApiVersions", 0))["api_keys"]}
     answers = await creations(ask, versions[19]["min_version"])
     answers |= await coordinators(ask)
     answers |= await unknown_topics(ask)
@@ -56,19 +56,19 @@ async def asked(port: int) -> dict[str, Any]:
 
 
 async def creations(ask: Asking, lowest: int) -> dict[str, Any]:
-    found = {}
+    creations = {}
     for version in range(max(lowest, 1), 8):
         for partitions, factor in ((-1, -1), (-1, 1), (2, -1), (0, 1), (-2, 1), (1, 0), (1, -2)):
             name = f"made-{version}-{partitions}-{factor}"
             topic = {"name": name, "num_partitions": partitions, "replication_factor": factor}
             body = {"topics": [topic | {"assignments": [], "configs": []}], "timeout_ms": 10_000}
             [made] = (await ask("CreateTopics", version, body))["topics"]
-            found[name] = made["error_code"], made["error_message"], made.get("num_partitions")
-    return found
+            creations[name] = made["error_code"], made["error_message"], made.get("num_partitions")
+    return creations
 
 
 async def coordinators(ask: Asking) -> dict[str, Any]:
-    found = {}
+    coordinators = {}
     for version in range(1, 7):
         for kind, key in ((0, "g"), (0, ""), (1, "x"), (1, ""), (2, "bad"), (7, "x")):
             if kind == 2 and version == 6:
@@ -77,17 +77,17 @@ async def coordinators(ask: Asking) -> dict[str, Any]:
             async with asyncio.timeout(60):
                 while True:
                     answer = await ask("FindCoordinator", version, body)
-                    [one] = answer.get("coordinators", [answer])
-                    if one["error_code"] != Error.COORDINATOR_NOT_AVAILABLE:
+                    [coordinator] = answer.get("coordinators", [answer])
+                    if coordinator["error_code"] != Error.COORDINATOR_NOT_AVAILABLE:
                         break
                     await asyncio.sleep(0.1)
-            found[f"find v{version} {kind} {key}"] = one["error_code"], one["error_message"]
-    return found
+            coordinators[f"find v{version} {kind} {key}"] = coordinator["error_code"], coordinator["error_message"]
+    return coordinators
 
 
 async def unknown_topics(ask: Asking) -> dict[str, Any]:
     """What is said of a topic until it is there."""
-    found = {}
+    topics = {}
     for version in range(13):
         said = []
         async with asyncio.timeout(60):
@@ -95,16 +95,16 @@ async def unknown_topics(ask: Asking) -> dict[str, Any]:
                 [topic] = (await ask("Metadata", version, {"topics": [{"name": f"asked-{version}"}]}))["topics"]
                 said.append(topic["error_code"])
                 await asyncio.sleep(0.01)
-        found[f"asked v{version}"] = list(dict.fromkeys(said))
-    return found
+        topics[f"asked v{version}"] = list(dict.fromkeys(said))
+    return topics
 
 
 async def configs(ask: Asking) -> dict[str, Any]:
     topic = {"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
     await ask("CreateTopics", 7, {"topics": [topic], "timeout_ms": 10_000})
-    found: dict[str, Any] = {"configs of a topic": await described(ask, TOPIC, "t")}
+    configs: dict[str, Any] = {"configs of a topic": await described(ask, TOPIC, "t")}
     brokers = await described(ask, BROKER, "1")
-    found["configs of a broker"] = sorted(name for name in brokers if not name.startswith("group.consumer.migration"))
+    configs["configs of a broker"] = sorted(name for name in brokers if not name.startswith("group.consumer.migration"))
     for kind, name in RESOURCES:
         for key, value in CONFIGS:
             for how, operation in (("set", 0), ("delete", 1)):
@@ -113,10 +113,10 @@ async def configs(ask: Asking) -> dict[str, Any]:
                 resource = {"resource_type": kind, "resource_name": name, "configs": [config]}
                 body = {"resources": [resource], "validate_only": False}
                 [answer] = (await ask("IncrementalAlterConfigs", 1, body))["responses"]
-                found[label] = answer["error_code"]
+                configs[label] = answer["error_code"]
                 if how == "set" and not answer["error_code"]:
-                    found[f"{label}, described"] = await set_(ask, kind, name, key, value)
-    return found
+                    configs[f"{label}, described"] = await set_(ask, kind, name, key, value)
+    return configs
 
 
 async def set_(ask: Asking, kind: int, name: str, key: str, wanted: str) -> Any:
@@ -144,4 +144,4 @@ async def described(ask: Asking, kind: int, name: str) -> dict[str, Any]:
                 break
             await asyncio.sleep(0.05)
     about = ("value", "config_source", "is_sensitive", "read_only", "config_type")
-    return {each["name"]: tuple(each[what] for what in about) for each in result["configs"]}
+    return {config["name"]: tuple(config[what] for what in about) for config in result["configs"]}

@@ -128,6 +128,6 @@ def test_kcat_is_told_of_a_wrong_password(files: Path, tmp_path: Path) -> None:
         command = ["kcat", "-b", bootstrap, "-L", "-m", "10", *options]
         assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode != 0
         proxy.interrupt()
-    failed = [each["message"] for each in all_findings(read_lines(proxy.trace)) if each["code"] == "X008"]
+    failed = [finding["message"] for finding in all_findings(read_lines(proxy.trace)) if finding["code"] == "X008"]
     assert failed
     assert all(f" at {bootstrap} failed" in each for each in failed)

@@ -87,7 +87,9 @@ def test_every_body_is_decoded(run: Run) -> None:
 def test_healthy_traffic_has_no_finding_worth_a_warning(run: Run) -> None:
     # S001: the broker advertises the port of the recorder in front of kproxy, so clients seem to be sent past kproxy.
     known = ("S001",)
-    assert [each for each in all_findings(run.lines) if each["severity"] != "info" and each["code"] not in known] == []
+    assert [
+        finding for finding in all_findings(run.lines) if finding["severity"] != "info" and finding["code"] not in known
+    ] == []
 
 
 def test_nothing_is_missing_from_the_trace(run: Run) -> None:

@@ -9,7 +9,7 @@ from tests.peers.trace import Line
 
 
 def runs(*outcomes: str) -> list[Run]:
-    return [Run({} if each == "absent" else {"test_group": each}, 1.0, None) for each in outcomes]
+    return [Run({} if outcome == "absent" else {"test_group": outcome}, 1.0, None) for outcome in outcomes]
 
 
 @pytest.mark.parametrize(

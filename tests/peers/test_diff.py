@@ -81,11 +81,13 @@ def test_a_client_sees_few_differences_between_kafka_and_the_built_in_broker(lab
     # Which requests are in flight when a client closes its connections depends on time.
     *differences, _ = diff(kafka, own.trace, "--ignore", "C004")
     # So does the order of what its threads send on one connection.
-    got = {(each["aspect"], each["api"]) for each in differences if each["aspect"] != "order"}
+    got = {(difference["aspect"], difference["api"]) for difference in differences if difference["aspect"] != "order"}
     expected = {("field", "ApiVersions"), ("request", "GetTelemetrySubscriptions")}
     # A new topic may be missing in Kafka's Metadata for a moment.
     lag = {("error code", "Metadata"), ("field", "Metadata")}
-    assert got - lag == expected, [each for each in differences if (each["aspect"], each["api"]) not in expected]
+    assert got - lag == expected, [
+        difference for difference in differences if (difference["aspect"], difference["api"]) not in expected
+    ]
 
 
 def test_the_built_in_broker_answers_harmless_requests_like_kafka(lab: Lab) -> None:
@@ -94,9 +96,11 @@ def test_the_built_in_broker_answers_harmless_requests_like_kafka(lab: Lab) -> N
         *differences, end = diff(kafka, own.bootstrap)
     assert end["pairs"] > 250
     # Kafka advertises these versions for a client library that checks them, and closes the connection.
-    assert {tuple(each["versions"][0]) for each in differences if each["aspect"] == "response"} == {(0, 0)}
-    codes = {each["api"] for each in differences if each["aspect"] == "error code"}
-    assert codes <= EXPLAINED, [each for each in differences if each["aspect"] == "error code"]
+    assert {tuple(difference["versions"][0]) for difference in differences if difference["aspect"] == "response"} == {
+        (0, 0)
+    }
+    codes = {difference["api"] for difference in differences if difference["aspect"] == "error code"}
+    assert codes <= EXPLAINED, [difference for difference in differences if difference["aspect"] == "error code"]
     page = DOCUMENT.read_text()
     assert [each for each in EXPLAINED if f"`{each}`" not in page] == []
 

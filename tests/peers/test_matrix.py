@@ -80,11 +80,11 @@ def test_all_that_the_client_can_went_over_the_wire(run: Run) -> None:
 
 
 def test_no_finding_blames_the_broker(run: Run) -> None:
-    assert [each for each in all_findings(run.lines) if each.get("blame") == "broker"] == []
+    assert [finding for finding in all_findings(run.lines) if finding.get("blame") == "broker"] == []
 
 
 def test_what_is_worth_a_warning_is_known_of_the_client(run: Run) -> None:
-    found = {(run.client, each["code"]) for each in all_findings(run.lines) if each["severity"] != "info"}
+    found = {(run.client, finding["code"]) for finding in all_findings(run.lines) if finding["severity"] != "info"}
     assert found <= DEPARTURES.keys()
 
 

@@ -59,7 +59,7 @@ def check(setting: Setting, case: Case, tmp_path: Path) -> None:
 
     def found() -> list[Line]:
         lines = all_findings(read_lines(proxy.trace, torn_end=True))
-        return [each for each in lines if each["code"] == case.code and each["severity"] != "info"]
+        return [line for line in lines if line["code"] == case.code and line["severity"] != "info"]
 
     try:
         with attempting(case.client, broker, setting.login(case, proxy.bootstrap), tmp_path):
@@ -71,7 +71,7 @@ def check(setting: Setting, case: Case, tmp_path: Path) -> None:
     assert first["blame"] == case.blame
     assert WRONG_PASSWORD not in proxy.printed
     every = all_findings(read_lines(proxy.trace, torn_end=True))
-    assert {each["code"] for each in every if each["severity"] == "error"} <= {case.code}
+    assert {line["code"] for line in every if line["severity"] == "error"} <= {case.code}
 
 
 def test_the_documentation_lists_each_with_its_finding() -> None:

@@ -107,8 +107,8 @@ def test_the_page_opens_with_what_is_wrong(tab: Tab, tmp_path: Path) -> None:
 def test_the_filter_is_that_of_the_command_line(tab: Tab) -> None:
     texts, of = asked(), lines()
     told = tab.run(script(texts, of))
-    for text, wanted, got in zip(texts, answers(texts, of), told, strict=True):
-        assert got == wanted, text
+    for text, answer, got in zip(texts, answers(texts, of), told, strict=True):
+        assert got == answer, text
 
 
 def test_a_filter_sees_an_exchange_as_one(tab: Tab, tmp_path: Path) -> None:

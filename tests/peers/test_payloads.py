@@ -87,8 +87,8 @@ def decoded(client: SchemaRegistryClient, data: bytes, headers: list[tuple[str, 
 
 def converted(client: SchemaRegistryClient, found: Registered) -> Schema:
     references = {
-        each.name: converted(client, client.get_version(each.subject, each.version).schema)
-        for each in found.references or ()
+        reference.name: converted(client, client.get_version(reference.subject, reference.version).schema)
+        for reference in found.references or ()
     }
     return Schema(found.schema_type, found.schema_str, references=references)
 
@@ -167,7 +167,7 @@ def test_the_values_of_other_tests_are_those_of_the_serializers(client: SchemaRe
 
 
 def test_many_random_records() -> None:
-    assert [(each.format, each.different) for each in compare(200)] == [
+    assert [(comparison.format, comparison.different) for comparison in compare(200)] == [
         ("avro", 0),
         ("protobuf", 0),
         ("json-schema", 0),

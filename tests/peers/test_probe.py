@@ -17,15 +17,21 @@ pytestmark = pytest.mark.peers
 
 async def probed(target: Target) -> list[CheckResult]:
     await target.learn_versions()
-    return [each async for each in run_checks(target, checks(), writes=True)]
+    return [check async for check in run_checks(target, checks(), writes=True)]
 
 
 def test_kafka_passes(lab: Lab) -> None:
     results = asyncio.run(probed(Target(TcpAddress(*lab.kafka.direct), 30)))
-    failed = {each.check.id: each.sentence for each in results if each.outcome == "fail"}
+    failed = {
+        check_result.check.id: check_result.sentence for check_result in results if check_result.outcome == "fail"
+    }
     assert failed == {}
-    assert sum(each.outcome == "pass" for each in results) > 800
-    skipped = {each.check.id: each.sentence for each in results if each.check.writes and each.outcome == "skip"}
+    assert sum(result.outcome == "pass" for result in results) > 800
+    skipped = {
+        check_result.check.id: check_result.sentence
+        for check_result in results
+        if check_result.check.writes and check_result.outcome == "skip"
+    }
     other = {name for name, why in skipped.items() if "does not serve" not in why and "only up to" not in why}
     # There is one broker without an authorizer; Kafka 3.9 has the new consumer protocol only on request.
     assert other <= {"acls/round-trip", "acls/prefixed", "groups/consumer-protocol", "offsets/not-leader"}

@@ -26,11 +26,11 @@ MANAGED = Recipe("A managed service")
 def machine(directory: Path, names: Mapping[str, str], **environment: str) -> Iterator[Machine]:
     if reason := missing():
         skip(reason)
-    made = Machine(directory, names, environment)
+    machine = Machine(directory, names, environment)
     try:
-        yield made
+        yield machine
     finally:
-        made.close()
+        machine.close()
 
 
 def write_files(recipe: Recipe, directory: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_cluster_with_tls_and_scram(tmp_path: Path) -> None:
         (tmp_path / "wrong.properties").write_text(SCRAM.files["client.properties"].replace("alice-secret", "wrong"))
         here.run(SCRAM.command("kafka-topics.sh ").replace("client.properties", "wrong.properties"), status=1)
         lines = ended(proxy, tmp_path)
-        produced, without, listed = (each for each in SCRAM.commands if each.startswith("kproxy dissect"))
+        produced, without, listed = (command for command in SCRAM.commands if command.startswith("kproxy dissect"))
         shown, plain, findings = here.run(produced), here.run(without), here.run(listed, status=1)
     assert principals(lines) == {"User:alice"}
     assert sum(int(line.rpartition(":")[2]) for line in offsets.splitlines()) == 1000
@@ -89,7 +89,7 @@ def test_a_cluster_with_tls_and_scram(tmp_path: Path) -> None:
     }
     opened = {line["listener"] for line in lines if line["kind"] == "open"}
     assert opened == {f"127.0.0.10:{port}" for port in (9093, 9096, 9097)}
-    assert {each["code"] for each in all_findings(lines) if each["code"][0] in "LX"} == {"X008"}
+    assert {finding["code"] for finding in all_findings(lines) if finding["code"][0] in "LX"} == {"X008"}
     assert "Produce" in shown
     assert "orders" in shown
     assert "Fetch" not in shown
@@ -101,7 +101,7 @@ def test_a_cluster_with_tls_and_scram(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tls", [True, False], ids=["tls to kproxy", "plaintext to kproxy"])
 def test_a_managed_service(tmp_path: Path, tls: bool) -> None:
     zone = "cluster-1.example.cloud"
-    names = [f"{each}.{zone}" for each in ("bootstrap", "b1", "b2")]
+    names = [f"{name}.{zone}" for name in ("bootstrap", "b1", "b2")]
     request, sign = SCRAM.command("openssl req"), SCRAM.command("openssl x509")
     public = {"SSL_CERT_FILE": str(tmp_path / "ca.pem")}  # in the place of the system's CAs
     with machine(tmp_path, dict.fromkeys(names, "127.0.0.20"), **public) as here:
@@ -124,7 +124,7 @@ def test_a_managed_service(tmp_path: Path, tls: bool) -> None:
     assert {line.get("tls", False) for line in lines if line["kind"] == "open"} == {tls}
     routed = next(path.read_text() for path in tmp_path.glob("log-*.txt") if "routing" in path.read_text())
     assert {f"asked for {name}" for name in names} == set(routed.splitlines()) - {"routing"}
-    assert {each["code"] for each in all_findings(lines) if each["code"][0] in "LX"} <= {"X005"}
+    assert {finding["code"] for finding in all_findings(lines) if finding["code"][0] in "LX"} <= {"X005"}
 
 
 def service(number: int, zone: str) -> str:

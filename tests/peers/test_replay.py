@@ -42,11 +42,19 @@ async def replayed(client: str, address: TcpAddress) -> list[ReplayedExchange]:
 @pytest.mark.parametrize("client", ["kafkajs", "kafka-python", "sarama"])
 def test_a_capture_replays(client: str, lab: Lab) -> None:
     results = asyncio.run(replayed(client, TcpAddress(*lab.kafka.direct)))
-    differences = [(each.captured.line.api, one) for each in results for one in each.differences]
+    differences = [
+        (exchange.captured.line.api, difference) for exchange in results for difference in exchange.differences
+    ]
     assert [(api, one) for api, one in differences if api in CERTAIN] == []
-    others = [each for each in results if each.outcome is ReplayOutcome.DIFFERENT and not each.differences]
+    others = [
+        exchange for exchange in results if exchange.outcome is ReplayOutcome.DIFFERENT and not exchange.differences
+    ]
     assert others == []
-    codes = {(api, schema_path(parts(one.path))) for api, one in differences if one.why is Why.ERROR_CODE}
+    codes = {
+        (api, schema_path(parts(difference.path)))
+        for api, difference in differences
+        if difference.why is Why.ERROR_CODE
+    }
     assert codes <= {("Heartbeat", "error_code"), ("Metadata", "topics[].error_code")}  # a rebalance, a topic left over
-    counts = [each.outcome for each in results]
+    counts = [result.outcome for result in results]
     assert counts.count(ReplayOutcome.EQUAL) > 0.8 * len(results)

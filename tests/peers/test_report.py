@@ -45,10 +45,10 @@ def show(tab: Tab, tmp_path: Path, name: str = "orders", *, width: int = 1280) -
 def test_it_draws_what_it_has_and_asks_nobody(tab: Tab, tmp_path: Path) -> None:
     show(tab, tmp_path, _EVIL)
     asked = [
-        each["params"]["request"]["url"] for each in tab.events if each.get("method") == "Network.requestWillBeSent"
+        event["params"]["request"]["url"] for event in tab.events if event.get("method") == "Network.requestWillBeSent"
     ]
     assert [url.partition(":")[0] for url in asked] == ["file"]
-    wrong = [each for each in tab.events if each.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded")]
+    wrong = [event for event in tab.events if event.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded")]
     assert wrong == []
     assert tab.run("document.querySelectorAll('img').length") == 0
     counts = {"heat": 2, "traffic": 2, "brokers": 2, "error-bars": 1, "lanes": 2}

@@ -78,8 +78,8 @@ def frames(lines: list[Line]) -> list[Line]:
 
 
 def found(lines: list[Line], code: str) -> list[Line]:
-    every = [each for line in lines for each in (line.get("findings", []) + [line] * (line["kind"] == "finding"))]
-    return [each for each in every if each["code"] == code]
+    every = [finding for line in lines for finding in (line.get("findings", []) + [line] * (line["kind"] == "finding"))]
+    return [finding for finding in every if finding["code"] == code]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -119,7 +119,7 @@ def test_a_failed_login_names_mechanism_and_reason(proxy: Proxy, library: str, m
     lines = lines_since(proxy, before)
     assert {line.get("principal") for line in frames(lines)} == {None}
     assert any(line["errors"][0]["name"] == "SASL_AUTHENTICATION_FAILED" for line in frames(lines) if "errors" in line)
-    told = [each["message"] for each in found(read_lines(proxy.trace, torn_end=True), "X008")]
+    told = [line["message"] for line in found(read_lines(proxy.trace, torn_end=True), "X008")]
     mine = [message for message in told if message.startswith(f"{mechanism} login")]
     assert mine
     if mechanism == "OAUTHBEARER":

@@ -54,16 +54,16 @@ class Running:
         self.client = SchemaRegistryClient({"url": self.url})
 
     def _url(self) -> str:
-        found = re.search(r"schema registry on (\S+)\n", self.proxy.printed)
-        return found[1] if found else ""
+        match = re.search(r"schema registry on (\S+)\n", self.proxy.printed)
+        return match[1] if match else ""
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """One for all tests; the last one stops it."""
-    made = Running(tmp_path_factory.mktemp("registry"))
-    yield made
-    made.proxy.kill_all()
+    running = Running(tmp_path_factory.mktemp("registry"))
+    yield running
+    running.proxy.kill_all()
 
 
 def messages() -> Any:
@@ -94,7 +94,7 @@ def fetched(bootstrap: str, topic: str) -> list[bytes | None]:
 
 def test_administration(running: Running) -> None:
     client = running.client
-    first, second = (Schema(json.dumps(each), "AVRO") for each in ("int", "long"))
+    first, second = (Schema(json.dumps(name), "AVRO") for name in ("int", "long"))
     assert client.register_schema("s-value", first) == 1
     assert client.test_compatibility("s-value", second)
     assert not client.test_compatibility("s-value", Schema('"string"', "AVRO"))

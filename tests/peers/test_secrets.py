@@ -102,7 +102,7 @@ def secret_frames(chain: Chain) -> list[bytes]:
     for connection in chain.front.connections:
         data = bytes(connection.requests.data)
         frames = [data[offset : offset + size] for offset, size in connection.requests.frames()]
-        found += [each for each in frames if int.from_bytes(each[4:6], "big") in SECRET_APIS.values()]
+        found += [frame for frame in frames if int.from_bytes(frame[4:6], "big") in SECRET_APIS.values()]
     return sorted(found, key=len)[-20:]
 
 

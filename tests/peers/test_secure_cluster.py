@@ -84,11 +84,11 @@ def test_records_pass_and_the_trace_names_who_sent_them(
     brokers = {"{}:{}".format(*node.listeners[listener]) for node in cluster.nodes}
     assert produced_to <= brokers
     assert client == "java" or produced_to == brokers
-    assert [each for each in all_findings(lines) if each["severity"] != "info"] == []
+    assert [finding for finding in all_findings(lines) if finding["severity"] != "info"] == []
 
 
 @pytest.mark.parametrize(
-    "client", ["java", *(pytest.param(each, marks=pytest.mark.root) for each in ("confluent", "franz"))]
+    "client", ["java", *(pytest.param(name, marks=pytest.mark.root) for name in ("confluent", "franz"))]
 )
 def test_one_port_leads_to_three_brokers_by_their_names(cluster: SecureCluster, tmp_path: Path, client: str) -> None:
     """The names are in no DNS: the client has a file of hosts of its own."""
@@ -113,4 +113,4 @@ def test_one_port_leads_to_three_brokers_by_their_names(cluster: SecureCluster, 
     assert {line["server"] for line in opened} == brokers
     fetched = {line["server"] for line in lines if line.get("api") == "Fetch"}
     assert fetched == brokers
-    assert {each["code"] for each in all_findings(lines)} & {"X022", "S001", "S002", "S003"} == set()
+    assert {finding["code"] for finding in all_findings(lines)} & {"X022", "S001", "S002", "S003"} == set()

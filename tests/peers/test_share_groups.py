@@ -80,13 +80,13 @@ class Lab:
     def findings(self) -> list[tuple[str, str]]:
         """The findings that are worse than information, when the proxy has ended: codes and messages."""
         self.proxy.interrupt()
-        found = all_findings(read_lines(self.proxy.trace))
-        return [(each["code"], each["message"]) for each in found if each["severity"] != "info"]
+        lines = all_findings(read_lines(self.proxy.trace))
+        return [(line["code"], line["message"]) for line in lines if line["severity"] != "info"]
 
 
 def codes(lab: Lab) -> set[str]:
     """The codes of the findings so far."""
-    return {each["code"] for each in all_findings(read_lines(lab.proxy.trace, torn_end=True))}
+    return {finding["code"] for finding in all_findings(read_lines(lab.proxy.trace, torn_end=True))}
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,9 @@ def test_one_of_two_members_is_killed_and_the_other_reads_on(lab: Lab) -> None:
     until("the survivor reads on", lambda: survivor.records > before, seconds=30)
     survivor.close()
     [loss] = [
-        each["message"] for each in all_findings(read_lines(lab.proxy.trace, torn_end=True)) if each["code"] == "G007"
+        finding["message"]
+        for finding in all_findings(read_lines(lab.proxy.trace, torn_end=True))
+        if finding["code"] == "G007"
     ]
     assert "other members are assigned all of its partitions and read on" in loss
     assert lab.findings() == []  # that is only information

@@ -54,4 +54,4 @@ def test_suite_passes_but_for_what_is_known(run: Run) -> None:
 
 
 def test_no_finding_blames_the_broker(run: Run) -> None:
-    assert [each for each in all_findings(run.lines) if each.get("blame") == "broker"] == []
+    assert [finding for finding in all_findings(run.lines) if finding.get("blame") == "broker"] == []

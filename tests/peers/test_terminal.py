@@ -149,9 +149,9 @@ def test_a_terminal_that_is_closed_takes_its_proxy_along(tmp_path: Path, alone: 
 
 def listening(terminal: Terminal) -> int:
     screen = terminal.wait_for(lambda screen: re.search(r"127\.0\.0\.1:\d+ -> ", screen))
-    found = re.search(r"127\.0\.0\.1:(\d+) -> ", screen)
-    assert found
-    return int(found[1])
+    match = re.search(r"127\.0\.0\.1:(\d+) -> ", screen)
+    assert match
+    return int(match[1])
 
 
 def not_listening(port: int) -> bool:
@@ -170,9 +170,9 @@ class Proxy:
             env={**os.environ, **env}, text=True,
         )  # fmt: skip
         assert self.process.stderr is not None
-        found = re.search(r"bootstrap\.servers=\S+:(\d+)", self.process.stderr.readline())
-        assert found
-        self.port = int(found[1])
+        match = re.search(r"bootstrap\.servers=\S+:(\d+)", self.process.stderr.readline())
+        assert match
+        self.port = int(match[1])
         socket_ = f"{self.process.pid}.sock"
         until("it can be watched", lambda: list(Path(env["XDG_RUNTIME_DIR"]).rglob(socket_)))
 
@@ -285,7 +285,7 @@ def test_errors_are_told_without_colours(
         shown = terminal.coloured
         assert re.search(colour, shown)
         colours = set(re.findall(r"[34]8;2;(\d+);(\d+);(\d+)", shown))
-        assert "NO_COLOR" not in env or all(len(set(each)) == 1 for each in colours)
+        assert "NO_COLOR" not in env or all(len(set(colour)) == 1 for colour in colours)
         assert "TERM" not in env or not colours
         leave(terminal)
 

@@ -45,15 +45,15 @@ def proxy(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Proxy]:
 def producer(proxy: Proxy, **settings: Any) -> Any:
     """A producer; with a transactional id, it is ready to begin a transaction."""
     settings = {key.replace("_", "."): value for key, value in settings.items()}
-    made = kafka_client.Producer({"bootstrap.servers": proxy.bootstrap, "log_level": 0} | settings)
+    producer = kafka_client.Producer({"bootstrap.servers": proxy.bootstrap, "log_level": 0} | settings)
     if "transactional.id" in settings:
-        made.init_transactions(SECONDS)
-    return made
+        producer.init_transactions(SECONDS)
+    return producer
 
 
 def consumer(proxy: Proxy, **settings: Any) -> Any:
     """A consumer; librdkafka reads committed records by default."""
-    made = kafka_client.Consumer(
+    consumer = kafka_client.Consumer(
         {
             "bootstrap.servers": proxy.bootstrap,
             "group.id": "g",
@@ -63,8 +63,8 @@ def consumer(proxy: Proxy, **settings: Any) -> Any:
             **{key.replace("_", "."): value for key, value in settings.items()},
         }
     )
-    made.subscribe(["t"])
-    return made
+    consumer.subscribe(["t"])
+    return consumer
 
 
 def send(sender: Any, *, partition: int = 0) -> None:
@@ -75,7 +75,7 @@ def send(sender: Any, *, partition: int = 0) -> None:
 def codes(proxy: Proxy) -> set[str]:
     """The findings about transactions, when the proxy has ended."""
     proxy.interrupt()
-    return {each["code"] for each in all_findings(read_lines(proxy.trace)) if each["code"].startswith("T")}
+    return {finding["code"] for finding in all_findings(read_lines(proxy.trace)) if finding["code"].startswith("T")}
 
 
 class Librdkafka:
@@ -148,11 +148,11 @@ def test_the_transaction_that_holds_the_offset_is_named_within_30_s(
     holder.end()
     reader.close()
     assert codes(proxy) == {code}
-    found = [each for each in all_findings(read_lines(proxy.trace)) if each["code"] == code]
-    assert {each["severity"] for each in found} == {"warning"}
-    assert "transactional id 'pay-1' (producer " in found[0]["message"]
-    assert "client 'payments'" in found[0]["message"]
-    assert found[0]["message"].startswith("t[0]: ")
+    lines = [finding for finding in all_findings(read_lines(proxy.trace)) if finding["code"] == code]
+    assert {line["severity"] for line in lines} == {"warning"}
+    assert "transactional id 'pay-1' (producer " in lines[0]["message"]
+    assert "client 'payments'" in lines[0]["message"]
+    assert lines[0]["message"].startswith("t[0]: ")
 
 
 def fenced(proxy: Proxy) -> None:
@@ -239,5 +239,5 @@ def test_commits_of_the_same_offsets_are_named(proxy: Proxy) -> None:
     send(producer(proxy))
     java("same-offsets")(proxy)
     found = codes(proxy)
-    is_second = any(each.get("api") == "EndTxn" and each["api_version"] >= 5 for each in read_lines(proxy.trace))
+    is_second = any(line.get("api") == "EndTxn" and line["api_version"] >= 5 for line in read_lines(proxy.trace))
     assert found == (set() if is_second else {"T007"})

@@ -170,7 +170,7 @@ def test_scrolling_leaves_most_of_a_frame_to_the_browser(chromium: Browser, tmp_
         window.call("Performance.enable", timeDomain="threadTicks")
 
         def spent() -> float:
-            metrics = {each["name"]: each["value"] for each in window.call("Performance.getMetrics")["metrics"]}
+            metrics = {metric["name"]: metric["value"] for metric in window.call("Performance.getMetrics")["metrics"]}
             return sum(metrics[name] for name in ("ScriptDuration", "LayoutDuration", "RecalcStyleDuration"))
 
         before = spent()

@@ -33,7 +33,7 @@ class TokenIssuer:
         now = int(time.time())
         claims = {"sub": subject, "aud": self.audience, "iat": now - _HOUR_S, "exp": now + int(expires_in)} | claims
         parts = ({"alg": "RS256", "kid": "peers", "typ": "at+jwt"}, claims)
-        signed = ".".join(_encoded(json.dumps(each).encode()) for each in parts)
+        signed = ".".join(_encoded(json.dumps(part).encode()) for part in parts)
         signature = self._key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256())
         return f"{signed}.{_encoded(signature)}"
 

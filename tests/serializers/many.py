@@ -103,8 +103,8 @@ def _compared(
     theirs = [other(value, CONTEXT) for value in values]
     end = time.process_time()
     different = sum(
-        one.format != format_ or one.problem is not None or not is_same(one.data, another)
-        for one, another in zip(ours, theirs, strict=True)
+        our.format != format_ or our.problem is not None or not is_same(our.data, another)
+        for our, another in zip(ours, theirs, strict=True)
     )
     per_record = 1e6 / len(values)
     return Comparison(format_, len(values), different, (middle - begin) * per_record, (end - middle) * per_record)
@@ -139,9 +139,9 @@ def _as_text(value: Any) -> Any:
     """As kproxy shows logical types."""
     match value:
         case dict():
-            return {name: _as_text(each) for name, each in value.items()}
+            return {name: _as_text(inner) for name, inner in value.items()}
         case list():
-            return [_as_text(each) for each in value]
+            return [_as_text(element) for element in value]
         case Decimal():
             return f"{value:f}"
         case datetime():
@@ -190,20 +190,20 @@ def _document(random: Random) -> dict[str, Any]:
 
 def _base64(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _base64(each) for name, each in value.items()}
+        return {name: _base64(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_base64(each) for each in value]
+        return [_base64(element) for element in value]
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
 def main() -> int:
     """Print the figures; return the status."""
-    found = compare(*(int(each) for each in sys.argv[1:3] or ["10000"]))
+    comparisons = compare(*(int(each) for each in sys.argv[1:3] or ["10000"]))
     print("format        records  different  kproxy, µs  deserializer, µs")  # noqa: T201
-    for each in found:
+    for each in comparisons:
         figures = f"{each.records:7}  {each.different:9}  {each.kproxy_us:10.1f}  {each.other_us:16.1f}"
         print(f"{each.format:12}  {figures}")  # noqa: T201
-    return int(any(each.different for each in found))
+    return int(any(comparison.different for comparison in comparisons))
 
 
 if __name__ == "__main__":

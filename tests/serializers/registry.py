@@ -118,17 +118,17 @@ async def differences(url: str) -> list[str]:
     text = await output("go", "run", ".", url, directory=HERE / "go")
     messages = [*map(json.loads, text.splitlines()), *await asyncio.to_thread(lambda: [*python_messages(url)])]
     registry = SchemaRegistry(RegistryAccess(url))
-    found = []
-    for each in messages:
-        data = base64.b64decode(each["value"])
-        keys = schema_keys(data, ValueContext(each["topic"]))
+    differences = []
+    for message in messages:
+        data = base64.b64decode(message["value"])
+        keys = schema_keys(data, ValueContext(message["topic"]))
         schemas = await asyncio.to_thread(registry.lookup, keys)
-        value = decode(data, ValueContext(each["topic"], schemas=schemas))
+        value = decode(data, ValueContext(message["topic"], schemas=schemas))
         shown = json.loads(json.dumps(value.data, default=lambda raw: base64.b64encode(raw).decode()))
-        if shown != each["expected"] or value.problem is not None or value.is_guess:
-            found.append(f"{url}: {each['topic']}: {value.problem or shown}, not {each['expected']}")
-    print(f"{url}: {len(messages)} messages, {len(found)} differ")  # noqa: T201
-    return found
+        if shown != message["expected"] or value.problem is not None or value.is_guess:
+            differences.append(f"{url}: {message['topic']}: {value.problem or shown}, not {message['expected']}")
+    print(f"{url}: {len(messages)} messages, {len(differences)} differ")  # noqa: T201
+    return differences
 
 
 async def main(url: str) -> int:

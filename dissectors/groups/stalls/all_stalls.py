@@ -95,10 +95,10 @@ def _distinct(stalls: list[Stall], now: int) -> list[Stall]:
         for stall in stalls
         if stall.kind not in _INCLUDED
         or not any(
-            {*each.blamed}.issuperset(stall.blamed)
-            and each.since <= (now if stall.until is None else stall.until)
-            and stall.since <= (now if each.until is None else each.until)
-            for each in join_waits
+            {*wait.blamed}.issuperset(stall.blamed)
+            and wait.since <= (now if stall.until is None else stall.until)
+            and stall.since <= (now if wait.until is None else wait.until)
+            for wait in join_waits
         )
     ]
 

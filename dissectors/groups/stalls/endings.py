@@ -14,8 +14,8 @@ def end_stalls(group: GroupHistory, stalls: Iterable[Stall], until: int) -> None
     """Record that stalls ended at `until` (ns)."""
     for stall in stalls:
         if any(
-            each.row == stall.row and each.kind is stall.kind and each.codes == stall.codes
-            for each in group.ended_stalls
+            ended_stall.row == stall.row and ended_stall.kind is stall.kind and ended_stall.codes == stall.codes
+            for ended_stall in group.ended_stalls
         ):
             continue  # recorded when it ended for another waiting member
         if len(group.ended_stalls) == group.ended_stalls.maxlen:
@@ -45,7 +45,8 @@ def end_member_stalls(group: GroupHistory, lane: Lane, at: int) -> None:
 def _just_ended(group: GroupHistory, at: int) -> bool:
     """Whether a group-wide stall ended within the last second. Finding them again is expensive in a large group."""
     return any(
-        each.kind in _GROUP_WIDE and each.until is not None and at - each.until < SECOND for each in group.ended_stalls
+        stall.kind in _GROUP_WIDE and stall.until is not None and at - stall.until < SECOND
+        for stall in group.ended_stalls
     )
 
 

@@ -55,7 +55,7 @@ _HOW = {
     CauseKind.REJOIN: "rejoined by itself",
 }
 MAX_UNSYNCED = 4  # consecutive joins without an assignment
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 
 _SESSION_OF_CLIENT = "session.timeout.ms limits the wait (a static member gets its partitions back when it restarts)"
 #: The setting that limits the wait for a lost member, where it is not the client's.
@@ -124,7 +124,9 @@ def silence_limit(group: GroupHistory, lane: Lane, at: int) -> int | None:
 
 def silence(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     """A member whose heartbeats stopped."""
-    if silence_limit(group, lane, at) is None or any(each.at >= lane.heartbeat_at for each in lane.in_flight.values()):
+    if silence_limit(group, lane, at) is None or any(
+        request.at >= lane.heartbeat_at for request in lane.in_flight.values()
+    ):
         return  # a member that waits for a response is not silent: see `unanswered`
     yield Stall(
         StallKind.SILENT,
@@ -146,7 +148,9 @@ def lost(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
         return
     if not lane.end_reason:  # it sends requests again
         return
-    others = any(each.state is MembershipState.MEMBER and each.heartbeat_at > since for each in group.lanes.values())
+    others = any(
+        member.state is MembershipState.MEMBER and member.heartbeat_at > since for member in group.lanes.values()
+    )
     if not others and at - since > SESSION_TIMEOUT:
         return
     if group.moved_at > since - MAX_RETURN and not MAX_RETURN < at - max(group.moved_at, since) < SESSION_TIMEOUT:
@@ -170,10 +174,10 @@ def unread_partitions(group: GroupHistory, lost: Lane) -> list[TopicPartition] |
     if lost.assigned is None:
         return None
     read = {
-        each
+        partition
         for lane in group.lanes.values()
         if lane.state is MembershipState.MEMBER and lane.assigned
-        for each in lane.assigned
+        for partition in lane.assigned
     }
     return sorted(lost.assigned - read)
 
@@ -187,11 +191,11 @@ def _left_behind(group: GroupHistory, unread: list[TopicPartition] | None) -> st
         return f"until its session expires, nobody reads the partitions{shared}"
     if unread:
         if group.protocol is Protocol.STREAMS:
-            tasks = ", ".join(f"{printable(subtopology)}_{number}" for subtopology, number in unread[:_MOST_NAMED])
-            more = f" and {len(unread) - _MOST_NAMED} more tasks" if len(unread) > _MOST_NAMED else ""
+            tasks = ", ".join(f"{printable(subtopology)}_{number}" for subtopology, number in unread[:_MAX_NAMED])
+            more = f" and {len(unread) - _MAX_NAMED} more tasks" if len(unread) > _MAX_NAMED else ""
             return f"until its session expires, nobody runs task {tasks}{more}, which no other member has"
-        named = [f"{printable(group.topic_names.get(topic, topic))}[{index}]" for topic, index in unread[:_MOST_NAMED]]
-        more = f" and {len(unread) - _MOST_NAMED} more" if len(unread) > _MOST_NAMED else ""
+        named = [f"{printable(group.topic_names.get(topic, topic))}[{index}]" for topic, index in unread[:_MAX_NAMED]]
+        more = f" and {len(unread) - _MAX_NAMED} more" if len(unread) > _MAX_NAMED else ""
         return f"until its session expires, nobody reads {', '.join(named)}{more}, which no other member is assigned"
     if group.protocol is Protocol.SHARE:
         return (

@@ -16,10 +16,12 @@ __all__ = ["VALIDATIONS", "Violation", "violations"]
 _CHECKS = (groups, producers, shares, topics)
 
 #: A request may violate a condition in each of its elements.
-_MOST = 100
+_MAX_VIOLATIONS = 100
 
 
 def violations(api: str, body: Values, version: int, code: int) -> list[Violation]:
     """What a request violates for which Kafka returns an error code; values are read with `get`."""
-    found = (each for check in VALIDATIONS.get(api, ()) for each in check(body, version) if each.error == code)
-    return list(islice(found, _MOST))
+    found = (
+        violation for check in VALIDATIONS.get(api, ()) for violation in check(body, version) if violation.error == code
+    )
+    return list(islice(found, _MAX_VIOLATIONS))

@@ -45,8 +45,10 @@ def consumer_heartbeat(body: Values, version: int) -> Iterator[Violation]:
     """The first heartbeat of a consumer has all fields (KIP-848)."""
     epoch = body.get("member_epoch", 0)
     if is_blank(body.get("member_id", "")) and (version >= _CLIENT_MAKES_MEMBER_ID or epoch > 0 or epoch == _LEAVES):
-        made = "a UUID that the client makes itself" if version >= _CLIENT_MAKES_MEMBER_ID else "the id of the response"
-        yield Violation(_INVALID, "member_id is empty", f"set member_id to {made}")
+        origin = (
+            "a UUID that the client makes itself" if version >= _CLIENT_MAKES_MEMBER_ID else "the id of the response"
+        )
+        yield Violation(_INVALID, "member_id is empty", f"set member_id to {origin}")
     if epoch != 0:
         return
     if body.get("rebalance_timeout_ms", -1) == -1:

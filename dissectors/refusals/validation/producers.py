@@ -45,9 +45,9 @@ def init_producer_id(body: Values, _: int) -> Iterator[Violation]:
 def list_offsets(body: Values, _: int) -> Iterator[Violation]:
     """A partition must not be asked for twice: its result would be ambiguous."""
     counted = Counter(
-        (topic.get("name", ""), each.get("partition_index", 0))
+        (topic.get("name", ""), row.get("partition_index", 0))
         for topic in rows(body, "topics")
-        for each in rows(topic, "partitions")
+        for row in rows(topic, "partitions")
     )
     for (topic, partition), times in counted.items():
         if times > 1:

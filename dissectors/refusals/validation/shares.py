@@ -73,7 +73,7 @@ def acknowledgement_batches(body: Values, version: int) -> Iterator[Violation]:
                 elif 1 < len(types) != count:
                     text = f"{first}-{last} has {len(types)} acknowledge_types for {count} records"
                     change = "send one type, or one per record"
-                elif wrong := [each for each in types if not 0 <= each <= most]:
+                elif wrong := [kind for kind in types if not 0 <= kind <= most]:
                     text, change = f"acknowledge type {wrong[0]} is invalid", f"use types 0 to {most}"
                 elif _RENEW in types and not body.get("is_renew_ack"):
                     text, change = "type 4 (renew) needs is_renew_ack", "set is_renew_ack to renew acquisition locks"

@@ -23,7 +23,7 @@ _NO_UUID = "A" * 22  # all zeros
 def create_topics(body: Values, version: int) -> Iterator[Violation]:
     """Either counts or a complete assignment."""
     topics = rows(body, "topics")
-    yield from _twice((each.get("name", "") for each in topics), "topic")
+    yield from _twice((topic.get("name", "") for topic in topics), "topic")
     for topic in topics:
         name, assignments = topic.get("name", ""), rows(topic, "assignments")
         yield from _names(name)
@@ -51,7 +51,7 @@ def create_topics(body: Values, version: int) -> Iterator[Violation]:
 
 def _assignments(name: str, assignments: list[Values]) -> Iterator[Violation]:
     error = Error.INVALID_REPLICA_ASSIGNMENT
-    numbers = [each.get("partition_index", 0) for each in assignments]
+    numbers = [assignment.get("partition_index", 0) for assignment in assignments]
     if sorted(numbers) != list(range(len(numbers))):
         yield Violation(
             error,
@@ -59,8 +59,8 @@ def _assignments(name: str, assignments: list[Values]) -> Iterator[Violation]:
             "name each partition from 0 on once",
             name,
         )
-    lists: list[list[Any]] = [each.get("broker_ids") or [] for each in assignments]
-    if len({len(each) for each in lists}) > 1:
+    lists: list[list[Any]] = [assignment.get("broker_ids") or [] for assignment in assignments]
+    if len({len(broker_ids) for broker_ids in lists}) > 1:
         yield Violation(error, "partitions have different numbers of replicas", "name as many brokers for each", name)
     for number, brokers in zip(numbers, lists, strict=True):
         if not brokers:
@@ -73,7 +73,7 @@ def _assignments(name: str, assignments: list[Values]) -> Iterator[Violation]:
 def create_partitions(body: Values, _: int) -> Iterator[Violation]:
     """The number of partitions can only grow, and each new one may have an assignment."""
     topics = rows(body, "topics")
-    yield from _twice((each.get("name", "") for each in topics), "topic")
+    yield from _twice((topic.get("name", "") for topic in topics), "topic")
     for topic in topics:
         if (count := topic.get("count", 1)) <= 0:
             yield Violation(
@@ -94,7 +94,7 @@ def delete_topics(body: Values, _: int) -> Iterator[Violation]:
     """A topic is named or has its id, not both, and once."""
     yield from _twice(body.get("topic_names") or (), "topic")
     topics = rows(body, "topics")
-    yield from _twice((each["name"] for each in topics if each.get("name")), "topic")
+    yield from _twice((topic["name"] for topic in topics if topic.get("name")), "topic")
     for topic in topics:
         has_id = topic.get("topic_id", _NO_UUID) != _NO_UUID
         if has_id and topic.get("name") is not None:
@@ -119,13 +119,13 @@ def metadata(body: Values, version: int) -> Iterator[Violation]:
 def configs(body: Values, _: int) -> Iterator[Violation]:
     """A resource is named once, and each of its configs once."""
     resources = rows(body, "resources")
-    counted = Counter((each.get("resource_type"), each.get("resource_name", "")) for each in resources)
+    counted = Counter((resource.get("resource_type"), resource.get("resource_name", "")) for resource in resources)
     for (_kind, name), times in counted.items():
         if times > 1:
             yield Violation(_INVALID, f"resource {name!r} is in the request {times} times", "name it once", name)
     for resource in resources:
         name = resource.get("resource_name", "")
-        keys = Counter(each.get("name", "") for each in rows(resource, "configs"))
+        keys = Counter(row.get("name", "") for row in rows(resource, "configs"))
         for key, times in keys.items():
             if times > 1:
                 yield Violation(_INVALID, f"config {key!r} is set {times} times", "set each config once", name)

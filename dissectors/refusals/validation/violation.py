@@ -47,7 +47,7 @@ def validates(*apis: str) -> Callable[[ValidationT], ValidationT]:
 
 def rows(values: Values, name: str) -> list[Values]:
     """The structs of an array; empty if it is null or missing."""
-    return [each for each in values.get(name) or () if isinstance(each, dict)]
+    return [row for row in values.get(name) or () if isinstance(row, dict)]
 
 
 def is_blank(text: Any) -> bool:

@@ -152,7 +152,7 @@ def advertised_unreachable(
     if (bypass := own_address(message, connection)) is not None:
         yield from _problem(message, bypass, connection, event.at, _bypass_text(bypass, connection))
         return
-    failed = {(each.broker.host, each.broker.port): each for each in unreachable}
+    failed = {(failure.broker.host, failure.broker.port): failure for failure in unreachable}
     for endpoint in endpoints(message) if failed else ():
         if (advertised := failed.get(endpoint[1:3])) is not None:
             yield from _problem(message, endpoint, connection, event.at, _failure_text(advertised))
@@ -161,7 +161,9 @@ def advertised_unreachable(
     lookup = connection.run.state(BrokerLookups).of(connection, client_id)
     if not cannot_reach_brokers(lookup, event.at):
         return
-    broker = next((each for each in endpoints(message) if lookup.example and each[1:3] == lookup.example[1:3]), None)
+    broker = next(
+        (endpoint for endpoint in endpoints(message) if lookup.example and endpoint[1:3] == lookup.example[1:3]), None
+    )
     if broker is None:
         return
     text = (

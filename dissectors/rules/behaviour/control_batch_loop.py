@@ -108,12 +108,12 @@ def control_batch_loop(event: ResponseReceived, connection: ConnectionState) -> 
     state = connection.state(_ControlBatches)
     before, state.partitions = state.partitions, {}
     for i, topic in enumerate(message.body.get("responses") or ()):
-        for j, each in enumerate(topic.get("partitions") or ()):
-            records = each.get("records")
+        for j, partition in enumerate(topic.get("partitions") or ()):
+            records = partition.get("records")
             if not records or not only_control(records) or is_follower(asked):
                 continue
             offsets = connection.state(Fetches).offsets(event.request) if offsets is None else offsets
-            place = topic_of(topic), each.get("partition_index", 0)
+            place = topic_of(topic), partition.get("partition_index", 0)
             if place not in offsets:
                 continue
             offset, times = offsets[place], 1

@@ -17,7 +17,7 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
 _TOPIC = 2
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 
 #: The version of OffsetFetch from which on it has an error code of the group.
 _GROUP_ERROR_SINCE = 2
@@ -163,9 +163,9 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
             )
     if message.api == "DescribeConfigs":
         topics_without_keys = {
-            each.get("resource_name")
-            for each in asked.get("resources") or ()
-            if each.get("resource_type") == _TOPIC and each.get("configuration_keys") is None
+            resource.get("resource_name")
+            for resource in asked.get("resources") or ()
+            if resource.get("resource_type") == _TOPIC and resource.get("configuration_keys") is None
         }
         for i, result in enumerate(message.body.get("results") or ()):
             if (
@@ -202,23 +202,25 @@ def _hint(api: str, version: int) -> str:
 def _missing(api: str, requested: list[Any], results: list[Any]) -> list[str]:
     """What was requested by name and has no entry: names, or partitions as ``orders[0,1]``."""
     if len(results) < len(requested):
-        answered = {_name(each) for each in results}
-        missing = [each for each in requested if (name := _name(each)) is not None and name not in answered]
+        answered = {_name(result) for result in results}
+        missing = [entry for entry in requested if (name := _name(entry)) is not None and name not in answered]
         if missing:
             return _texts(api, missing)
     if api == "OffsetFetch" and requested and "group_id" in requested[0]:
-        topics = {each.get("group_id"): each for each in results}
+        topics = {group.get("group_id"): group for group in results}
         return [
             text
             for group in requested
-            if group.get("topics") and (found := topics.get(group.get("group_id"))) and not found.get("error_code")
-            for text in _missing_partitions(group["topics"], found.get("topics") or [])
+            if group.get("topics")
+            and (group_result := topics.get(group.get("group_id")))
+            and not group_result.get("error_code")
+            for text in _missing_partitions(group["topics"], group_result.get("topics") or [])
         ]
     return _missing_partitions(requested, results) if api in _WITH_PARTITIONS else []
 
 
 def _missing_partitions(requested: list[Any], results: list[Any]) -> list[str]:
-    if sum(len(_partitions(each)) for each in results) >= sum(len(_partitions(each)) for each in requested):
+    if sum(len(_partitions(topic)) for topic in results) >= sum(len(_partitions(topic)) for topic in requested):
         return []
     answered: dict[str | None, set[int]] = {}
     for topic in results:
@@ -243,9 +245,9 @@ def _partitions(topic: dict[str, Any]) -> list[int]:
 def _texts(api: str, entries: list[Any]) -> list[str]:
     """The names of entries, topics with their partitions."""
     texts = []
-    for each in entries:
-        if (name := _name(each)) is not None:
-            of = ",".join(map(str, _partitions(each))) if api in _WITH_PARTITIONS and "group_id" not in each else ""
+    for entry in entries:
+        if (name := _name(entry)) is not None:
+            of = ",".join(map(str, _partitions(entry))) if api in _WITH_PARTITIONS and "group_id" not in entry else ""
             texts.append(f"{name}[{of}]" if of else name)
     return texts
 
@@ -259,5 +261,5 @@ def _name(entry: Any) -> str | None:
 
 def _list(names: list[str]) -> str:
     """The first names as text."""
-    more = len(names) - _MOST_NAMES
-    return ", ".join(name[:MAX_NAME_LENGTH] for name in names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_NAMES
+    return ", ".join(name[:MAX_NAME_LENGTH] for name in names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")

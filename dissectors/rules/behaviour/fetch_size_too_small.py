@@ -76,10 +76,10 @@ def fetch_size_too_small(event: RequestReceived | ResponseReceived, connection: 
     if isinstance(event, ResponseReceived):
         _store_truncated(event, connection)
     elif truncated := connection.state(_TruncatedBatches).partitions:
-        for place, each, where in requested_partitions(message.body):
+        for place, partition, where in requested_partitions(message.body):
             offset, needed = truncated.pop(place, (-1, 0))
-            limit = each.get("partition_max_bytes", needed)
-            if each.get("fetch_offset") == offset and limit < needed:
+            limit = partition.get("partition_max_bytes", needed)
+            if partition.get("fetch_offset") == offset and limit < needed:
                 yield Problem(
                     f"{label(place, connection)} is requested again with {limit} bytes, but the batch at offset "
                     f"{offset} needs {needed}: the consumer cannot pass it",
@@ -98,9 +98,9 @@ def _store_truncated(event: ResponseReceived, connection: ConnectionState) -> No
         return
     offsets = connection.state(Fetches).offsets(event.request)
     for topic in message.body.get("responses") or ():
-        for each in topic.get("partitions") or ():
-            records = each.get("records")
-            place = topic_of(topic), each.get("partition_index", 0)
+        for partition in topic.get("partitions") or ():
+            records = partition.get("records")
+            place = topic_of(topic), partition.get("partition_index", 0)
             if records and len(records) >= _HEADER_SIZE and place in offsets and not summarize(records).batches:
                 needed = _HEADER_SIZE + int.from_bytes(records[8:_HEADER_SIZE], "big", signed=True)
                 connection.state(_TruncatedBatches).partitions[place] = offsets[place], needed

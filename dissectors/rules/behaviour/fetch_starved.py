@@ -166,7 +166,7 @@ def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Itera
 def _where(place: TopicPartition, body: Mapping[str, Any]) -> tuple[str | int, ...]:
     for i, topic in enumerate(body.get("responses") or ()):
         if topic_of(topic) == place[0]:
-            for j, each in enumerate(topic.get("partitions") or ()):
-                if each.get("partition_index") == place[1]:
+            for j, partition in enumerate(topic.get("partitions") or ()):
+                if partition.get("partition_index") == place[1]:
                     return i, "partitions", j, "records"
     return ()

@@ -81,7 +81,7 @@ def illegal_generation(event: ResponseReceived, connection: ConnectionState) -> 
     message, asked = event.message, event.request_body
     if message is None or asked is None:
         return
-    error = next((each for each in summary.errors(message) if each.code == _ILLEGAL_GENERATION), None)
+    error = next((error for error in summary.errors(message) if error.code == _ILLEGAL_GENERATION), None)
     if error is None or connection.run.state(GrantedGenerations).contradiction is not None:
         return  # or the generation has not ended, as far as is visible (S078)
     group, member_id = asked.get("group_id", ""), asked.get("member_id", "")

@@ -85,12 +85,12 @@ def leader_not_available_stuck(event: ResponseReceived, connection: ConnectionSt
         return
     outages = connection.run.state(_Leaderless).outages
     for index, topic in enumerate(message.body["topics"] or ()):
-        for number, each in ((-1, topic), *enumerate(topic["partitions"] or ())):
-            if each["error_code"] != LEADER_NOT_AVAILABLE:
+        for number, partition in ((-1, topic), *enumerate(topic["partitions"] or ())):
+            if partition["error_code"] != LEADER_NOT_AVAILABLE:
                 if outages:
-                    outages.pop((topic_of(topic), each.get("partition_index", -1)), None)
+                    outages.pop((topic_of(topic), partition.get("partition_index", -1)), None)
                 continue
-            place = (topic_of(topic), each.get("partition_index", -1))
+            place = (topic_of(topic), partition.get("partition_index", -1))
             outage = outages.get(place)
             if outage is None or event.at - outage.last > RESET_AFTER:
                 outages[place] = _Outage(event.at, event.at)

@@ -44,13 +44,13 @@ def leader_not_in_brokers(event: ResponseReceived, _: ConnectionState) -> Iterat
     message = event.message
     if message is None or event.request_body is None or message.diagnosis is not None:
         return
-    brokers = {each["node_id"] for each in message.body["brokers"] or ()}
+    brokers = {broker["node_id"] for broker in message.body["brokers"] or ()}
     for index, topic in enumerate(message.body["topics"] or ()):
-        for position, each in enumerate(topic["partitions"] or ()):
-            leader = each["leader_id"]
-            if leader >= 0 and leader not in brokers and each["error_code"] == 0:
+        for position, row in enumerate(topic["partitions"] or ()):
+            leader = row["leader_id"]
+            if leader >= 0 and leader not in brokers and row["error_code"] == 0:
                 node_ids = ", ".join(map(str, sorted(brokers)[:10])) or "none"
-                partition = f"partition {each['partition_index']} of topic {topic.get('name')!r}"
+                partition = f"partition {row['partition_index']} of topic {topic.get('name')!r}"
                 yield Problem(
                     f"the Metadata response says that {partition} has leader {leader}, which is not among its brokers "
                     f"({node_ids})"

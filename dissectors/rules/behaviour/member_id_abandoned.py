@@ -104,9 +104,9 @@ def member_id_abandoned(
     elif isinstance(event, RequestReceived):
         body = event.message.body
         group = body.get("group_id", "")
-        for each in (body, *(body.get("members") or ())):  # LeaveGroup v3 and later has a list of them
-            connection.met("S014", (group, each.get("member_id")))
-            issued.pop((group, each.get("member_id", "")), None)
+        for entry in (body, *(body.get("members") or ())):  # LeaveGroup v3 and later has a list of them
+            connection.met("S014", (group, entry.get("member_id")))
+            issued.pop((group, entry.get("member_id", "")), None)
         unused = [key for key in issued if key[0] == group]
         if event.message.api == "JoinGroup" and not body.get("member_id") and len(unused) >= UNUSED:
             for key in unused:

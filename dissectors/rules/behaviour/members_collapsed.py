@@ -89,8 +89,8 @@ def members_collapsed(
     if isinstance(event, RequestReceived):
         body = event.message.body
         if event.message.api == "LeaveGroup":
-            for each in (body, *(body.get("members") or ())):  # version 3 and later has a list of them
-                assigned.pop((body.get("group_id", ""), each.get("member_id", "")), None)
+            for member in (body, *(body.get("members") or ())):  # version 3 and later has a list of them
+                assigned.pop((body.get("group_id", ""), member.get("member_id", "")), None)
         return
     message, asked = event.message, event.request_body
     if message is None or asked is None or message.api != "JoinGroup" or message.diagnosis is not None:

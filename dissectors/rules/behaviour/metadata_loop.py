@@ -20,7 +20,7 @@ from dissectors.trackers.state import ConnectionState
 ANSWERS = 10
 
 #: The most connections of a client that are considered.
-_MOST_CONNECTIONS = 100
+_MAX_CONNECTIONS = 100
 
 
 @rule(
@@ -130,8 +130,8 @@ def metadata_loop(event: ResponseReceived, connection: ConnectionState) -> Itera
     if not brokers:
         return
     others = connection.run.state(ConnectionsByClient).others(connection)
-    reached = {split(each.dialled) for each in (connection, *islice(others, _MOST_CONNECTIONS))}
-    elsewhere = [each for each in brokers if (canonical(each.host), each.port) not in reached]
+    reached = {split(connection_state.dialled) for connection_state in (connection, *islice(others, _MAX_CONNECTIONS))}
+    elsewhere = [broker for broker in brokers if (canonical(broker.host), broker.port) not in reached]
     broker = (elsewhere or brokers)[0]
     text = (
         f"client {client_id!r} got the same Metadata {lookup.identical} times within "

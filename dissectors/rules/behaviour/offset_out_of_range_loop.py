@@ -20,7 +20,7 @@ from dissectors.trackers.triggers import FrameFlags
 
 OFFSET_OUT_OF_RANGE = Error.OFFSET_OUT_OF_RANGE
 _INTERVAL = 3
-_MOST_REDIRECTS = 10_000
+_MAX_REDIRECTS = 10_000
 
 
 #: While a consumer is refused, and this long after (ns), it is observed whether a leader sends it here.
@@ -45,7 +45,7 @@ class _Redirects:
 
     def __init__(self) -> None:
         self.refused_at = 0
-        self._latest: BoundedDict[Hashable, _Redirect] = BoundedDict(_MOST_REDIRECTS)
+        self._latest: BoundedDict[Hashable, _Redirect] = BoundedDict(_MAX_REDIRECTS)
 
     def observe(self, event: ResponseReceived, connection: ConnectionState) -> None:
         """Remember where a leader sends this consumer."""

@@ -24,14 +24,14 @@ _HINT = (
     "the client must close its connections, resolve bootstrap.servers again and connect to those: upgrade it, "
     "and check that its metadata.recovery.strategy is rebootstrap"
 )
-_MOST = 10_000
+_MAX_CLIENTS = 10_000
 
 
 class _Told(BoundedDict[str, tuple[int, str]]):
     """By connection: when it had the error (ns), and the API whose response had it."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST)
+        super().__init__(_MAX_CLIENTS)
 
 
 @rule(
@@ -87,17 +87,17 @@ def rebootstrap_ignored(
     https://github.com/confluentinc/librdkafka/issues/5605
     https://github.com/twmb/franz-go/pull/1445
     """
-    told = connection.run.state(_Told)
+    rebootstraps = connection.run.state(_Told)
     key = connection.connection_id
     if isinstance(event, ResponseReceived):
         message = event.message
-        if message is not None and message.body.get("error_code") == REBOOTSTRAP_REQUIRED and key not in told:
-            told[key] = event.at, message.api
+        if message is not None and message.body.get("error_code") == REBOOTSTRAP_REQUIRED and key not in rebootstraps:
+            rebootstraps[key] = event.at, message.api
             connection.run.subscribe("S079")
         return
-    if key not in told:
+    if key not in rebootstraps:
         return
-    at, api = told[key]
+    at, api = rebootstraps[key]
     if isinstance(event, RequestReceived):
         if event.at - at < connection.run.limit(GRACE) * SECOND:
             return
@@ -109,6 +109,6 @@ def rebootstrap_ignored(
             got=f"{event.message.api} on the old connection",
             cause=connection.client_id or "",
         )
-    del told[key]
-    if not told:
+    del rebootstraps[key]
+    if not rebootstraps:
         connection.run.unsubscribe("S079")

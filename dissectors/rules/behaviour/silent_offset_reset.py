@@ -79,8 +79,8 @@ def silent_offset_reset(event: RequestReceived | ResponseReceived, connection: C
                     out_of_range[place] = offsets[place]
                     connection.run.subscribe("S027")
     elif out_of_range:
-        for place, each, where in requested_partitions(event.message.body):
-            if place not in out_of_range or (now := each.get("fetch_offset", 0)) == out_of_range[place]:
+        for place, row, where in requested_partitions(event.message.body):
+            if place not in out_of_range or (now := row.get("fetch_offset", 0)) == out_of_range[place]:
                 continue
             old = out_of_range.pop(place)
             partition, action = label(place, connection), "skips" if now > old else "goes back"

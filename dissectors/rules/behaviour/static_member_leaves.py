@@ -16,7 +16,7 @@ from dissectors.trackers.state import ConnectionState
 
 #: Kafka's default session timeout (ns): for so long the partitions of a static member wait for it.
 _SESSION = 45 * SECOND
-_MOST_MEMBERS = 10_000
+_MAX_MEMBERS = 10_000
 _LEAVES, _JOINS = -1, 0
 
 
@@ -24,7 +24,7 @@ class _Left:
     """By group and instance id: when a static member left for good (ns), and how."""
 
     def __init__(self) -> None:
-        self.members: BoundedDict[tuple[str, str], tuple[int, str]] = BoundedDict(_MOST_MEMBERS)
+        self.members: BoundedDict[tuple[str, str], tuple[int, str]] = BoundedDict(_MAX_MEMBERS)
 
 
 @rule(
@@ -87,9 +87,9 @@ def static_member_leaves(event: RequestReceived, connection: ConnectionState) ->
     body, left = message.body, connection.run.state(_Left).members
     group = body.get("group_id") or ""
     if message.api == "LeaveGroup":
-        for each in body.get("members") or ():
-            if each.get("group_instance_id") and each.get("member_id"):
-                left[group, each["group_instance_id"]] = (event.at, "LeaveGroup")
+        for member in body.get("members") or ():
+            if member.get("group_instance_id") and member.get("member_id"):
+                left[group, member["group_instance_id"]] = (event.at, "LeaveGroup")
         return
     instance, epoch = _identity(body)
     if not instance:

@@ -75,21 +75,21 @@ def sync_assignment_mismatch(
     sent = connection.run.state(_Assignments).sent
     if isinstance(event, RequestReceived):
         body = message.body
-        for each in body["assignments"] or ():
-            key = (body["group_id"], body["generation_id"], each["member_id"])
+        for entry in body["assignments"] or ():
+            key = (body["group_id"], body["generation_id"], entry["member_id"])
             before = sent.get(key, (0, frozenset()))[1]
-            sent[key] = (len(each["assignment"]), before | {hash(each["assignment"])})
+            sent[key] = (len(entry["assignment"]), before | {hash(entry["assignment"])})
         return
     if not sent or (asked := event.request_body) is None or message.body["error_code"] != 0:
         return
     key = (asked.get("group_id", ""), asked.get("generation_id", -1), asked.get("member_id", ""))
-    got = message.body["assignment"]
-    if (assigned := sent.get(key)) is None or hash(got) in assigned[1]:
+    assignment = message.body["assignment"]
+    if (assigned := sent.get(key)) is None or hash(assignment) in assigned[1]:
         return
-    received = f"{len(got)} bytes" if got else "nothing"
+    received = f"{len(assignment)} bytes" if assignment else "nothing"
     yield Problem(
         f"member {key[2]!r} of group {key[0]!r} got {received} as its assignment in generation {key[1]}, but the "
-        f"leader had assigned it {'other bytes' if len(got) == assigned[0] else f'{assigned[0]} bytes'}",
+        f"leader had assigned it {'other bytes' if len(assignment) == assigned[0] else f'{assigned[0]} bytes'}",
         **locate(message, "assignment"),
         hint="delay SyncGroup responses until the leader's arrives, then send each member the leader's bytes unchanged",
         expected=f"{assigned[0]} bytes of the leader's SyncGroup",

@@ -130,7 +130,7 @@ def timeout_inversion(event: ConnectionEnded | DeadlinePassed, connection: Conne
     allowed = allowed_ms(message, connection.run.state(RebalanceTimeouts))
     if waited >= allowed:
         return
-    beside = frozenset(each.connection_id for each in connection.run.state(ConnectionsByClient).others(connection))
+    beside = frozenset(other.connection_id for other in connection.run.state(ConnectionsByClient).others(connection))
     if not beside and closed_at is not None and event.at - closed_at <= _RETRIES_WITHIN:
         return  # the last of several connections that the client closes
     given_up = _GivenUp(message.api, waited, allowed, beside)
@@ -140,7 +140,7 @@ def timeout_inversion(event: ConnectionEnded | DeadlinePassed, connection: Conne
 def _judge(given_up: _GivenUp, connection: ConnectionState) -> Iterator[Problem]:
     """Whether a client has again given up on a request, and goes on."""
     now = list(connection.run.state(ConnectionsByClient).others(connection))
-    if not (any(each.connection_id in given_up.beside for each in now) if given_up.beside else now):
+    if not (any(exchange.connection_id in given_up.beside for exchange in now) if given_up.beside else now):
         return  # the client was closed
     api, waited, allowed = given_up.api, given_up.waited, given_up.allowed
     key = (host_of(connection.client), connection.client_id, api)

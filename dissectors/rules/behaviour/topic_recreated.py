@@ -113,7 +113,7 @@ def _topic_text(topic: str, connection: ConnectionState) -> tuple[str, str]:
     """The topic id with what is known of it, and what the client should do."""
     names = connection.run.topic_names
     name = names.get(topic)
-    newest = None if name is None else next(each for each in reversed(names) if names[each] == name)
+    newest = None if name is None else next(other for other in reversed(names) if names[other] == name)
     if newest is None or newest == topic:
         return topic if name is None else f"{topic} of {name!r}", "refresh its Metadata"
     return f"{topic} of {name!r}, which now has the id {newest},", "use the new id of its Metadata"

@@ -155,6 +155,6 @@ def _outcome(message: Message) -> tuple[int, tuple[str | int, ...]]:
     if message.api != "OffsetCommit":
         return message.body["error_code"], ("error_code",)
     for index, topic in enumerate(message.body["topics"] or ()):
-        for place, each in enumerate(topic["partitions"] or ()):
-            return each["error_code"], ("topics", index, "partitions", place, "error_code")
+        for place, partition in enumerate(topic["partitions"] or ()):
+            return partition["error_code"], ("topics", index, "partitions", place, "error_code")
     return 0, ()

@@ -108,10 +108,15 @@ def _error(event: ResponseReceived, message: Message, connection: ConnectionStat
     if message.api == "Produce":
         refused = connection.run.state(Producers).refused
         return next(
-            ((each.code, [str(part) for part in each.where]) for each in refused if each.code in _FENCED_ERRORS), None
+            (
+                (partition.code, [str(part) for part in partition.where])
+                for partition in refused
+                if partition.code in _FENCED_ERRORS
+            ),
+            None,
         )
-    seen = next((each for each in summary.errors(message) if each.code in _FENCED_ERRORS), None)
-    return (seen.code, parts(seen.path)) if seen else None
+    field = next((error for error in summary.errors(message) if error.code in _FENCED_ERRORS), None)
+    return (field.code, parts(field.path)) if field else None
 
 
 def _producer(request: Message, asked: dict[str, object]) -> str:

@@ -162,7 +162,9 @@ def _key(connection: ConnectionState, asked: Message) -> _Key:
 def _membership_lost(body: dict[str, Any]) -> bool:
     if "topics" in body:  # OffsetCommit
         return any(
-            each["error_code"] in _MEMBERSHIP_LOST for topic in body["topics"] or () for each in topic["partitions"][:1]
+            partition["error_code"] in _MEMBERSHIP_LOST
+            for topic in body["topics"] or ()
+            for partition in topic["partitions"][:1]
         )
     return body["error_code"] in _MEMBERSHIP_LOST
 
@@ -193,7 +195,11 @@ def _joined(
 
 def _ended(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
     # From version 4 on, a new member first gets its id, and is not a member until it has joined with that id.
-    asked = [each.message for each in event.unanswered if each.message.api == "JoinGroup" and each.message.version < 4]
+    asked = [
+        request.message
+        for request in event.unanswered
+        if request.message.api == "JoinGroup" and request.message.version < 4
+    ]
     for message in asked if event.by == "client" else ():
         if message.well_formed and not message.body.get("member_id"):
             yield from _joined_as_new(_key(connection, message), event.at, message.body, connection, None)

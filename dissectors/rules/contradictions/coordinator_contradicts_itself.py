@@ -100,7 +100,7 @@ def coordinator_contradicts_itself(event: ResponseReceived, connection: Connecti
     message = event.message
     if found is None or message is None or found.times < (REFUSALS if found.members is None else REBALANCES):
         return
-    error = next((each for each in summary.errors(message) if each.code == found.error), None)
+    error = next((error for error in summary.errors(message) if error.code == found.error), None)
     yield Problem(
         f"the coordinator contradicts itself: {_text(found, message.api)}",
         **locate(message, *parts(error.path if error is not None else "error_code")),

@@ -16,7 +16,7 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import Trigger
 from dissectors.trackers.versions import client_key
 
-_MOST = 10_000
+_MAX_PRODUCERS = 10_000
 
 #: Since this version of EndTxn (KIP-890), brokers add partitions to a transaction without a request of the producer.
 _IMPLICIT_SINCE = 5
@@ -28,7 +28,7 @@ class _Transactions:
     """Transactions that have begun, by client and transactional id: whether something was added."""
 
     def __init__(self) -> None:
-        self.filled: BoundedDict[tuple[Any, str], bool] = BoundedDict(_MOST)
+        self.filled: BoundedDict[tuple[Any, str], bool] = BoundedDict(_MAX_PRODUCERS)
         self.losses = LossCheck()
 
 

@@ -17,7 +17,7 @@ from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
-_MOST_PARTITIONS = 10_000
+_MAX_PARTITIONS = 10_000
 #: Fetches are observed for this long (ns) after a request for the end of an epoch.
 _OBSERVED = 2 * SECOND
 #: High watermarks that are older (ns) are not compared.
@@ -42,8 +42,8 @@ class _Ends:
 
     def __init__(self) -> None:
         self.asked_at = 0
-        self.of: BoundedDict[_Key, _End] = BoundedDict(_MOST_PARTITIONS)
-        self.watermarks: BoundedDict[_Key, tuple[int, int]] = BoundedDict(_MOST_PARTITIONS)
+        self.of: BoundedDict[_Key, _End] = BoundedDict(_MAX_PARTITIONS)
+        self.watermarks: BoundedDict[_Key, tuple[int, int]] = BoundedDict(_MAX_PARTITIONS)
 
 
 @rule(
@@ -171,13 +171,18 @@ def _compare(event: ResponseReceived, ends: _Ends, connection: ConnectionState) 
     assert message is not None
     for i, topic in enumerate(topic_records(message)):
         name = connection.run.topic_names.get(topic.key, topic.key)
-        for j, each in enumerate(topic.partitions):
-            key = connection.server, name, each.partition or 0
+        for j, partition in enumerate(topic.partitions):
+            key = connection.server, name, partition.partition or 0
             end = ends.of.get(key)
-            if end is None or each.row.get("error_code") or event.request is None or event.request.at < end.asked_at:
+            if (
+                end is None
+                or partition.row.get("error_code")
+                or event.request is None
+                or event.request.at < end.asked_at
+            ):
                 continue
-            ends.watermarks[key] = each.row.get("high_watermark", -1), event.at
-            batch = each.batch
+            ends.watermarks[key] = partition.row.get("high_watermark", -1), event.at
+            batch = partition.batch
             if batch is None or batch.partition_leader_epoch != end.epoch or batch.last_offset < end.offset:
                 continue
             appended = batch.attributes & TIMESTAMP_TYPE and 0 <= batch.max_timestamp * _MS < end.asked_at - SECOND

@@ -19,7 +19,7 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 from dissectors.trackers.versions import client_key
 
-_MOST = 10_000
+_MAX_PARTITIONS = 10_000
 
 #: The APIs whose responses give a producer its epoch. EndTxn does since version 5 (KIP-890).
 _GIVING = ("InitProducerId", "EndTxn")
@@ -32,7 +32,7 @@ class _Given:
     """The highest epoch that a client got for a producer id."""
 
     def __init__(self) -> None:
-        self.epochs: BoundedDict[tuple[Any, int], int] = BoundedDict(_MOST)
+        self.epochs: BoundedDict[tuple[Any, int], int] = BoundedDict(_MAX_PARTITIONS)
         self.losses = LossCheck()
 
 
@@ -128,23 +128,23 @@ def epoch_nobody_gave(event: RequestReceived | ResponseReceived, connection: Con
         )
 
 
-def _learn(event: ResponseReceived, given: BoundedDict[tuple[Any, int], int], connection: ConnectionState) -> None:
+def _learn(event: ResponseReceived, sized_dict: BoundedDict[tuple[Any, int], int], connection: ConnectionState) -> None:
     message = event.message
     if message is None or message.diagnosis is not None or not message.well_formed or event.damaged:
-        given.clear()
+        sized_dict.clear()
         return
     producer_id, epoch = message.body.get("producer_id", -1), message.body.get("producer_epoch", -1)
     if not message.body.get("error_code") and producer_id >= 0 and epoch >= 0:
         key = client_key(connection), producer_id
-        given[key] = epoch if message.api == "InitProducerId" else max(epoch, given.get(key, 0))
+        sized_dict[key] = epoch if message.api == "InitProducerId" else max(epoch, sized_dict.get(key, 0))
 
 
 def _used(message: Message) -> Iterator[tuple[int, int, tuple[str | int, ...]]]:
     """The producer ids and epochs in a request of a transactional producer, with the path of the epoch."""
     if message.api == "Produce":
         for i, topic in enumerate(topic_records(message)):
-            for j, each in enumerate(topic.partitions):
-                if (batch := each.batch) is not None and batch.attributes & TRANSACTIONAL:
+            for j, partition in enumerate(topic.partitions):
+                if (batch := partition.batch) is not None and batch.attributes & TRANSACTIONAL:
                     yield batch.producer_id, batch.producer_epoch, ("topic_data", i, "partition_data", j, "records")
         return
     for prefix in ("", "v3_and_below_"):

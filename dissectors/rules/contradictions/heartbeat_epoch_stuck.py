@@ -15,14 +15,14 @@ from dissectors.trackers.state import ConnectionState
 
 #: So many heartbeats in a row are a problem; one or two may have been on their way.
 _THRESHOLD = 3
-_MOST_MEMBERS = 10_000
+_MAX_MEMBERS = 10_000
 
 
 class _Stuck:
     """By group and member: the epoch of its heartbeats, and their number, while it differs from the one given last."""
 
     def __init__(self) -> None:
-        self.of: BoundedDict[tuple[str, str], tuple[int, int]] = BoundedDict(_MOST_MEMBERS)
+        self.of: BoundedDict[tuple[str, str], tuple[int, int]] = BoundedDict(_MAX_MEMBERS)
 
 
 @rule(

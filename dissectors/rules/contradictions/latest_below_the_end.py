@@ -15,7 +15,7 @@ from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
-_MOST_PARTITIONS = 10_000
+_MAX_PARTITIONS = 10_000
 #: Offsets that are older (ns) are not compared: the topic may have been recreated, or its leader has changed.
 _WITHIN = 10 * SECOND
 #: Fetches are observed for this long (ns) after a request for the latest offset.
@@ -34,9 +34,9 @@ class _Offsets:
 
     def __init__(self) -> None:
         self.asked_at = 0
-        self.asked: BoundedDict[_Key, int] = BoundedDict(_MOST_PARTITIONS)
-        self.starts: BoundedDict[_Key, tuple[int, int]] = BoundedDict(_MOST_PARTITIONS)
-        self.watermarks: BoundedDict[_Key, tuple[int, int]] = BoundedDict(_MOST_PARTITIONS)
+        self.asked: BoundedDict[_Key, int] = BoundedDict(_MAX_PARTITIONS)
+        self.starts: BoundedDict[_Key, tuple[int, int]] = BoundedDict(_MAX_PARTITIONS)
+        self.watermarks: BoundedDict[_Key, tuple[int, int]] = BoundedDict(_MAX_PARTITIONS)
 
 
 @rule(

@@ -84,10 +84,10 @@ def leader_hint_contradicts(event: ResponseReceived, connection: ConnectionState
     message = event.message
     if message is None:
         return
-    endpoints = [each["node_id"] for each in message.body.get("node_endpoints") or ()]
+    endpoints = [endpoint["node_id"] for endpoint in message.body.get("node_endpoints") or ()]
     rows = list(_denials(message.body))
     leaders = {leader for _, _, leader in rows}
-    unasked = [each for each in endpoints if each not in leaders]
+    unasked = [endpoint for endpoint in endpoints if endpoint not in leaders]
     for place, where, leader in rows:
         has_no_endpoint = bool(unasked) and leader not in endpoints
         names_itself = leader == connection.run.state(ClusterViews).node_id(connection.server, connection.server)

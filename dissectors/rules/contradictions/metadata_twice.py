@@ -76,18 +76,18 @@ def metadata_twice(event: ResponseReceived, _: ConnectionState) -> Iterator[Prob
 
 def _names_each_once(asked: dict[str, Any] | None) -> bool:
     """Whether a request names each topic once, so that the response has no reason to name one twice."""
-    names = [each.get("name") for each in (asked or {}).get("topics") or ()]
+    names = [topic.get("name") for topic in (asked or {}).get("topics") or ()]
     return None not in names and len(names) == len(set(names))
 
 
 def _twice(rows: Any, key: str) -> int | None:
     """The index of the first entry whose key an earlier one has; None is no key."""
-    keys = [each[key] for each in rows]
+    keys = [row[key] for row in rows]
     if len(set(keys)) == len(keys):
         return None
     seen: set[Any] = set()
-    for index, each in enumerate(keys):
-        if each is not None and each in seen:
+    for index, identity in enumerate(keys):
+        if identity is not None and identity in seen:
             return index
-        seen.add(each)
+        seen.add(identity)
     return None

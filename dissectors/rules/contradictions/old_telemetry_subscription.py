@@ -13,14 +13,14 @@ from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import Trigger
 
-_MOST_CLIENTS = 10_000
+_MAX_CLIENTS = 10_000
 
 
 class _Subscriptions:
     """By client instance: the subscription id that it got last, and when (ns)."""
 
     def __init__(self) -> None:
-        self.given: BoundedDict[str, tuple[int, int]] = BoundedDict(_MOST_CLIENTS)
+        self.given: BoundedDict[str, tuple[int, int]] = BoundedDict(_MAX_CLIENTS)
 
 
 @rule(

@@ -13,7 +13,7 @@ from dissectors.trackers.partitions import TopicPartition
 from dissectors.trackers.state import ConnectionState
 
 #: The most partitions of an assignment that are compared.
-_MOST = 100_000
+_MAX_PARTITIONS = 100_000
 
 
 @rule("S076", severity=Severity.ERROR, events=(RequestReceived,), apis=("SyncGroup",), since="0.1", blame="client")
@@ -55,14 +55,14 @@ def partition_assigned_twice(event: RequestReceived, _: ConnectionState) -> Iter
         return
     message.spend(100 + len(message.frame))
     owners: dict[TopicPartition, str] = {}
-    for index, each in enumerate(expand(message).get("assignments") or ()):
-        assignment, member = each.get("assignment"), each.get("member_id", "")
+    for index, row in enumerate(expand(message).get("assignments") or ()):
+        assignment, member = row.get("assignment"), row.get("member_id", "")
         if not isinstance(assignment, dict) or assignment.get("type") != "ConsumerProtocolAssignment":
             continue
         for topic in (assignment.get("data") or {}).get("assigned_partitions") or ():
             for partition in topic.get("partitions") or ():
                 owner = owners.setdefault((place := (topic.get("topic", ""), partition)), member)
-                if len(owners) > _MOST:
+                if len(owners) > _MAX_PARTITIONS:
                     return
                 if owner is not member:
                     group = message.body.get("group_id", "")

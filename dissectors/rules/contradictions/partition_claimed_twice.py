@@ -15,8 +15,8 @@ from dissectors.trackers.partitions import label
 from dissectors.trackers.state import ConnectionState
 
 #: The most partitions of one answer, and claims and disputes of a run, that are kept.
-_MOST = 100_000
-_MOST_DISPUTES = 1000
+_MAX_PARTITIONS = 100_000
+_MAX_DISPUTES = 1000
 
 #: Group, topic id and partition.
 _Place = tuple[str, str, int]
@@ -33,9 +33,9 @@ class _Claims:
     """Claims of members that use epochs, and those of other members that still held: by group and member."""
 
     def __init__(self) -> None:
-        self.owners: BoundedDict[_Place, _Claim] = BoundedDict(_MOST)
+        self.owners: BoundedDict[_Place, _Claim] = BoundedDict(_MAX_PARTITIONS)
         self.of: BoundedDict[tuple[str, str], frozenset[_Place]] = BoundedDict(10_000)
-        self.disputes: BoundedDict[tuple[str, str], tuple[_Place, _Claim]] = BoundedDict(_MOST_DISPUTES)
+        self.disputes: BoundedDict[tuple[str, str], tuple[_Place, _Claim]] = BoundedDict(_MAX_DISPUTES)
 
 
 @rule(
@@ -140,8 +140,8 @@ def _claimed_in_join(event: ResponseReceived, group: str) -> Iterator[Problem]:
     message = event.message
     assert message is not None
     owners: dict[tuple[int, str, int], str] = {}
-    for index, each in enumerate(expand(message).get("members") or ()):
-        metadata = each.get("metadata")
+    for index, row in enumerate(expand(message).get("members") or ()):
+        metadata = row.get("metadata")
         if not isinstance(metadata, dict) or metadata.get("type") != "ConsumerProtocolSubscription":
             continue
         data = metadata.get("data") or {}
@@ -150,9 +150,9 @@ def _claimed_in_join(event: ResponseReceived, group: str) -> Iterator[Problem]:
             continue  # the version has none, or the member has no assignment
         for topic in data.get("owned_partitions") or ():
             for partition in topic.get("partitions") or ():
-                place, member = (generation, topic.get("topic", ""), partition), each.get("member_id", "")
+                place, member = (generation, topic.get("topic", ""), partition), row.get("member_id", "")
                 owner = owners.setdefault(place, member)
-                if len(owners) > _MOST:
+                if len(owners) > _MAX_PARTITIONS:
                     return
                 if owner != member:
                     yield Problem(
@@ -175,7 +175,7 @@ def _claim(member: tuple[str, str], owned: list[dict[str, Any]], at: int, claims
     group, name = member
     places = frozenset(
         (group, str(topic.get("topic_id", "")), partition)
-        for topic in owned[:_MOST]
+        for topic in owned[:_MAX_PARTITIONS]
         for partition in topic.get("partitions") or ()
     )
     for place in claims.of.get(member, frozenset()) - places:

@@ -68,9 +68,9 @@ def producer_counter_overflow(event: RequestReceived, connection: ConnectionStat
     """
     message = event.message
     for i, topic in enumerate(topic_records(message)):
-        for j, each in enumerate(topic.partitions):
-            if (batch := each.batch) is not None and (told := _overflow(batch)) is not None:
-                (text, hint), place = told, (topic.key, each.partition or 0)
+        for j, partition in enumerate(topic.partitions):
+            if (batch := partition.batch) is not None and (overflow := _overflow(batch)) is not None:
+                (text, hint), place = overflow, (topic.key, partition.partition or 0)
                 yield Problem(
                     f"producer {batch.producer_id} sends {label(place, connection)} a batch with {text}",
                     **locate(message, "topic_data", i, "partition_data", j, "records"),

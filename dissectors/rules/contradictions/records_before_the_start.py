@@ -62,13 +62,13 @@ def records_before_the_start(event: ResponseReceived, connection: ConnectionStat
     if message is None or asked is None or is_follower(asked):
         return
     for i, topic in enumerate(topic_records(message)):
-        for j, each in enumerate(topic.partitions):
-            batch, start = each.batch, each.row.get("log_start_offset", -1)
+        for j, partition in enumerate(topic.partitions):
+            batch, start = partition.batch, partition.row.get("log_start_offset", -1)
             if batch is None or batch.last_offset >= start:
                 continue
-            same = start == each.row.get("high_watermark")
+            same = start == partition.row.get("high_watermark")
             yield Problem(
-                f"log_start_offset of {label((topic.key, each.partition or 0), connection)} is {start}"
+                f"log_start_offset of {label((topic.key, partition.partition or 0), connection)} is {start}"
                 f"{', its high watermark,' if same else ''} in a response with records from {batch.base_offset} on, "
                 "which would be deleted",
                 **locate(message, "responses", i, "partitions", j, "log_start_offset"),

@@ -17,7 +17,7 @@ from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-_MOST_PARTITIONS = 1_000
+_MAX_PARTITIONS = 1_000
 _PENDING_FOR = 60 * SECOND
 
 
@@ -32,7 +32,7 @@ class _Pending:
     """Partitions of connections with such a batch: a later response shows whether the offset had moved meanwhile."""
 
     def __init__(self) -> None:
-        self.batches: BoundedDict[Hashable, _Early] = BoundedDict(_MOST_PARTITIONS)
+        self.batches: BoundedDict[Hashable, _Early] = BoundedDict(_MAX_PARTITIONS)
         self.last = 0
 
 
@@ -93,11 +93,11 @@ def unstable_records(event: ResponseReceived, connection: ConnectionState) -> It
     message, asked = event.message, event.request_body
     if message is not None and asked is not None and is_read_committed(asked) and not is_follower(asked):
         for i, topic in enumerate(topic_records(message)):
-            for j, each in enumerate(topic.partitions):
-                stable = each.row.get("last_stable_offset", -1)
-                if each.row.get("error_code") or stable < 0:
+            for j, partition in enumerate(topic.partitions):
+                stable = partition.row.get("last_stable_offset", -1)
+                if partition.row.get("error_code") or stable < 0:
                     continue
-                place = topic.key, each.partition or 0
+                place = topic.key, partition.partition or 0
                 early = pending.batches.pop((connection.connection_id, place), None)
                 if early is not None and stable <= early.offset:
                     yield Problem(
@@ -107,7 +107,7 @@ def unstable_records(event: ResponseReceived, connection: ConnectionState) -> It
                         hint="fix the broker: with isolation_level 1, return records below the last stable offset only",
                         cause=place[0],
                     )
-                elif (offset := first_batch_from(each.data, stable)) is not None:
+                elif (offset := first_batch_from(partition.data, stable)) is not None:
                     pending.batches[connection.connection_id, place] = _Early(offset, event.at)
                     pending.last = event.at
     if pending.batches:

@@ -15,14 +15,14 @@ from dissectors.trackers.groups import MisledGroups
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import Trigger
 
-_MOST = 10_000
+_MAX_MEMBERS = 10_000
 
 
 class _Synced:
     """The generation in which each member last got an assignment, by group and member id."""
 
     def __init__(self) -> None:
-        self.generations: BoundedDict[tuple[str, str], int] = BoundedDict(_MOST)
+        self.generations: BoundedDict[tuple[str, str], int] = BoundedDict(_MAX_MEMBERS)
 
 
 @rule(
@@ -101,10 +101,10 @@ def user_data_generation(event: RequestReceived | ResponseReceived, connection: 
         return
     message.spend(100 + len(message.frame))
     for index, protocol in enumerate(expand(message).get("protocols") or ()):
-        found = _outdated(protocol.get("metadata"), known)
-        if found is None:
+        outdated = _outdated(protocol.get("metadata"), known)
+        if outdated is None:
             continue
-        owner, generation = found
+        owner, generation = outdated
         yield Problem(
             f"{owner} of member {key[1]!r} in group {key[0]!r} has generation {generation} with partitions that it "
             f"got in generation {known}, its previous generation",

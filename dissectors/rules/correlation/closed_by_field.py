@@ -82,13 +82,13 @@ def closed_by_field(event: ConnectionEnded, connection: ConnectionState) -> Iter
         or (request.api_key, request.version) in connection.state(InFlight).served
     ):
         return
-    found = connection.run.state(RequestShapes).note_closed(connection.server, request, event.at)
-    if found is None:
+    field = connection.run.state(RequestShapes).note_closed(connection.server, request, event.at)
+    if field is None:
         return
     yield Problem(
-        f"the request is right; {connection.server} closes {request.api} v{request.version} only if {found.field} is "
-        f"{found.form} ({found.closed} of {found.closed}), and serves it otherwise ({found.served} of {found.served})",
-        hint=f"the server has to read {found.field} also if it is {found.form}; until then, send another value",
-        cause=f"{request.api} v{request.version} {found.field} {found.form}",
+        f"the request is right; {connection.server} closes {request.api} v{request.version} only if {field.field} is "
+        f"{field.form} ({field.closed} of {field.closed}), and serves it otherwise ({field.served} of {field.served})",
+        hint=f"the server has to read {field.field} also if it is {field.form}; until then, send another value",
+        cause=f"{request.api} v{request.version} {field.field} {field.form}",
         request=ConcernedRequest.of(oldest),
     )

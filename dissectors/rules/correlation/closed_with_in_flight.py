@@ -63,8 +63,8 @@ def closed_with_in_flight(event: ConnectionEnded, connection: ConnectionState) -
     endings = connection.run.state(ConnectionEndings)
     if endings.cause != CLOSED_IN_FLIGHT:
         return
-    requests = [each.message for each in endings.unanswered]
-    only_blocking = all(each.api in LONG_POLLS for each in requests)
+    requests = [request.message for request in endings.unanswered]
+    only_blocking = all(request.api in LONG_POLLS for request in requests)
     how = "reset" if event.how == "reset" else "closed"
     yield Problem(
         f"the server {how} the connection while {describe_all(endings.unanswered)} waited for a response",

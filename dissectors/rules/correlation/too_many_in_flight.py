@@ -95,7 +95,7 @@ def too_many_in_flight(event: RequestReceived, connection: ConnectionState) -> I
         )
     elif (batch := _first_batch(event)) is not None:
         newest = islice(reversed(waiting.values()), _SEARCHED)
-        count = sum(each.message.api_key == PRODUCE and _first_batch(each) == batch for each in newest)
+        count = sum(request.message.api_key == PRODUCE and _first_batch(request) == batch for request in newest)
         if count > USUAL_IN_FLIGHT:
             state.reported = True
             topic, partition, producer_id = batch

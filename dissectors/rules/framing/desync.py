@@ -55,8 +55,8 @@ def desync(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]
     if steps.classify(event, midstream=connection.midstream) != OUT_OF_STEP:
         return
     kind = KINDS[event.direction]
-    if found := steps.cut_off(event):
-        message, more = found
+    if step := steps.cut_off(event):
+        message, more = step
         size = len(message.frame) - 4
         yield Problem(
             f"the length prefix of {message.api} v{message.version} is {more} too small: with the next "

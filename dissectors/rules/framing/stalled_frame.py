@@ -31,16 +31,16 @@ def _wrong_prefix(message: Message, surplus: int) -> Problem:
     )
 
 
-def _cast_length(message: Message, found: CastLength, missing: int) -> Problem:
+def _cast_length(message: Message, length: CastLength, missing: int) -> Problem:
     kind = KINDS[not message.is_request]
     return Problem(
-        f"{message.api} v{message.version} {kind}: {found.sentence}; the frame ends {counted(missing, 'byte')} early "
+        f"{message.api} v{message.version} {kind}: {length.sentence}; the frame ends {counted(missing, 'byte')} early "
         "for that reason",
-        hint=found.hint,
+        hint=length.hint,
         severity=Severity.ERROR,
         blame=WRITERS[not message.is_request],
-        expected=str(found.size),
-        got=str(found.written),
+        expected=str(length.size),
+        got=str(length.written),
         cause=f"{message.api} v{message.version} {kind} cast",
     )
 
@@ -97,8 +97,8 @@ def stalled_frame(event: FrameIncomplete, _: ConnectionState) -> Iterator[Proble
     if event.whole is not None:
         yield _wrong_prefix(event.whole, size - have)
         return
-    if event.nearly_whole is not None and (found := cast_length(event.nearly_whole)):
-        yield _cast_length(event.nearly_whole, found, size - have)
+    if event.nearly_whole is not None and (length := cast_length(event.nearly_whole)):
+        yield _cast_length(event.nearly_whole, length, size - have)
         return
     of = f"{have} of {size} bytes" if size else f"{have} bytes"
     yield Problem(

@@ -16,8 +16,8 @@ from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.transactions import named_client
 
-_MOST_GROUPS = 1_000
-_MOST_DETAIL = 500
+_MAX_GROUPS = 1_000
+_MAX_DETAIL = 500
 
 
 class _Status(NamedTuple):
@@ -77,8 +77,8 @@ class _Statuses:
     """Since when a group or member has a status; who requested the shutdown of a group."""
 
     def __init__(self) -> None:
-        self.since: BoundedDict[tuple[str, str, int], int] = BoundedDict(_MOST_GROUPS * 4)
-        self.by: BoundedDict[str, str] = BoundedDict(_MOST_GROUPS)
+        self.since: BoundedDict[tuple[str, str, int], int] = BoundedDict(_MAX_GROUPS * 4)
+        self.by: BoundedDict[str, str] = BoundedDict(_MAX_GROUPS)
 
 
 @rule("G016", severity=Severity.WARNING, events=(ResponseReceived,), apis=("StreamsGroupHeartbeat",), since="0.1")
@@ -142,7 +142,9 @@ def streams_status(event: ResponseReceived, connection: ConnectionState) -> Iter
     group, member = (asked.get("group_id") or "")[:MAX_NAME_LENGTH], (asked.get("member_id") or "")[:MAX_NAME_LENGTH]
     if asked.get("shutdown_application"):
         run_states.by[group] = named_client(connection)
-    statuses = {each.get("status_code"): (place, each) for place, each in enumerate(message.body.get("status") or ())}
+    statuses = {
+        status.get("status_code"): (place, status) for place, status in enumerate(message.body.get("status") or ())
+    }
     for code, status in _STATUSES.items():
         key = group, member if status.of_member else "", code
         if code not in statuses:
@@ -152,7 +154,7 @@ def streams_status(event: ResponseReceived, connection: ConnectionState) -> Iter
         if event.at - since < status.patience:
             continue
         place, row = statuses[code]
-        detail = printable((row.get("status_detail") or "")[:_MOST_DETAIL])
+        detail = printable((row.get("status_detail") or "")[:_MAX_DETAIL])
         by = run_states.by.get(group) if code == _SHUTDOWN else None
         who = f"member {member[:MAX_NAME_LENGTH]!r} of {named_client(connection)} in " if status.of_member else ""
         yield Problem(

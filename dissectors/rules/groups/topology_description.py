@@ -16,12 +16,12 @@ from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.transactions import named_client
 
-_MOST_GROUPS = 1_000
+_MAX_GROUPS = 1_000
 _ERROR = 2  # topology_description_status of StreamsGroupDescribe
 #: Kafka's coordinator waits 30 s, then 60 s, before it requests the description again; one member may just end.
-_MOST_REQUESTS = 3
+_MAX_REQUESTS = 3
 #: A stored description is not requested again; a second one may come from a coordinator that moved meanwhile.
-_MOST_PUSHES = 3
+_MAX_PUSHES = 3
 _PLUGIN = "group.streams.topology.description.plugin.class"
 
 
@@ -36,7 +36,7 @@ class _Description:
 
 class _Descriptions:
     def __init__(self) -> None:
-        self.of_group: BoundedDict[str, _Description] = BoundedDict(_MOST_GROUPS)
+        self.of_group: BoundedDict[str, _Description] = BoundedDict(_MAX_GROUPS)
 
 
 _APIS: Final = ("StreamsGroupHeartbeat", "StreamsGroupTopologyDescriptionUpdate", "StreamsGroupDescribe")
@@ -136,7 +136,7 @@ def _requested(message: Message, group: str, description: _Description, at: int)
     if not description.requests:
         description.requested_at = at
     description.requests += 1
-    if description.requests >= _MOST_REQUESTS:
+    if description.requests >= _MAX_REQUESTS:
         yield Problem(
             f"the coordinator has requested the topology description of streams group {printable(group)!r} "
             f"{description.requests} times within {duration(at - description.requested_at)}, and no member has pushed "
@@ -158,7 +158,7 @@ def _pushed(push: Message, group: str, description: _Description, at: int, clien
     description.pushes += 1
     description.unrequested += not description.requests
     description.requests = 0
-    if description.pushes < _MOST_PUSHES:
+    if description.pushes < _MAX_PUSHES:
         return
     within = duration(at - description.pushed_at)
     what = f"topology description of streams group {printable(group)!r} at epoch {epoch}"

@@ -15,7 +15,7 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 from dissectors.trackers.versions import client_key
 
-_MOST_TOPICS = 10_000
+_MAX_TOPICS = 10_000
 _ALL = -1
 
 
@@ -23,8 +23,8 @@ class _Topics:
     """By topic: a client that writes it with acks=all, and one that has written it so often with acks=1."""
 
     def __init__(self) -> None:
-        self.safe: BoundedDict[str, tuple[str, str | None]] = BoundedDict(_MOST_TOPICS)
-        self.unsafe: BoundedDict[str, tuple[str, str | None]] = BoundedDict(_MOST_TOPICS)
+        self.safe: BoundedDict[str, tuple[str, str | None]] = BoundedDict(_MAX_TOPICS)
+        self.unsafe: BoundedDict[str, tuple[str, str | None]] = BoundedDict(_MAX_TOPICS)
 
 
 @rule(
@@ -77,12 +77,12 @@ def acks_differ(event: RequestReceived, connection: ConnectionState) -> Iterator
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-679%3A+Producer+will+enable+the+strongest+delivery+guarantee+by+default
     """
     acks, habits = event.message.body.get("acks"), connection.state(ProduceHabits)
-    seen, client, run = connection.run.state(_Topics), client_key(connection), connection.run
+    topics, client, run = connection.run.state(_Topics), client_key(connection), connection.run
     for topic in topic_records(event.message):
         name = run.topic_names.get(topic.key, topic.key)
         if acks == _ALL:
-            seen.safe[name] = client
-        elif acks == 1 and habits.sent == run.limit(ACKS_1) and (safe := seen.safe.get(name)) and safe != client:
+            topics.safe[name] = client
+        elif acks == 1 and habits.sent == run.limit(ACKS_1) and (safe := topics.safe.get(name)) and safe != client:
             yield Problem(
                 f"{named(connection)} sent {habits.sent} Produce requests with acks=1, to topic {name!r} among others,"
                 f" which client {safe[1]!r} at {safe[0]} writes with acks=all",

@@ -21,7 +21,7 @@ WITHIN = Limit("within", 600, "s", "within this time")
 
 #: The assignors of Kafka that revoke all partitions first.
 _EAGER = frozenset({"range", "roundrobin", "sticky"})
-_MOST_GROUPS = 10_000
+_MAX_GROUPS = 10_000
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class _Groups(BoundedDict[str, _Group]):
     """By name."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST_GROUPS)
+        super().__init__(_MAX_GROUPS)
 
 
 @rule(

@@ -17,7 +17,7 @@ from dissectors.trackers.versions import client_key
 
 COMMITS = Limit("commits", 5, "commits", "a client that is no member commits so often for a group with members")
 
-_MOST_CLIENTS = 10_000
+_MAX_CLIENTS = 10_000
 _NO_GENERATION = -1
 
 
@@ -32,7 +32,7 @@ class _Clients(BoundedDict[tuple[str, str, str | None], _Count]):
     """By group, host and client id."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST_CLIENTS)
+        super().__init__(_MAX_CLIENTS)
 
 
 @rule(

@@ -26,7 +26,7 @@ WITHIN = Limit("within", 300, "s", "opened within this time")
 #: The largest share of connections with more requests.
 _OTHERS = 0.1
 
-_MOST_CLIENTS = 10_000
+_MAX_CLIENTS = 10_000
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class _ShortConnections(BoundedDict[tuple[str, str | None, str], _Count]):
     """The ended connections of each client at a server."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST_CLIENTS)
+        super().__init__(_MAX_CLIENTS)
 
 
 @rule(

@@ -19,7 +19,7 @@ from dissectors.trackers.triggers import FrameFlags
 CONNECTIONS = Limit("connections", 10, "connections", "so many connections to a server have the same default id", 1)
 
 _DEFAULTS: Final = re.compile(DEFAULT_CLIENT_IDS)
-_MOST_IDS, _MOST_HOSTS, _LONGEST = 1_000, 1_000, 100
+_MAX_IDS, _MAX_HOSTS, _LONGEST = 1_000, 1_000, 100
 
 
 class _Users:
@@ -27,14 +27,14 @@ class _Users:
 
     def __init__(self) -> None:
         self.connections = 0
-        self.hosts: BoundedDict[str, None] = BoundedDict(_MOST_HOSTS)
+        self.hosts: BoundedDict[str, None] = BoundedDict(_MAX_HOSTS)
 
 
 class _Ids(BoundedDict[tuple[str, str | None], _Users]):
     """By server and client id."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST_IDS)
+        super().__init__(_MAX_IDS)
 
 
 class _Counted:

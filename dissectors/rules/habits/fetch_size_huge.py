@@ -64,8 +64,8 @@ def fetch_size_huge(event: RequestReceived, connection: ConnectionState) -> Iter
     total = body.get("max_bytes", 1 << 31)
     if total < most or is_follower(body):
         return
-    for _, each, path in requested_partitions(body):
-        size = each.get("partition_max_bytes", 0)
+    for _, partition, path in requested_partitions(body):
+        size = partition.get("partition_max_bytes", 0)
         if size >= most:
             yield Problem(
                 f"{named(connection)} requests up to {min(size, total):,} bytes of a partition in one response, and"

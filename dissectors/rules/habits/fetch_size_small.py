@@ -82,7 +82,9 @@ def fetch_size_small(event: RequestReceived | ResponseReceived, connection: Conn
     run, small = connection.run, connection.state(_Small)
     if isinstance(event, RequestReceived):
         if not small.bytes:
-            sizes = [each.get("partition_max_bytes", 0) for _, each, _ in requested_partitions(event.message.body)]
+            sizes = [
+                partition.get("partition_max_bytes", 0) for _, partition, _ in requested_partitions(event.message.body)
+            ]
             if sizes and 0 < max(sizes) <= run.limit(BYTES):
                 small.bytes = max(sizes)
                 run.subscribe("H011", api="Fetch")

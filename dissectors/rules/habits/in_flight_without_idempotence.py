@@ -88,16 +88,16 @@ def in_flight_without_idempotence(event: RequestReceived, connection: Connection
     if reported.is_done or len(waiting) < limit:
         return
     places: dict[tuple[str, int | None], int] = {}
-    for each in waiting.values():
-        if each.message.api_key == PRODUCE:
-            for topic in topic_records(each.message)[:1]:
+    for request in waiting.values():
+        if request.message.api_key == PRODUCE:
+            for topic in topic_records(request.message)[:1]:
                 for records in topic.partitions[:1]:
                     if records.batch is not None and records.batch.producer_id >= 0:
                         reported.is_done = True
                         return
                     place = topic.key, records.partition
                     places[place] = places.get(place, 0) + 1
-    place, count = max(places.items(), key=lambda each: each[1], default=(("", 0), 0))
+    place, count = max(places.items(), key=lambda item: item[1], default=(("", 0), 0))
     if count >= limit:
         reported.is_done = True
         yield Problem(

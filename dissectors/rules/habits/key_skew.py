@@ -17,7 +17,7 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 #: The most bytes of a batch of which the keys are read, and the share that the most frequent one needs.
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 _SHARE = 0.5
 
 
@@ -102,7 +102,7 @@ def _keys(event: RequestReceived, skew: Skew) -> Counter[bytes | None] | None:
         for records in topic.partitions if topic.key == skew.topic else ():
             if records.partition == skew.partition and records.data:
                 keys = Counter()
-                small = records.data if len(records.data) <= _MOST_BYTES else b""
-                for batch in decode(small, limit=_MOST_BYTES):
-                    keys.update(each["key"] for each in batch.get("records", ()))
+                small = records.data if len(records.data) <= _MAX_BYTES else b""
+                for batch in decode(small, limit=_MAX_BYTES):
+                    keys.update(record["key"] for record in batch.get("records", ()))
     return keys

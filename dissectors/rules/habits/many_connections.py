@@ -16,14 +16,14 @@ from dissectors.trackers.versions import client_key
 
 CONNECTIONS = Limit("connections", 50, "connections", "a client has so many connections to one server at once", 2)
 
-_MOST_CLIENTS = 10_000
+_MAX_CLIENTS = 10_000
 
 
 class _Open(BoundedDict[tuple[str, str | None, str], int]):
     """The open connections of each client to a server."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST_CLIENTS)
+        super().__init__(_MAX_CLIENTS)
 
 
 class _Counted:

@@ -18,7 +18,7 @@ from dissectors.wire.errors import DecodeError
 SUBSCRIPTIONS = Limit("generations", 3, "generations", "the subscriptions of members differ in so many in a row")
 ASSIGNORS = Limit("generations", 3, "generations", "the assignors of members differ in so many in a row")
 
-_MOST_GROUPS, _MOST_MEMBERS = 1_000, 10_000
+_MAX_GROUPS, _MAX_MEMBERS = 1_000, 10_000
 #: The most members that are compared, and the most names that a sentence has.
 _COMPARED, _NAMED = 200, 3
 
@@ -27,7 +27,7 @@ class _Generations(BoundedDict[str, tuple[int, int]]):
     """By group: the last generation in which its members differed, and how many in a row."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST_GROUPS)
+        super().__init__(_MAX_GROUPS)
 
     def count(self, group: str, generation: int) -> int:
         """Count a generation, and return how many in a row."""
@@ -50,7 +50,7 @@ class _Assignors(BoundedDict[tuple[str, str], tuple[str, ...]]):
     """The assignors of each member, by group and member id, in its order of preference."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST_MEMBERS)
+        super().__init__(_MAX_MEMBERS)
 
 
 @rule(
@@ -103,19 +103,19 @@ def subscriptions_differ(event: ResponseReceived, connection: ConnectionState) -
         return
     group, generation, members = found
     by_topics: dict[tuple[str, ...], str] = {}
-    for each in members[:_COMPARED]:
-        topics = _topics(each.get("metadata"))
+    for member in members[:_COMPARED]:
+        topics = _topics(member.get("metadata"))
         if topics is None:
             return
-        by_topics.setdefault(topics, each.get("member_id") or "")
+        by_topics.setdefault(topics, member.get("member_id") or "")
     seen = connection.run.state(_OfSubscriptions)
     if len(by_topics) < 2:
         seen.pop(group, None)
     elif seen.count(group, generation) >= connection.run.limit(SUBSCRIPTIONS):
-        (one, first), (other, second), *_ = by_topics.items()
+        (names, first), (other, second), *_ = by_topics.items()
         yield Problem(
             f"members of group {group!r} subscribe to different topics, {len(by_topics)} sets among {len(members)}"
-            f" members: {first!r} to {_listed(one)}, {second!r} to {_listed(other)}",
+            f" members: {first!r} to {_listed(names)}, {second!r} to {_listed(other)}",
             hint="give each application a group.id of its own",
             cause=group,
         )
@@ -181,15 +181,15 @@ def assignors_differ(event: RequestReceived | ResponseReceived, connection: Conn
     if found is None:
         return
     group, generation, members = found
-    ids = (each.get("member_id") or "" for each in members[:_COMPARED])
-    by_names = {assignors: each for each in ids if (assignors := known.get((group, each)))}
+    ids = (member.get("member_id") or "" for member in members[:_COMPARED])
+    by_names = {assignors: member_id for member_id in ids if (assignors := known.get((group, member_id)))}
     seen = run.state(_OfAssignors)
     if len(by_names) < 2:
         seen.pop(group, None)
     elif seen.count(group, generation) >= run.limit(ASSIGNORS):
-        (one, first), (other, second), *_ = by_names.items()
+        (names, first), (other, second), *_ = by_names.items()
         yield Problem(
-            f"members of group {group!r} have different assignors: {first!r} {_listed(one)}, {second!r}"
+            f"members of group {group!r} have different assignors: {first!r} {_listed(names)}, {second!r}"
             f" {_listed(other)}; the group uses {message.body.get('protocol_name')!r}",
             hint="set the same partition.assignment.strategy in all members, in the same order",
             cause=group,
@@ -197,7 +197,7 @@ def assignors_differ(event: RequestReceived | ResponseReceived, connection: Conn
 
 
 def _remember(asked: dict[str, Any], member: dict[str, Any], known: _Assignors) -> None:
-    names = tuple(each.get("name") or "" for each in asked.get("protocols") or ())
+    names = tuple(protocol.get("name") or "" for protocol in asked.get("protocols") or ())
     known[asked.get("group_id") or "", member.get("member_id") or ""] = names
 
 
@@ -220,9 +220,9 @@ def _topics(metadata: object) -> tuple[str, ...] | None:
     except DecodeError:
         return None
     topics = values.get("topics")
-    return tuple(sorted(str(each) for each in topics)) if isinstance(topics, list) else None
+    return tuple(sorted(str(topic) for topic in topics)) if isinstance(topics, list) else None
 
 
 def _listed(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return (", ".join(repr(each) for each in names[:_NAMED]) or "none") + more
+    return (", ".join(repr(name) for name in names[:_NAMED]) or "none") + more

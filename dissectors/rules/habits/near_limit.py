@@ -19,7 +19,7 @@ from dissectors.trackers.triggers import FrameFlags, Trigger
 SHARE = Limit("share", 80, "%", "batches have at least this share of the limit")
 BATCHES = Limit("batches", 3, "batches", "so many of a connection to a topic")
 
-_MOST_TOPICS = 10_000
+_MAX_TOPICS = 10_000
 _TOPIC = 2
 #: Of a batch, before its length counts.
 _PREFIX = 12
@@ -30,14 +30,14 @@ class _Limits(BoundedDict[tuple[str, str], int]):
     """The size limits of topics (bytes) that were set, described, or enforced, by server and topic."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST_TOPICS)
+        super().__init__(_MAX_TOPICS)
 
 
 class _Large:
     """The large batches of a connection: how many of each topic, and the largest."""
 
     def __init__(self) -> None:
-        self.topics: BoundedDict[str, tuple[int, int]] = BoundedDict(_MOST_TOPICS)
+        self.topics: BoundedDict[str, tuple[int, int]] = BoundedDict(_MAX_TOPICS)
 
 
 @rule(
@@ -162,7 +162,9 @@ def _refused(event: ResponseReceived, connection: ConnectionState) -> Iterator[t
     assert event.message is not None
     assert event.request is not None
     refused = {
-        each.place for each in refusals(event.message.body, "partition_responses", "index") if each.code in _TOO_LARGE
+        refusal.place
+        for refusal in refusals(event.message.body, "partition_responses", "index")
+        if refusal.code in _TOO_LARGE
     }
     for topic in topic_records(event.request.message) if refused else ():
         name = connection.run.topic_names.get(topic.key, topic.key)

@@ -23,7 +23,7 @@ SHARE = Limit("share", 80, "%", "a consumer sends no fetch for this share of its
 GAPS = Limit("gaps", 2, "times", "so many times in a row")
 RECORDS = Limit("records", 500, "records", "each after responses with at most so many records: those of one poll")
 
-_MOST_CLIENTS = 10_000
+_MAX_CLIENTS = 10_000
 _MS = 1_000_000
 
 
@@ -43,7 +43,7 @@ class _Consumers(BoundedDict[tuple[str, str | None], _Consumer]):
     """The consumers that have joined a group, by client."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST_CLIENTS)
+        super().__init__(_MAX_CLIENTS)
 
 
 @rule(
@@ -128,7 +128,7 @@ def poll_gap(event: RequestReceived | ResponseReceived, connection: ConnectionSt
     if known_consumer is None:
         return
     others = run.state(ConnectionsByClient).others(connection)
-    last = max((each.state(Fetches).answered_at for each in (connection, *others)), default=0)
+    last = max((other.state(Fetches).answered_at for other in (connection, *others)), default=0)
     gap, interval = event.at - last, known_consumer.interval
     is_long = last > 0 and gap * 100 >= interval * run.limit(SHARE)
     records = known_consumer.records

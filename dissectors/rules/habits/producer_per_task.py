@@ -18,7 +18,7 @@ from dissectors.trackers.versions import client_key
 PRODUCERS = Limit("producers", 20, "producers", "a client gets so many new producer ids without a transactional id", 2)
 WITHIN = Limit("within", 300, "s", "within this time")
 
-_MOST_CLIENTS = 10_000
+_MAX_CLIENTS = 10_000
 
 
 class _NewIds:
@@ -32,7 +32,7 @@ class _Clients(BoundedDict[tuple[str, str | None], _NewIds]):
     """By client."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST_CLIENTS)
+        super().__init__(_MAX_CLIENTS)
 
 
 @rule(

@@ -21,7 +21,7 @@ from dissectors.trackers.versions import client_key
 COMMITS = Limit("commits", 3, "commits", "so many commits in a row of a member")
 FETCHES = Limit("fetches", 10, "fetches", "come later than its session timeout, after so many fetches with records")
 
-_MOST_MEMBERS = 10_000
+_MAX_MEMBERS = 10_000
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class _Members(BoundedDict[tuple[str, str], _Last]):
     """By group and member."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST_MEMBERS)
+        super().__init__(_MAX_MEMBERS)
 
 
 @rule(

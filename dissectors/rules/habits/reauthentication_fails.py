@@ -19,7 +19,7 @@ from dissectors.trackers.versions import client_key
 
 FAILURES = Limit("failures", 3, "failures", "so many re-authentications of a client fail", 2)
 
-_MOST_CLIENTS = 10_000
+_MAX_CLIENTS = 10_000
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class _Clients(BoundedDict[tuple[str, str | None, str], _Failures]):
     """By client and server."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST_CLIENTS)
+        super().__init__(_MAX_CLIENTS)
 
 
 @rule(

@@ -19,11 +19,11 @@ from dissectors.trackers.versions import client_key
 
 CONNECTIONS = Limit("connections", 10, "connections", "so many connections of a client to a server in a row end", 3)
 DIFFERENCE = Limit("difference", 5, "%", "after times that differ by at most this share")
-LEAST = Limit("least", 1, "s", "and that are at least so long", 0.001)
+MIN_INTERVAL = Limit("least", 1, "s", "and that are at least so long", 0.001)
 
 #: A client of one or two requests for each connection (C018) is another habit.
 _ERRANDS = 3
-_MOST_CLIENTS = 10_000
+_MAX_CLIENTS = 10_000
 
 _HINTS = {
     "server": "compare it with connections.max.idle.ms and connections.max.reauth.ms of the broker, and with idle and"
@@ -50,7 +50,7 @@ class _Clients(BoundedDict[tuple[str, str | None, str], _Lives]):
     """By client and server."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST_CLIENTS)
+        super().__init__(_MAX_CLIENTS)
 
 
 @rule(
@@ -58,7 +58,7 @@ class _Clients(BoundedDict[tuple[str, str | None, str], _Lives]):
     severity=Severity.WARNING,
     events=(ConnectionEnded,),
     needs=(InFlight,),
-    limits=(CONNECTIONS, DIFFERENCE, LEAST),
+    limits=(CONNECTIONS, DIFFERENCE, MIN_INTERVAL),
     since="0.1",
 )
 def reconnect_cadence(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
@@ -143,7 +143,7 @@ def reconnect_cadence(event: ConnectionEnded, connection: ConnectionState) -> It
     life = event.at - connection.opened_at
     if connection.midstream or event.by not in _HINTS or flight.errands < _ERRANDS:
         return
-    if life < run.limit(LEAST) * SECOND:
+    if life < run.limit(MIN_INTERVAL) * SECOND:
         return
     clients, key = run.state(_Clients), (*client_key(connection), connection.server)
     row = clients.touch(key, lambda: _Lives(event.by or "", life, life))

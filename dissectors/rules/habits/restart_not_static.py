@@ -20,7 +20,7 @@ from dissectors.trackers.versions import client_key
 RESTARTS = Limit("restarts", 3, "restarts", "a client leaves its group and joins it on a new connection so often", 2)
 PAUSE = Limit("pause", 120, "s", "each time within this time", 0.1)
 
-_MOST_CLIENTS = 10_000
+_MAX_CLIENTS = 10_000
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class _Clients(BoundedDict[tuple[str, str, str | None], _Restarts]):
     """By group, host and client id."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST_CLIENTS)
+        super().__init__(_MAX_CLIENTS)
 
 
 @rule(

@@ -21,7 +21,7 @@ RETRIES = Limit("retries", 20, "requests", "so many requests of an API in a row 
 PAUSE = Limit("pause", 0.01, "s", "each is sent less than this after the error before", 0.001)
 WITHIN = Limit("within", 2, "s", "and all within this time", 0.01)
 
-_MOST_APIS = 100
+_MAX_APIS = 100
 
 
 class _Row:
@@ -35,7 +35,7 @@ class _Rows(BoundedDict[str, _Row]):
     """The failures of a connection, by API."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST_APIS)
+        super().__init__(_MAX_APIS)
 
 
 @rule(
@@ -88,7 +88,7 @@ def retry_storm(event: ResponseReceived, connection: ConnectionState) -> Iterato
     request, message = event.request, event.message
     if request is None or message is None or event.damaged:
         return
-    code = next((each.code for each in errors(message)), 0)
+    code = next((error.code for error in errors(message)), 0)
     error = schemas.error(code) if code else None
     if error is None or not error.retriable:
         return

@@ -27,7 +27,7 @@ _APIS = (
     "ListPartitionReassignments", "DescribeQuorum",
 )  # fmt: skip
 
-_MOST_QUESTIONS = 10_000
+_MAX_QUESTIONS = 10_000
 #: Size, API key, version and correlation id, which differs each time.
 _HEADER = 12
 
@@ -43,7 +43,7 @@ class _Questions(BoundedDict[tuple[str, str | None, int, int], _Count]):
     """By client, API and a hash of the request."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST_QUESTIONS)
+        super().__init__(_MAX_QUESTIONS)
 
 
 @rule(

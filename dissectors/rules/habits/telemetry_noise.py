@@ -18,14 +18,14 @@ from dissectors.trackers.versions import client_key
 
 RESPONSES = Limit("responses", 3, "responses", "a server refuses the telemetry of a client so often", 2)
 
-_MOST_CLIENTS = 10_000
+_MAX_CLIENTS = 10_000
 
 
 class _Refused(BoundedDict[tuple[str, str | None, str, str], int]):
     """Refused requests by client, server and API."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST_CLIENTS)
+        super().__init__(_MAX_CLIENTS)
 
 
 @rule(
@@ -72,7 +72,7 @@ def telemetry_noise(event: ResponseReceived, connection: ConnectionState) -> Ite
     message = event.message
     if message is None:
         return
-    code = next((each.code for each in errors(message)), 0)
+    code = next((error.code for error in errors(message)), 0)
     seen, key = connection.run.state(_Refused), (*client_key(connection), connection.server, message.api)
     seen[key] = count = seen.get(key, 0) + 1
     if count >= connection.run.limit(RESPONSES):

@@ -20,7 +20,7 @@ from dissectors.trackers.versions import client_key
 TOTAL = Limit("total", 5, "s", "the throttle times of a client's responses add up to so much", 0.001)
 WITHIN = Limit("within", 60, "s", "within this time")
 
-_MOST_CLIENTS = 10_000
+_MAX_CLIENTS = 10_000
 _MS = 1_000_000
 
 
@@ -35,7 +35,7 @@ class _ThrottledClients(BoundedDict[tuple[str, str | None, str], _Throttled]):
     """What was throttled, by client and server."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST_CLIENTS)
+        super().__init__(_MAX_CLIENTS)
 
 
 @rule(

@@ -8,10 +8,10 @@ from dissectors.messages.locate import ProblemPlace
 from dissectors.messages.message import Message
 from dissectors.wire.layout import Field, Layout
 from dissectors.wire.paths import render
-from dissectors.wire.walk import MOST_WARNINGS, DecodeWarning
+from dissectors.wire.walk import MAX_WARNINGS, DecodeWarning
 
 _WIDTHS = {"int16": 2, "int32": 4}
-_VARINT_MOST = 10
+_VARINT_MAX = 10
 
 
 def warnings_of(message: Message, *kinds: str) -> list[DecodeWarning]:
@@ -42,7 +42,7 @@ def error_place(message: Message) -> ProblemPlace:
         end = start + width
     else:
         end = start
-        while end < min(start + _VARINT_MOST, len(frame)) and frame[end] >= 0x80:
+        while end < min(start + _VARINT_MAX, len(frame)) and frame[end] >= 0x80:
             end += 1
         end += 1
     return ProblemPlace(path=_path_text(message, error.path), start=start, end=min(end, len(frame)))
@@ -51,13 +51,13 @@ def error_place(message: Message) -> ProblemPlace:
 def _path_text(message: Message, path: Iterable[str]) -> str:
     """A field path as text; fields of the header get the prefix ``header``."""
     names = list(path)
-    in_header = bool(names) and any(names[0] == one.name for one in message.header_layout.fields)
+    in_header = bool(names) and any(names[0] == field.name for field in message.header_layout.fields)
     return render(["header", *names] if in_header else names)
 
 
 def others_suffix(count: int) -> str:
     """The end of a message that reports only the first of `count` occurrences."""
-    least = "at least " if count >= MOST_WARNINGS else ""
+    least = "at least " if count >= MAX_WARNINGS else ""
     return f", as are {least}{count - 1} more in this frame" if count > 1 else ""
 
 
@@ -69,13 +69,17 @@ def sender_of(message: Message) -> str:
 def _encoding(message: Message, path: tuple[str, ...]) -> str | None:
     """The encoding of the length at the end of a path, None if unknown."""
     layout: Layout | None = message.layout
-    if path and any(path[0] == one.name for one in message.header_layout.fields):
+    if path and any(path[0] == field.name for field in message.header_layout.fields):
         layout = message.header_layout
     field: Field | None = None
     for name in path:
         if name.isdigit():
             continue
-        field = next((one for one in (*layout.fields, *layout.tagged) if one.name == name), None) if layout else None
+        field = (
+            next((candidate for candidate in (*layout.fields, *layout.tagged) if candidate.name == name), None)
+            if layout
+            else None
+        )
         if name != "_tags":
             layout = field.struct if field else None
     if field is None:

@@ -24,14 +24,14 @@ from dissectors.wire.decode import decode
 from dissectors.wire.errors import DecodeError
 
 #: The most payloads of one message that are examined.
-MOST = 200
+MAX_PAYLOADS = 200
 
 #: The steps of diagnosing a payload, from those of its message: the most, and for each byte.
-_MOST_STEPS = 40_000
+_MAX_STEPS = 40_000
 _STEPS_OF_BYTE = 20
 
 #: The most bytes of payloads that are compared with one that departs.
-MOST_COMPARED = 32 << 10
+MAX_COMPARED = 32 << 10
 
 
 class GroupPayload(NamedTuple):
@@ -58,7 +58,7 @@ def group_payloads(message: Message, protocol_type: str | None = None) -> Iterat
         names = payload_names(location.reader, enclosing_text(rows, "protocol_type") or protocol_type)
         if names and data:
             count += 1
-            if count > MOST:
+            if count > MAX_PAYLOADS:
                 return
             yield GroupPayload(bytes(data), path, field, rows, names)
 
@@ -73,8 +73,8 @@ def _find(
     for one in locations:
         value = row.get(one.name)
         if isinstance(value, list):
-            for index, each in enumerate(value):
-                yield from _find(each, one.below, (*path, one.name, index), f"{field}{one.name}[].", (*rows, row))
+            for index, element in enumerate(value):
+                yield from _find(element, one.below, (*path, one.name, index), f"{field}{one.name}[].", (*rows, row))
         elif one.below and value is not None:
             yield from _find(value, one.below, (*path, one.name), f"{field}{one.name}.", (*rows, row))
         elif one.reader is not None and value is not None:
@@ -83,7 +83,7 @@ def _find(
 
 def payload_departure(message: Message, payload: GroupPayload) -> PayloadDiagnosis | None:
     """How a payload was written, with edits of the message; None if it is whole, or if no edit explains it."""
-    message.spend(min(_MOST_STEPS, _STEPS_OF_BYTE * len(payload.data)))
+    message.spend(min(_MAX_STEPS, _STEPS_OF_BYTE * len(payload.data)))
     return departure(payload.data, payload.names, payload.rows, payload.field)
 
 
@@ -98,10 +98,14 @@ def departure(data: bytes, names: tuple[str, ...], rows: Rows, field: str) -> Pa
     """
     for name in names:
         if is_whole(data, name):
-            found = _inside(data, name, rows)
-            return embedded(found, field, name) if found else None
-    diagnosed = [embedded(each, field, name) for name in names if (each := diagnose_payload(data, name)) is not None]
-    return max(diagnosed, key=lambda each: each.confidence, default=None)
+            diagnosis = _inside(data, name, rows)
+            return embedded(diagnosis, field, name) if diagnosis else None
+    diagnosed = [
+        embedded(payload_diagnosis, field, name)
+        for name in names
+        if (payload_diagnosis := diagnose_payload(data, name)) is not None
+    ]
+    return max(diagnosed, key=lambda diagnosis: diagnosis.confidence, default=None)
 
 
 class Departures:
@@ -114,7 +118,7 @@ class Departures:
     def at(self, *path: str | int) -> PayloadDiagnosis | None:
         """How the payload at a path was written."""
         if self._payloads is None:
-            self._payloads = {each.path: each for each in group_payloads(self._message, self._protocol_type)}
+            self._payloads = {payload.path: payload for payload in group_payloads(self._message, self._protocol_type)}
         payload = self._payloads.get(path)
         return payload_departure(self._message, payload) if payload else None
 
@@ -127,20 +131,20 @@ def _inside(data: bytes, name: str, rows: Rows) -> PayloadDiagnosis | None:
     for inner, _, field, enclosing, location in _find(values, embedded_locations(whole), (), "", rows):
         known = enclosing_text(enclosing, "protocol_type")
         names = payload_names(location.reader, known) or user_data_names(location.reader, enclosing)
-        if names and inner and (found := departure(bytes(inner), names, enclosing, field.removeprefix("data."))):
-            return found
+        if names and inner and (diagnosis := departure(bytes(inner), names, enclosing, field.removeprefix("data."))):
+            return diagnosis
     return None
 
 
 def departing_likewise(payloads: Iterable[GroupPayload], edit: Edit) -> Iterator[GroupPayload]:
-    """The payloads with the edit of another one, from `payload_departure`, in the first `MOST_COMPARED` bytes."""
-    left = MOST_COMPARED
-    for each in payloads:
-        left -= len(each.data)
+    """The payloads with the edit of another one, from `payload_departure`, in the first `MAX_COMPARED` bytes."""
+    left = MAX_COMPARED
+    for payload in payloads:
+        left -= len(payload.data)
         if left < 0:
             return
-        if _departs(each, edit):
-            yield each
+        if _departs(payload, edit):
+            yield payload
 
 
 def _departs(payload: GroupPayload, edit: Edit) -> bool:

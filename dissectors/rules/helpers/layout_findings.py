@@ -66,10 +66,15 @@ def with_diagnosis(problem: Problem, edit: Edit | None) -> Problem:
     return replace(problem, diagnosis=found)
 
 
-def with_payload_diagnosis(problem: Problem, found: PayloadDiagnosis | None) -> Problem:
+def with_payload_diagnosis(problem: Problem, payload_diagnosis: PayloadDiagnosis | None) -> Problem:
     """The problem with the diagnosis of a payload, if there is one."""
-    made = with_diagnosis(problem, found.edit if found else None)
-    if found is None or made.diagnosis is None:
+    made = with_diagnosis(problem, payload_diagnosis.edit if payload_diagnosis else None)
+    if payload_diagnosis is None or made.diagnosis is None:
         return problem
-    diagnosis = replace(made.diagnosis, confidence=found.confidence, also=found.also, rivals=found.rivals)
+    diagnosis = replace(
+        made.diagnosis,
+        confidence=payload_diagnosis.confidence,
+        also=payload_diagnosis.also,
+        rivals=payload_diagnosis.rivals,
+    )
     return replace(made, diagnosis=diagnosis)

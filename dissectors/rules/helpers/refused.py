@@ -19,13 +19,13 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.wire.layout import NULL_UUID
 from dissectors.wire.paths import parts
 
-_MOST_TEXT = 200
-_MOST_TARGETS = 3
+_MAX_TEXT = 200
+_MAX_TARGETS = 3
 
 #: Elements with the same error that are read; a response may have as many as fit into it.
-_MOST_ELEMENTS = 100
+_MAX_ELEMENTS = 100
 #: Elements of a response that are read in all.
-MOST_RESULTS = 1_000
+MAX_RESULTS = 1_000
 
 #: Fields that name what a struct of a response is about, with their kinds.
 _KINDS = {
@@ -77,29 +77,29 @@ def refusals(event: ResponseReceived) -> list[ReturnedError]:
     if message is None or message.diagnosis is not None or event.request is None:
         return []
     about, asked = _about_request(event), event.request_body
-    found: list[ReturnedError] = []
+    errors: list[ReturnedError] = []
     counted: Counter[int] = Counter()
     for error in summary.errors(message):
         counted[error.code] += 1
-        if counted[error.code] > _MOST_ELEMENTS:
+        if counted[error.code] > _MAX_ELEMENTS:
             continue
-        if len(found) == MOST_RESULTS:
+        if len(errors) == MAX_RESULTS:
             break
         path = tuple(parts(error.path))
         target, row = _target(message.body, path, about)
         contradicted = None if asked is None else contradiction(message.api, message.version, error.code, asked, row)
         judged = contradicted or judgement(message.api, error.code)
-        found.append(ReturnedError(path, error.code, error.name, target, row, judged, contradicted is not None))
-    return found
+        errors.append(ReturnedError(path, error.code, error.name, target, row, judged, contradicted is not None))
+    return errors
 
 
 def results(event: ResponseReceived, pattern: Pattern) -> Iterator[tuple[Target, int]]:
     """What a response answers at a pattern: the target of each element, and its error code, which may be 0.
 
-    At most `MOST_RESULTS` elements.
+    At most `MAX_RESULTS` elements.
     """
     assert event.message is not None
-    return islice(_results(event.message.body, pattern, _about_request(event)), MOST_RESULTS)
+    return islice(_results(event.message.body, pattern, _about_request(event)), MAX_RESULTS)
 
 
 def _results(values: Any, pattern: Sequence[str], target: Target) -> Iterator[tuple[Target, int]]:
@@ -112,8 +112,8 @@ def _results(values: Any, pattern: Sequence[str], target: Target) -> Iterator[tu
         if isinstance(value, int):
             yield target, value
     elif isinstance(value, list):
-        for each in value:
-            yield from _results(each, below, target)
+        for element in value:
+            yield from _results(element, below, target)
     else:
         yield from _results(value, below, target)
 
@@ -140,7 +140,7 @@ def _named(row: dict[str, Any], target: Target) -> Target:
             found[kind] = value
     if not found:
         return target
-    return (*(each for each in target if each[0] not in found), *found.items())
+    return (*(part for part in target if part[0] not in found), *found.items())
 
 
 def _about_request(event: ResponseReceived) -> Target:
@@ -162,7 +162,7 @@ def _about_request(event: ResponseReceived) -> Target:
 
 def without_partition(target: Target) -> Target:
     """A target without its partition, which is not a root cause of its own."""
-    return tuple(each for each in target if each[0] != "partition")
+    return tuple(part for part in target if part[0] != "partition")
 
 
 def target_text(target: Target, connection: ConnectionState) -> str:
@@ -182,16 +182,16 @@ def target_text(target: Target, connection: ConnectionState) -> str:
 
 def targets_text(targets: Sequence[Target], connection: ConnectionState) -> str:
     """Several targets in a sentence, with ``for`` before them; empty if no field names any."""
-    shared = {tuple(each for each in target if each[0] not in _IN_TOPICS) for target in targets}
+    shared = {tuple(part for part in target if part[0] not in _IN_TOPICS) for target in targets}
     if len(shared) == 1 and len(targets) > 1 and (common := target_text(next(iter(shared)), connection)):
-        of_topics = [tuple(each for each in target if each[0] in _IN_TOPICS) for target in targets]
+        of_topics = [tuple(part for part in target if part[0] in _IN_TOPICS) for target in targets]
         topics = targets_text(of_topics, connection)
         return f" for {common}" + (topics.replace(" for ", ", ", 1) if topics else "")
-    texts = list(dict.fromkeys(filter(None, (target_text(each, connection) for each in targets))))
+    texts = list(dict.fromkeys(filter(None, (target_text(target, connection) for target in targets))))
     if not texts:
         return ""
-    more = f" and {len(texts) - _MOST_TARGETS} more" if len(texts) > _MOST_TARGETS else ""
-    return f" for {', '.join(texts[:_MOST_TARGETS])}{more}"
+    more = f" and {len(texts) - _MAX_TARGETS} more" if len(texts) > _MAX_TARGETS else ""
+    return f" for {', '.join(texts[:_MAX_TARGETS])}{more}"
 
 
 def client_name(connection: ConnectionState) -> str:
@@ -211,17 +211,17 @@ def broker_text(event: ResponseReceived, refusal: ReturnedError) -> str:
     assert event.message is not None
     row = refusal.row
     texts = [row.get("error_message"), row.get("acknowledge_error_message")]
-    texts += [each.get("batch_index_error_message") for each in (row.get("record_errors") or ())[:1]]
+    texts += [error.get("batch_index_error_message") for error in (row.get("record_errors") or ())[:1]]
     texts.append(event.message.body.get("error_message"))
     text = next(
-        (each for each in texts if isinstance(each, str) and each.strip() not in ("", "NONE", refusal.name)), None
+        (text for text in texts if isinstance(text, str) and text.strip() not in ("", "NONE", refusal.name)), None
     )
     if text is None or event.message.api.startswith("Sasl"):
         return ""
     request = event.request
     if request is not None and may_hold_secrets(request.message) and holds_secret(request.message):
         return ""
-    return f'; the broker says "{quoted(text.strip(), _MOST_TEXT)}"'
+    return f'; the broker says "{quoted(text.strip(), _MAX_TEXT)}"'
 
 
 def values_text(event: ResponseReceived, refusal: ReturnedError) -> str:
@@ -245,7 +245,7 @@ def _element(asked: dict[str, Any], target: dict[str, Any]) -> dict[str, Any] | 
         return None
     for topic_row in _structs(asked):
         if ("topic", topic) in _named(topic_row, ()):
-            partitions = (each for each in _structs(topic_row) if ("partition", partition) in _named(each, ()))
+            partitions = (struct for struct in _structs(topic_row) if ("partition", partition) in _named(struct, ()))
             return next(partitions, topic_row)
     return None
 
@@ -254,7 +254,7 @@ def _structs(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The structs in the arrays of a struct."""
     for value in row.values():
         if isinstance(value, list):
-            yield from (each for each in value if isinstance(each, dict))
+            yield from (element for element in value if isinstance(element, dict))
 
 
 def quoted(text: str, most: int) -> str:

@@ -16,7 +16,7 @@ from dissectors.trackers.transactions import OpenTransactions, OutsideBatch, Tra
 #: Coordinators look for transactions to abort every 10 s, and write the markers of a transaction within moments.
 _ENDED_WITHIN = 20 * SECOND
 #: The default of the broker's transaction.max.timeout.ms: no transaction may be open for longer.
-_MOST_TIMEOUT = 900 * SECOND
+_MAX_TIMEOUT = 900 * SECOND
 
 
 class Holder(NamedTuple):
@@ -39,21 +39,21 @@ def holder_of(
     """
     transactions = connection.run.state(OpenTransactions)
     place = connection.run.topic_names.get(place[0], place[0]), place[1]
-    seen: StableOffset | OutsideBatch | None = connection.run.state(StableOffsets).of(place, connection)
-    if seen is None or seen.offset != stable or seen.producer_id < 0:
-        seen = transactions.outside(place, connection)
-    if seen is None or seen.offset != stable:
+    stable_offset: StableOffset | OutsideBatch | None = connection.run.state(StableOffsets).of(place, connection)
+    if stable_offset is None or stable_offset.offset != stable or stable_offset.producer_id < 0:
+        stable_offset = transactions.outside(place, connection)
+    if stable_offset is None or stable_offset.offset != stable:
         open_ones = transactions.holders(place, connection)
         return (
             _open(open_ones[0], at, connection)
             if open_ones
             else _unknown("a transaction holds it whose producer was not observed here")
         )
-    producer = transactions.with_id(seen.producer_id)
-    ids = f"(producer {seen.producer_id}, epoch {seen.producer_epoch})"
+    producer = transactions.with_id(stable_offset.producer_id)
+    ids = f"(producer {stable_offset.producer_id}, epoch {stable_offset.producer_epoch})"
     if producer is None:
         return _unobserved(ids, place, stable, at - since, waits=waits)
-    is_open = producer.begun_at is not None and producer.epoch == seen.producer_epoch
+    is_open = producer.begun_at is not None and producer.epoch == stable_offset.producer_epoch
     if is_open:
         return _open(producer, at, connection)
     if producer.ended_at is not None and at - producer.ended_at >= _ENDED_WITHIN and producer.whole:
@@ -95,7 +95,7 @@ def _hanging(producer: TransactionalProducer, ids: str, place: TopicPartition, s
 
 def _unobserved(ids: str, place: TopicPartition, stable: int, still: int, *, waits: bool) -> Holder:
     text = f"a transaction {ids}, whose requests were not observed here, holds it"
-    if still < _MOST_TIMEOUT:
+    if still < _MAX_TIMEOUT:
         hint = (
             "find its client with kafka-transactions.sh describe-producers; find-hanging shows whether its coordinator "
             f"does not know it, then {_abort(place, stable)} ends it"

@@ -57,7 +57,7 @@ def ambiguous_diagnosis(event: RequestReceived | ResponseReceived, _: Connection
     if right is None:
         return
     alternatives = "; or ".join(
-        f"{wording.sentence(each.edit, right)} ({each.confidence:.0%})" for each in diagnosis.rivals[:3]
+        f"{wording.sentence(rival.edit, right)} ({rival.confidence:.0%})" for rival in diagnosis.rivals[:3]
     )
     yield Problem(
         f"{diagnosis.sentence} is only {diagnosis.confidence:.0%} likely; alternatives: {alternatives}",

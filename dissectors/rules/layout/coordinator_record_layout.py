@@ -20,7 +20,7 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 #: The most records of one batch that are examined.
-_MOST = 200
+_MAX_RECORDS = 200
 
 
 @rule(
@@ -74,17 +74,17 @@ def coordinator_record_layout(
     for part in record_data(event, connection).parts:
         topic = connection.run.topic_names.get(part.place[0], part.place[0])
         if topic in COMPONENTS and connection.state(BatchSampler).selects("coordinator", topic):
-            for index, name, found in _departures(part, topic):
+            for index, name, diagnosis in _departures(part, topic):
                 batch = part.batches[index]
                 problem = Problem(
-                    f"{label(part.place, connection)}, batch {index}: {found.edit}",
+                    f"{label(part.place, connection)}, batch {index}: {diagnosis.edit}",
                     **place_of(event, part, batch.start, batch.end, str(index)),
-                    hint=_hint(name, found.edit),
-                    blame="client" if message.is_request or _is_of_member(found.edit) else "broker",
-                    severity=None if found.confidence >= LIKELY else Severity.WARNING,
+                    hint=_hint(name, diagnosis.edit),
+                    blame="client" if message.is_request or _is_of_member(diagnosis.edit) else "broker",
+                    severity=None if diagnosis.confidence >= LIKELY else Severity.WARNING,
                     cause=f"{topic} {name}",
                 )
-                yield with_payload_diagnosis(problem, found)
+                yield with_payload_diagnosis(problem, diagnosis)
 
 
 def _is_of_member(edit: Edit) -> bool:
@@ -105,7 +105,7 @@ def _departures(part: PartitionData, topic: str) -> Iterator[tuple[int, str, Pay
     for index, batch in enumerate(records.decode(part.row["records"])[: len(part.batches)]):
         if not batch.get("crc_valid") or batch.get("is_control"):
             continue
-        if found := next(_of_records(batch.get("records", ())[:_MOST], topic, field), None):
+        if found := next(_of_records(batch.get("records", ())[:_MAX_RECORDS], topic, field), None):
             yield index, *found
 
 
@@ -113,5 +113,5 @@ def _of_records(made: list[dict[str, bytes | None]], topic: str, field: str) -> 
     for record in made:
         names = record_names(topic, bytes(record["key"] or b"")) or ()
         for data, name in zip((record["key"], record["value"]), names, strict=False):
-            if data and (found := departure(bytes(data), (name,), (), field)):
-                yield name, found
+            if data and (diagnosis := departure(bytes(data), (name,), (), field)):
+                yield name, diagnosis

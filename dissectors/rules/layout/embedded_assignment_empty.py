@@ -107,8 +107,8 @@ def _leader_sent(event: RequestReceived, known: _Assignments) -> Iterator[Proble
     if not _is_consumer(body, known):
         return
     departures = Departures(message, "consumer")
-    for index, each in enumerate(body.get("assignments") or ()):
-        name, data = each.get("member_id", ""), each.get("assignment") or b""
+    for index, assignment in enumerate(body.get("assignments") or ()):
+        name, data = assignment.get("member_id", ""), assignment.get("assignment") or b""
         known.sent[member := (group, generation, name)] = len(data)
         if data and (error := payload_error(data, consumer.assignment)):
             problem = Problem(

@@ -92,20 +92,20 @@ def embedded_payload_layout(
         if _is_reported(event, payload, known):
             groups.reported[payload.data] = None
             continue
-        if (found := payload_departure(message, payload)) is None:
+        if (diagnosis := payload_departure(message, payload)) is None:
             continue
-        alike = [payload, *departing_likewise(payloads, found.edit)]
-        for each in alike:
-            groups.reported[each.data] = None
+        alike = [payload, *departing_likewise(payloads, diagnosis.edit)]
+        for similar in alike:
+            groups.reported[similar.data] = None
         count = f", in {len(alike)} payloads of this frame" if len(alike) > 1 else ""
         problem = Problem(
-            f"{message.api} v{message.version}: {found.edit}{count}",
+            f"{message.api} v{message.version}: {diagnosis.edit}{count}",
             **locate(message, *payload.path),
             hint="write the version first, and every field of that version: members of the group parse these bytes",
-            severity=None if found.confidence >= LIKELY else Severity.WARNING,
+            severity=None if diagnosis.confidence >= LIKELY else Severity.WARNING,
             cause=group,
         )
-        yield with_payload_diagnosis(problem, found)
+        yield with_payload_diagnosis(problem, diagnosis)
         return
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from dissectors.connections.connection import LEAST_RESPONSE
+from dissectors.connections.connection import MIN_RESPONSE
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.diagnosis import KnownDepartures, examine
 from dissectors.diagnosis.diagnose import LIKELY
@@ -81,7 +81,7 @@ def envelope_layout(event: RequestReceived | ResponseReceived, connection: Conne
     diagnosis = replace(
         found, edit=inside(found.edit), path=name, start=start + found.start, end=start + found.end, layout=None,
         also=tuple(map(inside, found.also)),
-        rivals=tuple(Rival(inside(each.edit), each.confidence) for each in found.rivals), surplus=None,
+        rivals=tuple(Rival(inside(rival.edit), rival.confidence) for rival in found.rivals), surplus=None,
     )  # fmt: skip
     yield Problem(
         f"in {name} of {message.api} v{message.version}: {found.sentence}",
@@ -97,4 +97,4 @@ def envelope_layout(event: RequestReceived | ResponseReceived, connection: Conne
 
 def _framed(data: bytes | None) -> bytes | None:
     """A message inside with a length prefix; None if there is none, or if it is shorter than any."""
-    return None if data is None or len(data) < LEAST_RESPONSE else len(data).to_bytes(4, "big") + bytes(data)
+    return None if data is None or len(data) < MIN_RESPONSE else len(data).to_bytes(4, "big") + bytes(data)

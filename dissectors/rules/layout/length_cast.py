@@ -55,16 +55,16 @@ def length_cast(event: RequestReceived | ResponseReceived, _: ConnectionState) -
     https://github.com/tisonkun/kafka-api/pull/10
     """
     message = event.message
-    if message is None or event.damaged or (found := cast_length(message)) is None:
+    if message is None or event.damaged or (length := cast_length(message)) is None:
         return
     kind = "request" if message.is_request else "response"
     yield Problem(
-        f"{message.api} v{message.version} {kind}: {found.sentence}",
-        found.start,
-        found.end,
-        found.path,
-        found.hint,
+        f"{message.api} v{message.version} {kind}: {length.sentence}",
+        length.start,
+        length.end,
+        length.path,
+        length.hint,
         blame=sender_of(message),
-        expected=str(found.size),
-        got=str(found.written),
+        expected=str(length.size),
+        got=str(length.written),
     )

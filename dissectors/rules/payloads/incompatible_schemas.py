@@ -59,7 +59,7 @@ def incompatible_schemas(event: RecordsDecoded, connection: ConnectionState) -> 
                 continue
             pair = [(key.value, schema), (part.value.schema.value, part.schema)]
             if key.form in ("id", "global_id", "content_id"):  # others do not tell which is the newer one
-                pair.sort(key=lambda each: each[0])
+                pair.sort(key=lambda item: item[0])
             (old, writer), (new, reader) = pair
             if (reason := conflict(reader=reader, writer=writer)) is None:
                 continue

@@ -84,19 +84,19 @@ def batch_tail_loop(event: ResponseReceived, connection: ConnectionState) -> Ite
     if message is None:
         return
     for each in connection.state(RepeatedBatches).stuck(event, connection):
-        found = each.contents
-        if found is None or found.newest >= each.offset:
+        contents = each.contents
+        if contents is None or contents.newest >= each.offset:
             continue
-        if found.kept < 0:
+        if contents.kept < 0:
             what = "which is empty"
-        elif found.kept < each.offset:
-            what = f"whose last record is {found.kept}"
+        elif contents.kept < each.offset:
+            what = f"whose last record is {contents.kept}"
         else:
             what = "whose other records are of aborted transactions"
-        resume = found.last + 1
+        resume = contents.last + 1
         yield Problem(
-            f"{each.times} fetches of {label(each.place, connection)} at {each.offset} got the batch {found.first}.."
-            f"{found.last} (base_offset + last_offset_delta), {what}: the client must continue at {resume}",
+            f"{each.times} fetches of {label(each.place, connection)} at {each.offset} got the batch {contents.first}.."
+            f"{contents.last} (base_offset + last_offset_delta), {what}: the client must continue at {resume}",
             **locate(message, *each.where, "records"),
             hint="upgrade or fix the client: after a batch, the next offset is base_offset + last_offset_delta + 1, "
             "even if compaction has deleted its last records or all of them",

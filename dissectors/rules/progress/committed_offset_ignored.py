@@ -19,7 +19,7 @@ from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
-_MOST_PARTITIONS = 10_000
+_MAX_PARTITIONS = 10_000
 #: A fetch so long (ns) after the refusal has another reason.
 _WITHIN = 30 * SECOND
 _ENDS = {-1: "end", -2: "start"}
@@ -38,9 +38,9 @@ class _Positions:
     """By consumer and partition: the latest refused OffsetFetch, and the start and end that ListOffsets returned."""
 
     def __init__(self) -> None:
-        self.refused: BoundedDict[_Key, _Refusal] = BoundedDict(_MOST_PARTITIONS)
+        self.refused: BoundedDict[_Key, _Refusal] = BoundedDict(_MAX_PARTITIONS)
         self.refused_at = 0
-        self.listed: BoundedDict[_Key, dict[str, int]] = BoundedDict(_MOST_PARTITIONS)
+        self.listed: BoundedDict[_Key, dict[str, int]] = BoundedDict(_MAX_PARTITIONS)
 
 
 @rule(
@@ -129,7 +129,7 @@ def _fetches(event: RequestReceived, positions: _Positions, connection: Connecti
         key = _key(place, connection)
         refusal = positions.refused.pop(key, None)
         offset = row.get("fetch_offset", -1)
-        kind = next((each for each, listed in positions.listed.get(key, {}).items() if listed == offset), None)
+        kind = next((time for time, listed in positions.listed.get(key, {}).items() if listed == offset), None)
         if refusal is None or kind is None or event.at - refusal.at > _WITHIN:
             continue
         name = error_name(refusal.code) or str(refusal.code)
@@ -166,7 +166,7 @@ def _listed(
 
 def _looked_up(body: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[tuple[str, TopicPartition, int]]:
     """Each partition of an OffsetFetch request with its group and the error of its lookup, 0 if it succeeded."""
-    groups = {each.get("group_id"): each for each in body.get("groups") or ()}
+    groups = {group.get("group_id"): group for group in body.get("groups") or ()}
     for group in asked.get("groups") or [asked]:
         name = group.get("group_id") or ""
         answer = groups.get(name, {}) if groups else body

@@ -30,9 +30,9 @@ _INTERNAL_OVER = 15 * SECOND
 #: Responses are counted together if they are at most this far apart (ns).
 _MAX_GAP = 30_000_000_000
 
-_MOST = 10_000
+_MAX_TOPICS = 10_000
 #: With more topics than this, none with a similar name is searched.
-_MOST_NAMES = 1_000
+_MAX_NAMES = 1_000
 
 _UNKNOWN_TOPIC = Error.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -48,7 +48,7 @@ class _MissingTopics(BoundedDict[tuple[tuple[str, str | None], str], _Missing]):
     """Topics that a client looked up and that do not exist."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST)
+        super().__init__(_MAX_TOPICS)
 
 
 @rule(
@@ -144,7 +144,7 @@ def missing_topic(event: ResponseReceived, connection: ConnectionState) -> Itera
 def _similar(name: str, connection: ConnectionState) -> str:
     """A topic of the cluster with a similar name, as part of a sentence."""
     names = connection.run.topic_names
-    if len(names) > _MOST_NAMES:
+    if len(names) > _MAX_NAMES:
         return ""
-    found = difflib.get_close_matches(name, set(names.values()) - {name}, n=1, cutoff=0.8)
-    return f" (did you mean {found[0]!r}?)" if found else ""
+    close_names = difflib.get_close_matches(name, set(names.values()) - {name}, n=1, cutoff=0.8)
+    return f" (did you mean {close_names[0]!r}?)" if close_names else ""

@@ -19,7 +19,7 @@ from dissectors.trackers.versions import client_text
 THRESHOLD = 20
 MIN_DURATION = 5_000_000_000
 
-_MOST_TOPICS = 3
+_MAX_TOPICS = 3
 
 
 @rule(
@@ -246,5 +246,5 @@ def _about(event: ResponseReceived) -> str:
         return f" for group {group!r}"
     if (transaction := transactional_id(asked)) is not None:
         return f" for transactional id {transaction!r}"
-    names = [each.name for each in topics(asked) if each.name][:_MOST_TOPICS]
+    names = [topic.name for topic in topics(asked) if topic.name][:_MAX_TOPICS]
     return f" for {', '.join(names)}" if names else ""

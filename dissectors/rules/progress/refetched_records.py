@@ -199,5 +199,5 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
 def _is_left_in_session(event: ResponseReceived, place: TopicPartition) -> bool:
     """Whether a session has a partition that the request does not name, while it moves others on."""
     asked = event.request_body or {}
-    named = [each for each, _, _ in requested_partitions(asked)]
+    named = [place for place, _, _ in requested_partitions(asked)]
     return asked.get("session_epoch", -1) > 0 and bool(named) and place not in named

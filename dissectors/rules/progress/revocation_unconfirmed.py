@@ -24,9 +24,9 @@ _MS = 1_000_000
 #: max.poll.interval.ms of Kafka's clients, for members whose first heartbeat was not observed.
 _DEFAULT_TIMEOUT_MS = 300_000
 
-_MOST_MEMBERS = 10_000
-_MOST_PARTITIONS = 10_000
-_MOST_NAMED = 3
+_MAX_MEMBERS = 10_000
+_MAX_PARTITIONS = 10_000
+_MAX_NAMED = 3
 
 _FENCED = Error.FENCED_MEMBER_EPOCH
 
@@ -46,7 +46,7 @@ class _Members:
     """By group and member id."""
 
     def __init__(self) -> None:
-        self.known: BoundedDict[tuple[str, str], _Member] = BoundedDict(_MOST_MEMBERS)
+        self.known: BoundedDict[tuple[str, str], _Member] = BoundedDict(_MAX_MEMBERS)
         self.losses = LossCheck()
 
 
@@ -144,7 +144,7 @@ def revocation_unconfirmed(event: ResponseReceived, connection: ConnectionState)
     is_late = member.heartbeats >= THRESHOLD and waited > member.timeout // 2
     if not member.revoked or not (is_late or code == _FENCED):
         return
-    names = [label(place, connection) for place in sorted(member.revoked)[:_MOST_NAMED]]
+    names = [label(place, connection) for place in sorted(member.revoked)[:_MAX_NAMED]]
     more = f" and {len(member.revoked) - len(names)} more" if len(member.revoked) > len(names) else ""
     yield Problem(
         f"member {name!r} of group {group!r} was told to give up {', '.join(names)}{more}, but did not confirm it in "
@@ -183,5 +183,5 @@ def _assign(member: _Member, body: Mapping[str, Any], at: int) -> None:
 
 def _partitions(topics: Any) -> frozenset[TopicPartition]:
     """The partitions of a list of topics; none if they are too many to compare."""
-    found = [(topic["topic_id"], partition) for topic in topics for partition in topic["partitions"] or ()]
-    return frozenset(found) if len(found) <= _MOST_PARTITIONS else frozenset()
+    partitions = [(topic["topic_id"], partition) for topic in topics for partition in topic["partitions"] or ()]
+    return frozenset(partitions) if len(partitions) <= _MAX_PARTITIONS else frozenset()

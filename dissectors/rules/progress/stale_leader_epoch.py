@@ -30,7 +30,7 @@ _DISAGREEMENT = 5_000_000_000
 #: Refusals are counted together if they are at most this far apart (ns).
 _MAX_GAP = 30 * 1_000_000_000
 
-_MOST = 10_000
+_MAX_PARTITIONS = 10_000
 _CODES = (Error.FENCED_LEADER_EPOCH, Error.UNKNOWN_LEADER_EPOCH)
 
 #: API -> topics in the response.
@@ -53,7 +53,7 @@ class _Refusals:
     """By client, API and partition."""
 
     def __init__(self) -> None:
-        self.by_client: BoundedDict[tuple[Any, str, TopicPartition], _Refused] = BoundedDict(_MOST)
+        self.by_client: BoundedDict[tuple[Any, str, TopicPartition], _Refused] = BoundedDict(_MAX_PARTITIONS)
 
 
 @rule(

@@ -96,8 +96,8 @@ def _unlisted(part: PartitionData) -> tuple[int, BatchSpan] | None:
         first = open_batches.pop(batch.producer_id, None)
         if first is None or _marker(part, batch) != "ABORT":
             continue
-        known = (each for each in listed if each.get("producer_id") == batch.producer_id)
-        if not any(each.get("first_offset", 0) <= first[1].base_offset for each in known):
+        known = (transaction for transaction in listed if transaction.get("producer_id") == batch.producer_id)
+        if not any(transaction.get("first_offset", 0) <= first[1].base_offset for transaction in known):
             return first
     return None
 

@@ -108,5 +108,5 @@ def _empty(records: PartitionRecords | None) -> int | None:
     data = None if records is None else records.data
     batches = decode(data, limit=_MAX_BYTES) if data is not None and len(data) <= _MAX_BYTES else ()
     decoded = (record for batch in batches for record in batch.get("records", ()))
-    found = (index for index, record in enumerate(decoded) if record["key"] is not None and record["value"] == b"")
-    return next(found, None)
+    indexes = (index for index, record in enumerate(decoded) if record["key"] is not None and record["value"] == b"")
+    return next(indexes, None)

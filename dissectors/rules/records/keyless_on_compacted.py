@@ -117,7 +117,7 @@ def keyless_on_compacted(event: ResponseReceived, connection: ConnectionState) -
 def _mentions_key(row: dict[str, Any]) -> bool:
     """Whether the broker's error message mentions keys."""
     messages = [row.get("error_message")]
-    messages += [each.get("batch_index_error_message") for each in row.get("record_errors") or ()]
+    messages += [error.get("batch_index_error_message") for error in row.get("record_errors") or ()]
     return any(text and "key" in text.lower() for text in messages)
 
 

@@ -25,7 +25,7 @@ OF_PRODUCERS = (
 )
 #: A producer retries within milliseconds.
 _GAVE_UP_AFTER = 5
-_MOST_CLIENTS = 10_000
+_MAX_CLIENTS = 10_000
 
 _Key = tuple[str, str | None]
 
@@ -34,7 +34,7 @@ class _Refused:
     """The clients with a refused batch that have sent nothing since, and its connection."""
 
     def __init__(self) -> None:
-        self.clients: BoundedDict[_Key, str] = BoundedDict(_MOST_CLIENTS)
+        self.clients: BoundedDict[_Key, str] = BoundedDict(_MAX_CLIENTS)
 
 
 class _LastProduce(NamedTuple):
@@ -94,11 +94,11 @@ def gave_up(
     """
     clients, key = connection.run.state(_Refused).clients, client_key(connection)
     if isinstance(event, ResponseReceived):
-        found = [each for each in refusals(event) if each.code in OF_PRODUCERS]
-        if found and event.message is not None and event.message.api == "Produce":
+        errors = [refusal for refusal in refusals(event) if refusal.code in OF_PRODUCERS]
+        if errors and event.message is not None and event.message.api == "Produce":
             clients[key] = connection.connection_id
             connection.expect(
-                "E005", key, by=event.at + _GAVE_UP_AFTER * SECOND, about=_about(event, found, connection)
+                "E005", key, by=event.at + _GAVE_UP_AFTER * SECOND, about=_about(event, errors, connection)
             )
             for api in _APIS:
                 connection.run.subscribe("E005", api=api)
@@ -126,10 +126,10 @@ def _problem(instead: str, last: _LastProduce) -> Problem:
     )
 
 
-def _about(event: ResponseReceived, found: list[ReturnedError], connection: ConnectionState) -> _LastProduce:
-    first = found[0]
+def _about(event: ResponseReceived, errors: list[ReturnedError], connection: ConnectionState) -> _LastProduce:
+    first = errors[0]
     assert event.request is not None
-    targets = targets_text([each.target for each in found], connection)
+    targets = targets_text([error.target for error in errors], connection)
     refused = (
         f"last Produce was refused with {first.name}{targets}: {first.judgement.meaning}{broker_text(event, first)}"
     )

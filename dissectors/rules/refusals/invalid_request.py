@@ -22,8 +22,8 @@ from dissectors.rules.helpers.refused import (
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-_MOST_VIOLATIONS = 4
-_MOST_TEXT = 300
+_MAX_VIOLATIONS = 4
+_MAX_TEXT = 300
 
 
 @rule(
@@ -72,29 +72,29 @@ def invalid_request(event: ResponseReceived, connection: ConnectionState) -> Ite
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next+Generation+of+the+Consumer+Rebalance+Protocol
     """
     reported: set[tuple[str, ...]] = set()
-    for each, found in explained(event, refusals(event)):
+    for refusal, found in explained(event, refusals(event)):
         texts = tuple(violation.text for violation in found)
         if found and texts not in reported:
             reported.add(texts)
-            yield _problem(event, each, found, connection)
+            yield _problem(event, refusal, found, connection)
 
 
 def explained(event: ResponseReceived, refused: list[ReturnedError]) -> list[tuple[ReturnedError, list[Violation]]]:
     """Errors of a response, each with the violations that explain it: of the same topic, if both name one."""
     if event.request is None or event.request_body is None:
-        return [(each, []) for each in refused]
+        return [(error, []) for error in refused]
     message = event.request.message
     by_target: dict[int, dict[str, list[Violation]]] = {}
-    for code in {each.code for each in refused}:
+    for code in {error.code for error in refused}:
         by_target[code] = {}
         for violation in violations(message.api, message.body, message.version, code):
             by_target[code].setdefault(violation.target, []).append(violation)
     explanations = []
-    for each in refused:
-        violated = by_target[each.code]
-        names = [name for _, name in each.target if name in violated] if each.target else list(violated)
-        found = [*violated.get("", ()), *(one for name in names if name for one in violated[name])]
-        explanations.append((each, found))
+    for error in refused:
+        violated = by_target[error.code]
+        names = [name for _, name in error.target if name in violated] if error.target else list(violated)
+        found = [*violated.get("", ()), *(violation for name in names if name for violation in violated[name])]
+        explanations.append((error, found))
     return explanations
 
 
@@ -103,13 +103,13 @@ def _problem(
 ) -> Problem:
     assert event.message is not None
     premise = f"{found[0].premise}, but " if found[0].premise else ""
-    if len(texts := [each.text for each in found]) > _MOST_VIOLATIONS:
-        texts = [*texts[:_MOST_VIOLATIONS], f"{len(texts) - _MOST_VIOLATIONS} more"]
+    if len(texts := [violation.text for violation in found]) > _MAX_VIOLATIONS:
+        texts = [*texts[:_MAX_VIOLATIONS], f"{len(texts) - _MAX_VIOLATIONS} more"]
     return Problem(
         f"{event.message.api} of {client_name(connection)} was refused with {refusal.name}"
         f"{targets_text([refusal.target], connection)}: "
-        f"{quoted(premise + ', '.join(texts), _MOST_TEXT)}{broker_text(event, refusal)}",
+        f"{quoted(premise + ', '.join(texts), _MAX_TEXT)}{broker_text(event, refusal)}",
         **locate(event.message, *refusal.path),
-        hint="; ".join(dict.fromkeys(each.change for each in found[:_MOST_VIOLATIONS])),
+        hint="; ".join(dict.fromkeys(violation.change for violation in found[:_MAX_VIOLATIONS])),
         cause=f"{refusal.name} {target_text(without_partition(refusal.target), connection)}",
     )

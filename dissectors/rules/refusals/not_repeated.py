@@ -62,7 +62,7 @@ _OF_COORDINATORS: Final = (
 )
 #: It passes if the topic was just created, but is the answer if it does not exist.
 _ABSENT: Final = (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID)
-_MOST_CLIENTS = 10_000
+_MAX_CLIENTS = 10_000
 
 #: Client and API.
 _Key = tuple[tuple[str, str | None], str]
@@ -87,7 +87,7 @@ class _Pending:
     """The latest refusal of each API of a client that it has not repeated."""
 
     def __init__(self) -> None:
-        self.of: BoundedDict[_Key, _Refused] = BoundedDict(_MOST_CLIENTS)
+        self.of: BoundedDict[_Key, _Refused] = BoundedDict(_MAX_CLIENTS)
 
     def take(self, key: _Key) -> _Refused | None:
         """Remove and return a refusal."""
@@ -163,26 +163,28 @@ def _note_refusal(event: ResponseReceived, connection: ConnectionState, pending:
     if message is None or request is None or message.api in _EXCEPT:
         return
     api = message.api
-    found = [
-        each for each in refusals(event) if each.judgement.nature is Nature.TRANSIENT and not _is_left_out(api, each)
+    errors = [
+        refusal
+        for refusal in refusals(event)
+        if refusal.judgement.nature is Nature.TRANSIENT and not _is_left_out(api, refusal)
     ]
-    if not found:
+    if not errors:
         return
-    first, key = found[0], (client_key(connection), api)
+    first, key = errors[0], (client_key(connection), api)
     refused = _Refused(
         key,
         event.at,
         ConcernedRequest.of(request),
         first,
         f"{api} of {client_name(connection)} was refused with {first.name}"
-        f"{targets_text([each.target for each in found], connection)}{values_text(event, first)}",
+        f"{targets_text([error.target for error in errors], connection)}{values_text(event, first)}",
         f"{first.judgement.meaning}{broker_text(event, first)}",
     )
     pending.of[key] = refused
     within = _COMMIT_AGAIN_WITHIN if api in _COMMITS else _AGAIN_WITHIN
     connection.expect("E006", key, by=event.at + within * SECOND, about=refused)
-    for each in (api, *_INSTEAD.get(api, ())):
-        connection.run.subscribe("E006", api=each)
+    for name in (api, *_INSTEAD.get(api, ())):
+        connection.run.subscribe("E006", api=name)
 
 
 def _is_left_out(api: str, refusal: ReturnedError) -> bool:
@@ -196,7 +198,7 @@ def _is_left_out(api: str, refusal: ReturnedError) -> bool:
 
 def _note_request(sent: str, connection: ConnectionState, pending: _Pending) -> None:
     client = client_key(connection)
-    for api in (sent, *(each for each, others in _INSTEAD.items() if sent in others)):
+    for api in (sent, *(name for name, others in _INSTEAD.items() if sent in others)):
         if pending.take((client, api)) is not None:
             connection.met("E006", (client, api))
             _unsubscribe(api, connection, pending)
@@ -224,10 +226,10 @@ def _note_end(event: ConnectionEnded, connection: ConnectionState, pending: _Pen
 
 def _unsubscribe(api: str, connection: ConnectionState, pending: _Pending) -> None:
     """Stop observing the APIs that no client must repeat."""
-    needed = {each for _, of in pending.of for each in (of, *_INSTEAD.get(of, ()))}
-    for each in (api, *_INSTEAD.get(api, ())):
-        if each not in needed:
-            connection.run.unsubscribe("E006", api=each)
+    needed = {name for _, of in pending.of for name in (of, *_INSTEAD.get(of, ()))}
+    for name in (api, *_INSTEAD.get(api, ())):
+        if name not in needed:
+            connection.run.unsubscribe("E006", api=name)
 
 
 def _problem(

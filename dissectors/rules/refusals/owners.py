@@ -89,14 +89,16 @@ def owners(api: str, code: int) -> tuple[str, ...]:
     """The codes of the rules over time that may explain an error and check the responses of an API."""
     named = OWNERS.get(code, ())
     return tuple(
-        each.code
-        for each in rules()
-        if each.code in named and each.code.startswith(_OVER_TIME) and _checks_responses(each, api)
+        rule.code
+        for rule in rules()
+        if rule.code in named and rule.code.startswith(_OVER_TIME) and _checks_responses(rule, api)
     )
 
 
 def _checks_responses(rule: Rule, api: str) -> bool:
-    return any(ResponseReceived in each.events and (not each.apis or api in each.apis) for each in rule.triggers)
+    return any(
+        ResponseReceived in trigger.events and (not trigger.apis or api in trigger.apis) for trigger in rule.triggers
+    )
 
 
 def has_owner_spoken(refusal: ReturnedError, connection: ConnectionState, *, since: int) -> bool:
@@ -106,7 +108,7 @@ def has_owner_spoken(refusal: ReturnedError, connection: ConnectionState, *, sin
     """
     if refusal.contradicted:
         return False
-    return any(connection.has_problem(each, since=since) for each in OWNERS.get(refusal.code, ()))
+    return any(connection.has_problem(code, since=since) for code in OWNERS.get(refusal.code, ()))
 
 
 def patience(refusal: ReturnedError, api: str) -> float:

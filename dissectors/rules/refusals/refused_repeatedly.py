@@ -14,7 +14,7 @@ from dissectors.messages.locate import locate
 from dissectors.refusals import Nature
 from dissectors.rules import rule
 from dissectors.rules.helpers.refused import (
-    MOST_RESULTS,
+    MAX_RESULTS,
     Pattern,
     ReturnedError,
     Target,
@@ -49,10 +49,10 @@ _OBSERVED = 60 * SECOND
 
 _REFUSED = FrameFlags.REFUSED.value
 
-_MOST_CLIENTS = 10_000
-_MOST_TARGETS = 1_000
-_MOST_ERRORS = 16
-_MOST_PATTERNS = 8
+_MAX_CLIENTS = 10_000
+_MAX_TARGETS = 1_000
+_MAX_ERRORS = 16
+_MAX_PATTERNS = 8
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class _Streak:
     refused: int = 0
     requests: int = 0
     severity: Severity | None = None
-    targets: BoundedDict[Target, _Target] = field(default_factory=lambda: BoundedDict(_MOST_TARGETS))
+    targets: BoundedDict[Target, _Target] = field(default_factory=lambda: BoundedDict(_MAX_TARGETS))
     patterns: set[Pattern] = field(default_factory=set)
 
     @property
@@ -168,23 +168,23 @@ def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: Con
     message = event.message
     if message is None or event.request is None or message.diagnosis is not None:
         return
-    if not (connection.flags & _REFUSED and (found := _retriable(event))):
+    if not (connection.flags & _REFUSED and (returned_errors := _retriable(event))):
         _note_success(event, connection, streaks, {})
         _stop_observing(message.api, event.at, connection, streaks)
         return
     connection.run.subscribe("E002", api=message.api)
     streaks.refused_at[message.api] = event.at
     by_error: dict[int, list[ReturnedError]] = {}
-    for each in found:
-        by_error.setdefault(each.code, []).append(each)
+    for refusal in returned_errors:
+        by_error.setdefault(refusal.code, []).append(refusal)
     _note_success(event, connection, streaks, by_error)
     client = client_key(connection)
     key = client, message.api
-    errors = streaks.of.setdefault(message.api, BoundedDict(_MOST_CLIENTS)).touch(client, dict)
+    errors = streaks.of.setdefault(message.api, BoundedDict(_MAX_CLIENTS)).touch(client, dict)
     for code, refused in by_error.items():
         streak = errors.get(code)
         if streak is None or event.request.at - streak.last > _gap(message.api):
-            if streak is None and len(errors) >= _MOST_ERRORS:
+            if streak is None and len(errors) >= _MAX_ERRORS:
                 continue
             streak = errors[code] = _Streak(event.at, event.at, requests=1)
         lasting, due = _count(streak, refused, event, connection)
@@ -221,7 +221,7 @@ def _still_refused(event: DeadlinePassed, connection: ConnectionState, streaks: 
 
 
 def _retriable(event: ResponseReceived) -> list[ReturnedError]:
-    return [each for each in refusals(event) if each.judgement.nature is not Nature.FINAL]
+    return [refusal for refusal in refusals(event) if refusal.judgement.nature is not Nature.FINAL]
 
 
 def _note_success(
@@ -243,9 +243,9 @@ def _note_success(
             for target, result in answered:
                 if result == 0:
                     streak.targets.pop(target, None)
-            if len(answered) == MOST_RESULTS:  # others may have succeeded behind them
-                refused = {each.target for each in by_error.get(code, ())}
-                for target in [each for each in streak.targets if each not in refused]:
+            if len(answered) == MAX_RESULTS:  # others may have succeeded behind them
+                refused = {error.target for error in by_error.get(code, ())}
+                for target in [target for target in streak.targets if target not in refused]:
                     del streak.targets[target]
         if not streak.targets:
             del errors[code]
@@ -276,10 +276,10 @@ def _count(
     if connection.run.state(Elections).may_cause(refused[0].code, streak.first):
         most = max(most, SETTLED_AFTER)
     lasting = []
-    for each in refused:
-        if len(streak.patterns) < _MOST_PATTERNS:
-            streak.patterns.add(each.pattern)
-        target = streak.targets.touch(each.target, lambda: _Target(event.at, event.at))
+    for error in refused:
+        if len(streak.patterns) < _MAX_PATTERNS:
+            streak.patterns.add(error.pattern)
+        target = streak.targets.touch(error.target, lambda: _Target(event.at, event.at))
         if event.request.at - target.last > _gap(api):
             target.first, target.times = event.at, 0
         target.last = event.at
@@ -288,10 +288,10 @@ def _count(
         is_total = streak.is_total and streak.requests >= in_a_row
         first = streak.first if is_total else target.first
         if is_total or target.times >= needed:
-            lasting.append((first + most, each))
-    ripe = [each for due, each in lasting if due <= event.at]
+            lasting.append((first + most, error))
+    ripe = [streak for due, streak in lasting if due <= event.at]
     due = event.at if ripe or not lasting else min(due for due, _ in lasting)
-    return ripe or [each for _, each in lasting], due
+    return ripe or [streak for _, streak in lasting], due
 
 
 def _gap(api: str) -> int:

@@ -73,23 +73,25 @@ def request_refused(event: ResponseReceived, connection: ConnectionState) -> Ite
     if event.message is None or event.request is None:
         return
     final = [
-        each for each in refusals(event) if each.judgement.nature is Nature.FINAL and each.judgement is not UNKNOWN
+        refusal
+        for refusal in refusals(event)
+        if refusal.judgement.nature is Nature.FINAL and refusal.judgement is not UNKNOWN
     ]
     by_error: dict[int, list[ReturnedError]] = {}
-    for each, explanation in explained(event, final):
+    for refusal, explanation in explained(event, final):
         if not explanation:
-            by_error.setdefault(each.code, []).append(each)
-    for found in by_error.values():
-        if not has_owner_spoken(found[0], connection, since=event.request.at):
-            yield _problem(event, found, connection)
+            by_error.setdefault(refusal.code, []).append(refusal)
+    for errors in by_error.values():
+        if not has_owner_spoken(errors[0], connection, since=event.request.at):
+            yield _problem(event, errors, connection)
 
 
-def _problem(event: ResponseReceived, found: list[ReturnedError], connection: ConnectionState) -> Problem:
+def _problem(event: ResponseReceived, errors: list[ReturnedError], connection: ConnectionState) -> Problem:
     assert event.message is not None
-    first = found[0]
+    first = errors[0]
     return Problem(
         f"{event.message.api} of {client_name(connection)} was refused with {first.name}"
-        f"{targets_text([each.target for each in found], connection)}{values_text(event, first)}: "
+        f"{targets_text([error.target for error in errors], connection)}{values_text(event, first)}: "
         f"{first.judgement.meaning}{broker_text(event, first)}",
         **locate(event.message, *first.path),
         hint=first.judgement.change,

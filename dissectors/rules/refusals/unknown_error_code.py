@@ -41,14 +41,14 @@ def unknown_error_code(event: ResponseReceived, connection: ConnectionState) -> 
     """
     message = event.message
     reported = set()
-    for each in refusals(event):
-        if each.judgement is UNKNOWN and message is not None and each.code not in reported:
-            reported.add(each.code)
+    for refusal in refusals(event):
+        if refusal.judgement is UNKNOWN and message is not None and refusal.code not in reported:
+            reported.add(refusal.code)
             yield Problem(
-                f"{message.api} of {client_name(connection)} was refused with error code {each.code}"
-                f"{targets_text([each.target], connection)}: {UNKNOWN.meaning}{broker_text(event, each)}",
-                **locate(message, *each.path),
+                f"{message.api} of {client_name(connection)} was refused with error code {refusal.code}"
+                f"{targets_text([refusal.target], connection)}: {UNKNOWN.meaning}{broker_text(event, refusal)}",
+                **locate(message, *refusal.path),
                 hint=UNKNOWN.change,
-                got=str(each.code),
-                cause=str(each.code),
+                got=str(refusal.code),
+                cause=str(refusal.code),
             )

@@ -21,7 +21,7 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import Trigger
 
 _OFTEN = 3
-_MOST_TEXT = 160
+_MAX_TEXT = 160
 #: X017 and the rules of versions report these.
 _NO_FAILURES = frozenset({Error.NONE, Error.ILLEGAL_SASL_STATE, Error.UNSUPPORTED_VERSION})
 _CREDENTIALS = "check user, password and sasl.mechanism; the broker's log names the user"
@@ -185,7 +185,7 @@ def _answered(message: Message | None, authentication: Authentication) -> str | 
         assert message is not None
         text = sensitive.redacted(message).get("error_message") or ""
         reason = f"{message.api} returned {schemas.error_name(code) or f'error {code}'}"
-        reason += f": {text[:_MOST_TEXT]!r}" if text else ""
+        reason += f": {text[:_MAX_TEXT]!r}" if text else ""
         return f"{reason} ({refusal.reason})" if refusal and refusal.reason and refusal.reason not in text else reason
     if authentication.phase is SaslPhase.FAILED and refusal:
         return _refused(refusal)

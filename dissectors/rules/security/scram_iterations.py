@@ -14,7 +14,7 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import Trigger
 
 #: Kafka's ScramMechanism, RFC 7677; and what librdkafka takes at most.
-_LEAST, _MOST = 4096, 1_000_000
+_MIN_ITERATIONS, _MAX_ITERATIONS = 4096, 1_000_000
 
 
 @rule(
@@ -66,13 +66,13 @@ def scram_iterations(event: ResponseReceived | TokenReceived, connection: Connec
     if is_from_client(event) or authentication.tokens != 1 or not isinstance(message, ScramServerFirst):
         return
     count = message.iterations
-    if count is None or _LEAST <= count <= _MOST:
+    if count is None or _MIN_ITERATIONS <= count <= _MAX_ITERATIONS:
         return
-    too = "few" if count < _LEAST else "many"
+    too = "few" if count < _MIN_ITERATIONS else "many"
     yield Problem(
         f"server {connection.server} asks for {count} iterations in a {authentication.mechanism} login: too {too}",
         hint="store the user's credentials again with 4096 to 16384 iterations, e.g. with kafka-configs",
-        expected=f"{_LEAST} to {_MOST}",
+        expected=f"{_MIN_ITERATIONS} to {_MAX_ITERATIONS}",
         got=str(count),
         cause=authentication.mechanism,
         **place_of(event),

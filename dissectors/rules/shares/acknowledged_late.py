@@ -118,15 +118,15 @@ def acknowledged_late(event: ResponseReceived, connection: ConnectionState) -> I
     refused = refused_places(message.body)
     asked, tracker = request.message.body, connection.run.state(ShareAcquisitions)
     group, member = group_and_member(asked)
-    for each in acknowledgements(asked):
-        partition = tracker.partitions.get((group, each.place))
-        if partition is None or refused.get(each.place) != Error.INVALID_RECORD_STATE:
+    for acknowledgement in acknowledgements(asked):
+        partition = tracker.partitions.get((group, acknowledgement.place))
+        if partition is None or refused.get(acknowledgement.place) != Error.INVALID_RECORD_STATE:
             continue
-        if reason := _reason(each, partition, member, event.at):
+        if reason := _reason(acknowledgement, partition, member, event.at):
             yield Problem(
-                f"{message.api} of {named_client(connection)} was refused for {_offsets(each)} of "
-                f"{label(each.place, connection)} in share group {group!r} (INVALID_RECORD_STATE): {reason}",
-                **locate(message, *_path(event, each)),
+                f"{message.api} of {named_client(connection)} was refused for {_offsets(acknowledgement)} of "
+                f"{label(acknowledgement.place, connection)} in share group {group!r} (INVALID_RECORD_STATE): {reason}",
+                **locate(message, *_path(event, acknowledgement)),
                 hint="process fewer records per poll (max.poll.records), renew the locks meanwhile "
                 "(AcknowledgeType.RENEW, KIP-1222), or raise the group's share.record.lock.duration.ms"
                 if "ran out" in reason
@@ -137,13 +137,15 @@ def acknowledged_late(event: ResponseReceived, connection: ConnectionState) -> I
 
 def _reason(refused: Acknowledged, partition: AcquiredPartition, member: str, at: int) -> str:
     """Why a member does not have records that it acknowledges; empty if that is unknown."""
-    held = [each for each in partition.held if each.covers(refused.first, refused.last)]
-    ended = [each for each in partition.ended if each.acquisition.covers(refused.first, refused.last)]
-    own = [each for each in ended if each.acquisition.member == member]
+    held = [acquisition for acquisition in partition.held if acquisition.covers(refused.first, refused.last)]
+    ended = [
+        acquisition for acquisition in partition.ended if acquisition.acquisition.covers(refused.first, refused.last)
+    ]
+    own = [acquisition for acquisition in ended if acquisition.acquisition.member == member]
     if own and own[-1].by is not None:
         return f"it had {_DONE.get(own[-1].by, 'acknowledged')} them {duration(at - own[-1].at)} before"
     # An application acknowledges the oldest delivery: a client may have got the records again meanwhile.
-    done = max((place for place, each in enumerate(own) if each.by is not None), default=-1)
+    done = max((place for place, acknowledgement in enumerate(own) if acknowledgement.by is not None), default=-1)
     mine = [each.acquisition for each in own[done + 1 :]] + [each for each in held if each.member == member]
     if not mine:
         other = next(iter(held), None)
@@ -163,7 +165,7 @@ def _since(held: list[Acquisition], late: Acquisition, ended: list[EndedAcquisit
     if latest is not None and latest is not late:
         who = "they were delivered to it again" if latest.member == late.member else f"{latest.client} has got them"
         return f"{who} {duration(at - latest.at)} before (delivery {latest.deliveries})"
-    others = [each for each in ended if each.acquisition.at > late.at]
+    others = [acquisition for acquisition in ended if acquisition.acquisition.at > late.at]
     if others:
         return f"{others[-1].acquisition.client} has got them since (delivery {others[-1].acquisition.deliveries})"
     return "nobody has got them since"

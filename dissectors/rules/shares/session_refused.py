@@ -91,7 +91,8 @@ def share_session_refused(event: ResponseReceived, connection: ConnectionState) 
     sessions = connection.run.state(ShareAcquisitions).sessions
     known = sessions.get((connection.connection_id, group, member))
     other = next(
-        (each for key, each in reversed(sessions.items()) if key[1:] == (group, member) and each is not known), None
+        (session for key, session in reversed(sessions.items()) if key[1:] == (group, member) and session is not known),
+        None,
     )
     reason, blame, severity = _reason(epoch, known, other, event.at, midstream=connection.midstream)
     if reason:

@@ -73,9 +73,9 @@ def fenced_by(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     message, request = event.message, event.request
     if message is None or request is None:
         return
-    found = next((each for each in errors(message) if each.code in _FENCING), None)
+    field = next((error for error in errors(message) if error.code in _FENCING), None)
     name = transactional_id(request.message) or request.message.body.get("transactional_id")
-    if found is None or not name:
+    if field is None or not name:
         return
     owner, epoch = connection.run.state(OpenTransactions).producers.get(name), producer_of(request.message)
     if owner is None or owner.initialized_at is None or epoch is None:
@@ -88,10 +88,10 @@ def fenced_by(event: ResponseReceived, connection: ConnectionState) -> Iterator[
         return  # the same producer, which has a new epoch
     yield Problem(
         f"{named_client(connection)} with transactional id {name!r} (producer {epoch[0]}, epoch {epoch[1]}) was "
-        f"fenced: {message.api} was refused with {error_name(found.code)}, because {owner.client} had called "
+        f"fenced: {message.api} was refused with {error_name(field.code)}, because {owner.client} had called "
         f"InitProducerId for the same id {duration(event.at - owner.initialized_at)} before and got epoch "
         f"{owner.epoch}",
-        **locate(message, *parts(found.path)),
+        **locate(message, *parts(field.path)),
         hint="give each instance its own transactional.id, unless the fenced one should have stopped; a fenced one "
         "must be closed",
         cause=name,

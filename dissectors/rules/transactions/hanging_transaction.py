@@ -97,8 +97,8 @@ def hanging_transaction(event: ResponseReceived, connection: ConnectionState) ->
     if event.message is None or event.request_body is None or is_read_committed(event.request_body):
         return
     still = int(connection.run.limit(STILL) * SECOND)
-    for each in partition_ends(event.message).held:
-        place = each.topic, each.partition
+    for partition in partition_ends(event.message).held:
+        place = partition.topic, partition.partition
         seen = connection.run.state(StableOffsets).of(place, connection)
         if seen is None or event.at < max(seen.due, seen.since + still) or seen.end <= seen.begin:
             continue

@@ -24,8 +24,8 @@ from dissectors.trackers.transactions import OpenTransactions
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
 _CODE = "T001"
-_MOST_CONNECTIONS = 10_000
-_MOST_PARTITIONS = 100
+_MAX_CONNECTIONS = 10_000
+_MAX_PARTITIONS = 100
 
 #: So long is the time between checks afterwards, too.
 STILL = Limit("still", 20, "s", "the last stable offset has not moved for so long while a consumer waits at it")
@@ -50,7 +50,7 @@ class _HeldPartitions:
     """
 
     def __init__(self) -> None:
-        self.by_connection: BoundedDict[str, BoundedDict[TopicPartition, _Held]] = BoundedDict(_MOST_CONNECTIONS)
+        self.by_connection: BoundedDict[str, BoundedDict[TopicPartition, _Held]] = BoundedDict(_MAX_CONNECTIONS)
 
 
 @rule(
@@ -167,7 +167,7 @@ def _seen(
 ) -> _Held:
     """Note that a consumer waits at a last stable offset."""
     stable, end = row["last_stable_offset"], row["high_watermark"]
-    places = state.touch(connection.connection_id, lambda: BoundedDict(_MOST_PARTITIONS))
+    places = state.touch(connection.connection_id, lambda: BoundedDict(_MAX_PARTITIONS))
     held = places.get(place)
     if held is None or held.stable != stable:
         held = places[place] = _Held(stable, end, at, at + _still(connection))

@@ -65,8 +65,8 @@ def bad_range(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
 
 def _faults(entries: list[dict[str, Any]]) -> Iterator[tuple[int, str]]:
     known: set[int] = set()
-    for index, each in enumerate(entries):
-        key, lowest, highest = each["api_key"], each["min_version"], each["max_version"]
+    for index, api in enumerate(entries):
+        key, lowest, highest = api["api_key"], api["min_version"], api["max_version"]
         if key in known:
             yield index, f"{api_name(key)} twice"
         elif not 0 <= lowest <= highest:

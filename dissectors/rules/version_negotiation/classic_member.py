@@ -21,7 +21,7 @@ from dissectors.trackers.versions import Versions
 GENERATIONS = Limit("generations", 5, "generations", "the group went through so many generations", 2)
 WITHIN = Limit("within", 600, "s", "within this time")
 
-_MOST_GROUPS = 1_000
+_MAX_GROUPS = 1_000
 
 #: Clients that have the newer protocol for production, by the name in ApiVersions, from this version on.
 _SINCE: Final = {"apache-kafka-java": (4, 0), "librdkafka": (2, 12), "confluent-kafka-python": (2, 12)}
@@ -32,7 +32,7 @@ class _FirstGenerations:
     """By group: the generation at which counting began, and when."""
 
     def __init__(self) -> None:
-        self.known: BoundedDict[str, tuple[int, int]] = BoundedDict(_MOST_GROUPS)
+        self.known: BoundedDict[str, tuple[int, int]] = BoundedDict(_MAX_GROUPS)
 
 
 @rule(

@@ -30,7 +30,7 @@ def module(errors: Mapping[int, Mapping[str, Any]], apis: Mapping[int, Mapping[s
     """The source of the module."""
     names = ((_WORD.sub("_", api["name"]).upper(), key) for key, api in apis.items())
     return (
-        _HEAD + _members((each["name"], code) for code, each in errors.items()) + _BETWEEN + _members(names)
+        _HEAD + _members((error["name"], code) for code, error in errors.items()) + _BETWEEN + _members(names)
     ).encode()
 
 

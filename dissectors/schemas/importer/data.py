@@ -51,9 +51,9 @@ class SchemaData:
         """Parse the output of `files`."""
         messages = (json.loads(line) for line in files[MESSAGES].splitlines())
         return cls(
-            {each["name"]: each for each in messages},
-            {each["key"]: each for each in json.loads(files[APIS])},
-            {each["code"]: each for each in json.loads(files[ERRORS])},
+            {message["name"]: message for message in messages},
+            {api["key"]: api for api in json.loads(files[APIS])},
+            {error["code"]: error for error in json.loads(files[ERRORS])},
             json.loads(files[ENUMS]),
             json.loads(files[KIPS]),
         )
@@ -62,7 +62,7 @@ class SchemaData:
         """File name -> content; equal data give equal bytes."""
         enums = [f"{dump(name)}:{dump(table)}" for name, table in self.enums.items()]
         return {
-            MESSAGES: "".join(f"{dump(each)}\n" for each in self.messages.values()).encode(),
+            MESSAGES: "".join(f"{dump(message)}\n" for message in self.messages.values()).encode(),
             APIS: one_a_line("[]", map(dump, self.apis.values())),
             ERRORS: one_a_line("[]", map(dump, self.errors.values())),
             ENUMS: one_a_line("{}", enums),
@@ -83,12 +83,12 @@ def make(releases: Sequence[Release]) -> tuple[SchemaData, list[str]]:
     messages: dict[str, Message] = {}
     notes: list[str] = []
     for release in releases:
-        messages, found = union(messages, _messages(release))
-        notes += found
-    compact = {each["name"]: _compact(each) for each in sorted(messages.values(), key=_order)}
-    flexible = {each["apiKey"]: each["flexible"] for each in compact.values() if each["type"] == "request"}
+        messages, ranges = union(messages, _messages(release))
+        notes += ranges
+    compact = {message["name"]: _compact(message) for message in sorted(messages.values(), key=_order)}
+    flexible = {message["apiKey"]: message["flexible"] for message in compact.values() if message["type"] == "request"}
     facts = [release.facts for release in releases]
-    errors = {each["code"]: each for fact in facts for each in fact["errors"]}
+    errors = {error["code"]: error for fact in facts for error in fact["errors"]}
     tables = sorted({name for fact in facts for name in fact["enums"]})
     data = SchemaData(
         compact,
@@ -120,28 +120,28 @@ def _order(message: Message) -> tuple[int, int, str]:
 
 def _compact(message: Message) -> dict[str, Any]:
     versions: frozenset[int] = message["versions"]
-    made = {key: message[key] for key in _MESSAGE_KEYS if key in message}
-    made["versions"] = str(_range(versions, message["name"]))
-    made["fields"] = [_compact_field(field, max(versions)) for field in message["fields"]]
-    return made
+    cleaned = {key: message[key] for key in _MESSAGE_KEYS if key in message}
+    cleaned["versions"] = str(_range(versions, message["name"]))
+    cleaned["fields"] = [_compact_field(field, max(versions)) for field in message["fields"]]
+    return cleaned
 
 
 def _compact_field(field: Field, highest: int) -> dict[str, Any]:
-    made = {key: field[key] for key in _FIELD_KEYS if key in field and (field[key] or key not in RANGES)}
+    cleaned = {key: field[key] for key in _FIELD_KEYS if key in field and (field[key] or key not in RANGES)}
     for key in RANGES:
-        if key in made:
-            found = _range(made[key], field["name"])
-            made[key] = f"{found.lowest}+" if found.highest == highest else str(found)
+        if key in cleaned:
+            version_range = _range(cleaned[key], field["name"])
+            cleaned[key] = f"{version_range.lowest}+" if version_range.highest == highest else str(version_range)
     if "fields" in field:
-        made["fields"] = [_compact_field(inner, highest) for inner in field["fields"]]
-    return made
+        cleaned["fields"] = [_compact_field(inner, highest) for inner in field["fields"]]
+    return cleaned
 
 
 def _range(versions: frozenset[int], name: str) -> VersionRange:
-    made = VersionRange(min(versions), max(versions))
-    if len(versions) != len([*made]):
+    version_range = VersionRange(min(versions), max(versions))
+    if len(versions) != len([*version_range]):
         raise ValueError(f"the versions of {name} have a hole: {sorted(versions)}")
-    return made
+    return version_range
 
 
 def _apis(releases: Sequence[Release], flexible: Mapping[int, str]) -> dict[int, Mapping[str, Any]]:

@@ -21,7 +21,7 @@ _STRING_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DO
 
 def parse(text: str) -> dict[str, Any]:
     """Parse JSON with comments, as in Kafka's definitions."""
-    parsed: dict[str, Any] = json.loads(_STRING_OR_COMMENT.sub(lambda found: found[1] or "", text))
+    parsed: dict[str, Any] = json.loads(_STRING_OR_COMMENT.sub(lambda match: match[1] or "", text))
     return parsed
 
 
@@ -55,8 +55,8 @@ def read(text: str, component: str, release: str) -> Message | None:
 
 
 def _fields(sources: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], versions: frozenset[int]) -> list[Field]:
-    made = (_field(source, shared, versions) for source in sources)
-    return [field for field in made if field["versions"]]
+    fields = (_field(source, shared, versions) for source in sources)
+    return [field for field in fields if field["versions"]]
 
 
 def _field(source: Mapping[str, Any], shared: Mapping[str, Any], versions: frozenset[int]) -> Field:

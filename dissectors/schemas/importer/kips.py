@@ -22,7 +22,7 @@ def kips(texts: Iterable[str]) -> Mapping[str, Kips]:
     Args:
         texts: Definition files. In their comments, a paragraph that begins with ``Version 3`` is about that version.
     """
-    found: dict[str, dict[int, set[int]]] = {}
+    kips: dict[str, dict[int, set[int]]] = {}
     for text in texts:
         if (name := _DEFINITION.search(text)) is None:
             continue
@@ -34,8 +34,8 @@ def kips(texts: Iterable[str]) -> Mapping[str, Kips]:
                 version = None
             if version is not None:
                 for number in _KIP.findall(line):
-                    found.setdefault(name[1], {}).setdefault(version, set()).add(int(number))
+                    kips.setdefault(name[1], {}).setdefault(version, set()).add(int(number))
     return {
         api: {str(version): sorted(numbers) for version, numbers in sorted(versions.items())}
-        for api, versions in sorted(found.items())
+        for api, versions in sorted(kips.items())
     }

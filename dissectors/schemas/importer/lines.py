@@ -40,9 +40,9 @@ def parse(content: bytes) -> list[Row]:
     return rows
 
 
-def united(present: Sequence[Row], made: Sequence[Row]) -> list[Row]:
+def united(present: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
     """The present rows, with new rows replacing those of the same line."""
-    by_line = {each["line"]: each for each in (*present, *made)}
+    by_line = {row["line"]: row for row in (*present, *rows)}
     return [by_line[line] for line in sorted(by_line, key=numbers)]
 
 
@@ -51,10 +51,10 @@ def content(rows: Sequence[Row]) -> bytes:
     return one_a_line("[]", map(dump, rows))
 
 
-def changes(present: Sequence[Row], made: Sequence[Row]) -> Iterator[str]:
+def changes(present: Sequence[Row], rows: Sequence[Row]) -> Iterator[str]:
     """The changes as lines to review: ``+`` added, ``~`` changed."""
-    before = {each["line"]: each for each in present}
-    for after in made:
+    before = {row["line"]: row for row in present}
+    for after in rows:
         line = after["line"]
         if line not in before:
             yield f"+ line {line} as of {after['release']} ({len(after['apis'])} APIs, {after['listener']})"

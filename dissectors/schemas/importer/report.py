@@ -10,22 +10,22 @@ from dissectors.schemas.importer.data import SchemaData
 Json = Mapping[str, Any]
 
 
-def changes(present: SchemaData, made: SchemaData) -> list[str]:
+def changes(present: SchemaData, data: SchemaData) -> list[str]:
     """Compare the present data with the new data; empty if they are equal.
 
     An additional release is one line; besides that, only what it changes is listed.
     """
-    before, after = _releases(present), _releases(made)
+    before, after = _releases(present), _releases(data)
     lines = [] if before == after else [f"~ releases: {', '.join(before) or 'none'} -> {', '.join(after) or 'none'}"]
-    lines += _keyed("API", present.apis, made.apis, ("name", "flexible", "headers"))
-    lines += _served(present, made)
-    lines += _messages(present.messages, made.messages)
-    lines += _keyed("error", present.errors, made.errors, ("name", "retriable", "invalid_metadata"))
-    for table in sorted({*present.enums, *made.enums}):
-        codes = [{code: {"name": name} for code, name in each.enums.get(table, {}).items()} for each in (present, made)]
+    lines += _keyed("API", present.apis, data.apis, ("name", "flexible", "headers"))
+    lines += _served(present, data)
+    lines += _messages(present.messages, data.messages)
+    lines += _keyed("error", present.errors, data.errors, ("name", "retriable", "invalid_metadata"))
+    for table in sorted({*present.enums, *data.enums}):
+        codes = [{code: {"name": name} for code, name in data.enums.get(table, {}).items()} for data in (present, data)]
         lines += _keyed(table, codes[0], codes[1], ("name",))
-    for api in sorted({*present.kips, *made.kips}):
-        lines += _differences("KIPs of versions", present.kips, made.kips, (api,))
+    for api in sorted({*present.kips, *data.kips}):
+        lines += _differences("KIPs of versions", present.kips, data.kips, (api,))
     return lines
 
 
@@ -46,21 +46,21 @@ def _keyed(what: str, present: Mapping[Any, Json], made: Mapping[Any, Json], key
 def _differences(subject: str, before: Json, after: Json, keys: Sequence[str]) -> Iterator[str]:
     for key in keys:
         if before.get(key) != after.get(key) or (key in before) != (key in after):
-            old, new = (str(each[key]) if key in each else "nothing" for each in (before, after))
+            old, new = (str(row[key]) if key in row else "nothing" for row in (before, after))
             yield f"~ {subject}: {key} {old} -> {new}"
 
 
-def _served(present: SchemaData, made: SchemaData) -> Iterator[str]:
+def _served(present: SchemaData, data: SchemaData) -> Iterator[str]:
     """APIs with different versions: in a release imported before, or in the newest release against the previous one."""
-    before, after = _releases(present), _releases(made)
+    before, after = _releases(present), _releases(data)
     pairs = [(release, release) for release in before if release in after]
     if before and after and before[-1] != after[-1]:
         pairs.append((before[-1], after[-1]))
-    for key in sorted(present.apis.keys() & made.apis.keys()):
+    for key in sorted(present.apis.keys() & data.apis.keys()):
         for older, newer in pairs:
-            old, new = present.apis[key]["releases"].get(older), made.apis[key]["releases"].get(newer)
+            old, new = present.apis[key]["releases"].get(older), data.apis[key]["releases"].get(newer)
             if old != new:
-                yield f"~ API {key} {made.apis[key]['name']}: {_serves(older, old)} -> {_serves(newer, new)}"
+                yield f"~ API {key} {data.apis[key]['name']}: {_serves(older, old)} -> {_serves(newer, new)}"
 
 
 def _serves(release: str, served: Json | None) -> str:
@@ -71,7 +71,7 @@ def _serves(release: str, served: Json | None) -> str:
 
 
 def _messages(present: Mapping[str, Json], made: Mapping[str, Json]) -> Iterator[str]:
-    predecessors = {alias: name for name, each in made.items() for alias in each.get("aliases", {}).values()}
+    predecessors = {alias: name for name, message in made.items() for alias in message.get("aliases", {}).values()}
     renamed = {predecessors[name]: name for name in present.keys() - made.keys() if name in predecessors}
     for name, message in made.items():
         before = present.get(renamed.get(name, name))
@@ -87,10 +87,10 @@ def _messages(present: Mapping[str, Json], made: Mapping[str, Json]) -> Iterator
 
 
 def _fields(where: str, before: Sequence[Json], after: Sequence[Json]) -> Iterator[str]:
-    gone = [field for field in before if field["name"] not in {each["name"] for each in after}]
+    gone = [field for field in before if field["name"] not in {later_field["name"] for later_field in after}]
     present = {field["name"]: field for field in before}
     for field in after:
-        old = present.get(field["name"]) or next((each for each in gone if _shape(each) == _shape(field)), None)
+        old = present.get(field["name"]) or next((other for other in gone if _shape(other) == _shape(field)), None)
         path = where + field["name"]
         if old is None:
             yield f"+ {path} ({field['type']}, {field['versions']})"

@@ -52,9 +52,9 @@ def _renamed_messages(older: Mapping[str, Message], newer: Mapping[str, Message]
     def identity(message: Message) -> tuple[Any, ...]:
         return message["component"], message["type"], message["apiKey"]
 
-    arrived = {identity(each): name for name, each in newer.items() if name not in older and "apiKey" in each}
-    gone = {name: each for name, each in older.items() if name not in newer and "apiKey" in each}
-    return {name: arrived[identity(each)] for name, each in gone.items() if identity(each) in arrived}
+    arrived = {identity(message): name for name, message in newer.items() if name not in older and "apiKey" in message}
+    gone = {name: message for name, message in older.items() if name not in newer and "apiKey" in message}
+    return {name: arrived[identity(message)] for name, message in gone.items() if identity(message) in arrived}
 
 
 def _unite(older: Message, newer: Message) -> Message:
@@ -84,8 +84,8 @@ def _was_numbered_by_type(older: Message, newer: Message) -> bool:
 
 
 def _unite_fields(older: Sequence[Field], newer: Sequence[Field], scope: _Scope) -> list[Field]:
-    made = (_unite_field(old, new, scope) for old, new in aligned(older, newer, scope.both))
-    return [field for field in made if field["versions"]]
+    united_fields = (_unite_field(old, new, scope) for old, new in aligned(older, newer, scope.both))
+    return [field for field in united_fields if field["versions"]]
 
 
 def _unite_field(old: Field | None, new: Field | None, scope: _Scope) -> Field:

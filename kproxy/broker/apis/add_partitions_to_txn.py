@@ -31,8 +31,11 @@ def add_partitions_to_txn(request: Request) -> Body:
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED}
     else:
         results = [
-            {"transactional_id": each["transactional_id"], "topic_results": _transaction_results(request, each)}
-            for each in body["transactions"]
+            {
+                "transactional_id": transaction["transactional_id"],
+                "topic_results": _transaction_results(request, transaction),
+            }
+            for transaction in body["transactions"]
         ]
         response = {"results_by_transaction": results}
     return response

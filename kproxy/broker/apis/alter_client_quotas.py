@@ -20,7 +20,7 @@ from kproxy.broker.request import Request
 @api("AlterClientQuotas")
 async def alter_client_quotas(request: Request) -> Body:
     """Return the result for each entity."""
-    return {"entries": [_altered(request, each) async for each in paced(request.body["entries"])]}
+    return {"entries": [_altered(request, entry) async for entry in paced(request.body["entries"])]}
 
 
 def _altered(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -28,7 +28,7 @@ def _altered(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         require(request, "ALTER_CONFIGS", "CLUSTER")
         entity = _entity(entry)
-        values = {each["key"]: None if each["remove"] else each["value"] for each in entry["ops"]}
+        values = {operation["key"]: None if operation["remove"] else operation["value"] for operation in entry["ops"]}
         if len(values) != len(entry["ops"]):
             raise Refused(Error.INVALID_REQUEST, "Duplicate key")
         for key, value in values.items():
@@ -41,7 +41,7 @@ def _altered(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _entity(entry: Mapping[str, Any]) -> Entity:
-    parts = {each["entity_type"]: each["entity_name"] for each in entry["entity"]}
+    parts = {part["entity_type"]: part["entity_name"] for part in entry["entity"]}
     if not parts or len(parts) != len(entry["entity"]):
         raise Refused(Error.INVALID_REQUEST, "Invalid empty client quota entity" if not parts else "Duplicate entity")
     for kind, name in parts.items():
@@ -51,7 +51,7 @@ def _entity(entry: Mapping[str, Any]) -> Entity:
             raise Refused(Error.INVALID_REQUEST, f"Empty {kind} not supported")
     if "ip" in parts:
         _check_ip(parts)
-    return tuple(sorted(parts.items(), key=lambda each: ENTITY_TYPES.index(each[0])))
+    return tuple(sorted(parts.items(), key=lambda item: ENTITY_TYPES.index(item[0])))
 
 
 def _check_ip(parts: Mapping[str, str | None]) -> None:

@@ -27,7 +27,7 @@ def _settings(request: Request, entry: Mapping[str, Any]) -> dict[str, str]:
         raise Refused(Error.INVALID_REQUEST, f"Unknown resource type {kind}")
     if kind == CODES["broker"] and not request.cluster.line.since("1.1"):
         raise Refused(Error.INVALID_REQUEST, "AlterConfigs is only supported for topics, but resource type is BROKER")
-    for each in entry["configs"]:
-        if each["value"] is None:
-            raise Refused(Error.INVALID_REQUEST, f"Null value not supported for : {each['name']}")
-    return {each["name"]: each["value"] for each in entry["configs"]}
+    for config in entry["configs"]:
+        if config["value"] is None:
+            raise Refused(Error.INVALID_REQUEST, f"Null value not supported for : {config['name']}")
+    return {config["name"]: config["value"] for config in entry["configs"]}

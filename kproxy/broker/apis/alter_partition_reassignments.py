@@ -27,7 +27,9 @@ async def alter_partition_reassignments(request: Request) -> Body:
         "responses": [
             {
                 "name": topic["name"],
-                "partitions": [_moved(request, topic["name"], each) async for each in paced(topic["partitions"])],
+                "partitions": [
+                    _moved(request, topic["name"], partition) async for partition in paced(topic["partitions"])
+                ],
             }
             async for topic in paced(request.body["topics"])
         ],
@@ -49,7 +51,7 @@ def _moved(request: Request, name: str, entry: Mapping[str, Any]) -> Mapping[str
                 Error.INVALID_REPLICATION_FACTOR,
                 f"The replication factor is changed from {len(partition.replicas)} to {len(replicas)}",
             )
-        if not any(request.cluster.nodes[each].up for each in replicas):
+        if not any(request.cluster.nodes[replica].up for replica in replicas):
             raise Refused(Error.INVALID_REPLICA_ASSIGNMENT, "None of the replicas is up.")
     except Refused as refused:
         return {"partition_index": index, "error_code": refused.error, "error_message": refused.message}

@@ -38,7 +38,7 @@ async def alter_share_group_offsets(request: Request) -> Body:
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message}
     groups.store(group)
-    topics = [await _topic(request, group, each) async for each in paced(request.body["topics"])]
+    topics = [await _topic(request, group, topic) async for topic in paced(request.body["topics"])]
     return {"responses": topics}
 
 
@@ -48,7 +48,7 @@ async def _topic(request: Request, group: ShareGroup, entry: Mapping[str, Any]) 
         "topic_name": entry["topic_name"],
         "topic_id": topic.id if topic is not None else NULL_UUID,
         "partitions": [
-            _partition(request, group, entry["topic_name"], each) async for each in paced(entry["partitions"])
+            _partition(request, group, entry["topic_name"], partition) async for partition in paced(entry["partitions"])
         ],
     }
 

@@ -14,7 +14,7 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.security.credentials import LEAST_ITERATIONS, MOST_ITERATIONS, SCRAM, Credential, Credentials
+from kproxy.broker.security.credentials import MAX_ITERATIONS, MIN_ITERATIONS, SCRAM, Credential, Credentials
 
 _MECHANISMS: Final = {code: (name, digest) for name, (code, digest) in SCRAM.items()}
 
@@ -54,10 +54,10 @@ def _checked(credentials: Credentials, entry: Mapping[str, Any]) -> Callable[[],
         if credentials.get(name, mechanism) is None:
             raise Refused(Error.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
         return partial(credentials.delete, name, mechanism)
-    if entry["iterations"] < LEAST_ITERATIONS:
+    if entry["iterations"] < MIN_ITERATIONS:
         raise Refused(Error.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
-    if entry["iterations"] > MOST_ITERATIONS:
+    if entry["iterations"] > MAX_ITERATIONS:
         raise Refused(Error.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
     credentials.check_capacity(name, mechanism)
-    made = Credential.of_salted(digest, entry["salt"], entry["salted_password"], entry["iterations"])
-    return partial(credentials.put, name, mechanism, made)
+    credential = Credential.of_salted(digest, entry["salt"], entry["salted_password"], entry["iterations"])
+    return partial(credentials.put, name, mechanism, credential)

@@ -31,13 +31,13 @@ def api_versions(request: Request) -> Body:
     features = request.cluster.part(Features)
     return {
         "api_keys": [
-            {"api_key": key, "min_version": each.advertised, "max_version": each.highest}
-            for key, each in sorted(request.cluster.served.items())
+            {"api_key": key, "min_version": broker_api.advertised, "max_version": broker_api.highest}
+            for key, broker_api in sorted(request.cluster.served.items())
         ],
         "supported_features": [
-            {"name": name, "min_version": each.lowest, "max_version": each.highest}
-            for name, each in features.known.items()
-            if each.lowest > 0 or request.version >= 4  # clients reject 0 before that (KAFKA-17011)
+            {"name": name, "min_version": levels.lowest, "max_version": levels.highest}
+            for name, levels in features.known.items()
+            if levels.lowest > 0 or request.version >= 4  # clients reject 0 before that (KAFKA-17011)
         ],
         "finalized_features_epoch": features.epoch,
         "finalized_features": [

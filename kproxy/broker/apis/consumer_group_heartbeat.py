@@ -94,6 +94,8 @@ def _beat(request: Request) -> ConsumerHeartbeat:
         None if topics is None else frozenset(topics),
         body.get("subscribed_topic_regex"),
         body["server_assignor"],
-        None if owned is None else frozenset((each["topic_id"], part) for each in owned for part in each["partitions"]),
+        None
+        if owned is None
+        else frozenset((topic["topic_id"], part) for topic in owned for part in topic["partitions"]),
         functools.partial(allowed, request, "DESCRIBE", "TOPIC"),
     )

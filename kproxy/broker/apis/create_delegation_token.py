@@ -25,10 +25,10 @@ def create_delegation_token(request: Request) -> Body:
     owner = principal(request.body, "owner_principal") if request.body.get("owner_principal_name") else requester_name
     parties = {**in_parts(owner), **in_parts(requester_name, "token_requester_principal")}
     try:
-        made = _made(request, owner)
+        token = _made(request, owner)
     except Refused as refused:
         return {"error_code": refused.error, **parties, **_NEVER}
-    return {**parties, **made}
+    return {**parties, **token}
 
 
 def _made(request: Request, owner: str) -> Mapping[str, Any]:
@@ -36,11 +36,11 @@ def _made(request: Request, owner: str) -> Mapping[str, Any]:
     if owner != requester_name and not allowed(request, "CREATE_TOKENS", "USER", owner):
         raise Refused(Error.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
     renewers = request.body["renewers"]
-    if any(each["principal_type"] != "User" for each in renewers):
+    if any(renewer["principal_type"] != "User" for renewer in renewers):
         raise Refused(Error.INVALID_PRINCIPAL_TYPE)
     tokens = request.cluster.part(Tokens)
     token = tokens.create(
-        owner, requester_name, [principal(each) for each in renewers], request.body["max_lifetime_ms"]
+        owner, requester_name, [principal(renewer) for renewer in renewers], request.body["max_lifetime_ms"]
     )
     return {
         "issue_timestamp_ms": token.issued_at,

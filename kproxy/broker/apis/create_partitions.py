@@ -21,7 +21,7 @@ from kproxy.broker.topics import Topics
 @api("CreatePartitions")
 async def create_partitions(request: Request) -> Body:
     """Return the result for each topic."""
-    counts = Counter(each["name"] for each in request.body["topics"])
+    counts = Counter(topic["name"] for topic in request.body["topics"])
     results = []
     async for entry in paced(request.body["topics"]):
         try:
@@ -58,7 +58,7 @@ def _grow(request: Request, entry: Mapping[str, Any]) -> None:
                 f"Attempted to add {count - now} additional partition(s), "
                 f"but only {len(assignments)} assignment(s) were specified.",
             )
-        replicas = [list(each["broker_ids"]) for each in assignments]
+        replicas = [list(assignment["broker_ids"]) for assignment in assignments]
         check_replicas(request, replicas)
     if not request.body["validate_only"]:
         topics.add_partitions(topic, replicas)

@@ -24,13 +24,13 @@ from kproxy.broker.topics import Topics, check_name
 @api("CreateTopics")
 async def create_topics(request: Request) -> Body:
     """Return the result for each topic; a topic that is listed twice is rejected."""
-    counts = Counter(each["name"] for each in request.body["topics"])
-    total = sum(_partitions(request, each) for each in request.body["topics"])
+    counts = Counter(topic["name"] for topic in request.body["topics"])
+    total = sum(_partitions(request, topic) for topic in request.body["topics"])
     try:
         request.cluster.part(Topics).check_request(total)
     except Refused as refused:
         return {"topics": [_refusal(name, refused) for name in counts]}
-    responses = [_result(request, each) async for each in paced(request.body["topics"]) if counts[each["name"]] == 1]
+    responses = [_result(request, topic) async for topic in paced(request.body["topics"]) if counts[topic["name"]] == 1]
     twice = Refused(Error.INVALID_REQUEST, "Duplicate topic name.")
     return {"topics": [*responses, *(_refusal(name, twice) for name, count in counts.items() if count > 1)]}
 
@@ -55,7 +55,7 @@ def _created(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     if (rival := topics.colliding(name)) is not None:
         raise Refused(Error.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {rival}")
     replicas = _replicas(request, topics, entry)
-    settings = {each["name"]: each["value"] for each in entry["configs"]}
+    settings = {config["name"]: config["value"] for config in entry["configs"]}
     if None in settings.values():
         old = Error.INVALID_REQUEST if cluster.line.since("2.6") else Error.UNKNOWN_SERVER_ERROR
         error = Error.INVALID_CONFIG if cluster.line.kraft else old
@@ -74,13 +74,13 @@ def _created(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     if allowed(request, "DESCRIBE_CONFIGS", "TOPIC", name):
         response["configs"] = [
             {
-                "name": each.fact.name,
-                "value": each.visible_value,
-                "read_only": each.fact.read_only,
-                "config_source": each.source,
-                "is_sensitive": each.fact.sensitive,
+                "name": config.fact.name,
+                "value": config.visible_value,
+                "read_only": config.fact.read_only,
+                "config_source": config.source,
+                "is_sensitive": config.fact.sensitive,
             }
-            for each in configs.described("topic", name, settings)
+            for config in configs.described("topic", name, settings)
         ]
     else:
         response |= {"topic_config_error_code": Error.TOPIC_AUTHORIZATION_FAILED, "configs": None}
@@ -114,7 +114,7 @@ def _replicas(request: Request, topics: Topics, entry: Mapping[str, Any]) -> lis
 
 
 def _assigned(request: Request, assignments: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-    by_index = {each["partition_index"]: list(each["broker_ids"]) for each in assignments}
+    by_index = {assignment["partition_index"]: list(assignment["broker_ids"]) for assignment in assignments}
     if len(by_index) != len(assignments):
         raise Refused(Error.INVALID_REPLICA_ASSIGNMENT, "Found multiple manual partition assignments for a partition.")
     if sorted(by_index) != list(range(len(by_index))):

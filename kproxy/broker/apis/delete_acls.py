@@ -22,10 +22,10 @@ async def delete_acls(request: Request) -> Body:
     if closes(request.session, request.body["filters"]):
         return None
     acls = request.cluster.part(Acls)
-    found: dict[Acl, None] = {}
-    results = [_delete_matching(request, acls, entry, found) async for entry in paced(request.body["filters"])]
-    async for each in paced(found):
-        acls.delete(each)
+    acls_found: dict[Acl, None] = {}
+    results = [_delete_matching(request, acls, entry, acls_found) async for entry in paced(request.body["filters"])]
+    async for acl in paced(acls_found):
+        acls.delete(acl)
     return {"filter_results": results}
 
 
@@ -42,7 +42,7 @@ def _delete_matching(
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message}
     found.update(dict.fromkeys(matching))
-    return {"error_message": None, "matching_acls": [_described(each) for each in matching]}
+    return {"error_message": None, "matching_acls": [_described(acl) for acl in matching]}
 
 
 def _described(acl: Acl) -> Mapping[str, Any]:

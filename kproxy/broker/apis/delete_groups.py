@@ -20,7 +20,7 @@ from kproxy.broker.request import Request
 @api("DeleteGroups")
 async def delete_groups(request: Request) -> Body:
     """Return one result per group."""
-    results = [_deleted(request, each) async for each in paced(dict.fromkeys(request.body["groups_names"]))]
+    results = [_deleted(request, group_id) async for group_id in paced(dict.fromkeys(request.body["groups_names"]))]
     return {"results": results}
 
 

@@ -28,8 +28,8 @@ async def delete_records(request: Request) -> Body:
             {
                 "name": topic["name"],
                 "partitions": [
-                    {"partition_index": each["partition_index"]} | _result(request, topic["name"], each)
-                    async for each in paced(topic["partitions"])
+                    {"partition_index": partition["partition_index"]} | _result(request, topic["name"], partition)
+                    async for partition in paced(topic["partitions"])
                 ],
             }
             async for topic in paced(request.body["topics"])

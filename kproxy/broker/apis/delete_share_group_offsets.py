@@ -34,7 +34,7 @@ async def delete_share_group_offsets(request: Request) -> Body:
         request.cluster.part(Groups).share(group_id).check_deletion()
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message}
-    topics = [_topic(request, group_id, each["topic_name"]) async for each in paced(request.body["topics"])]
+    topics = [_topic(request, group_id, topic["topic_name"]) async for topic in paced(request.body["topics"])]
     return {"responses": topics}
 
 

@@ -25,7 +25,7 @@ async def delete_topics(request: Request) -> Body:
     requested = body["topics"] if request.version >= 6 else [{"name": name} for name in body["topic_names"]]
     return {
         "responses": [
-            _result(request, each.get("name"), each.get("topic_id", NULL_UUID)) async for each in paced(requested)
+            _result(request, topic.get("name"), topic.get("topic_id", NULL_UUID)) async for topic in paced(requested)
         ]
     }
 

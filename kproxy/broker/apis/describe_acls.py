@@ -27,8 +27,8 @@ def describe_acls(request: Request) -> Body:
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message}
     by_resource: dict[tuple[int, str, int], list[dict[str, Any]]] = {}
-    for each in acls.matching(read_filter(request.body)):
-        by_resource.setdefault((each.kind, each.name, each.pattern), []).append(_entry(each))
+    for acl in acls.matching(read_filter(request.body)):
+        by_resource.setdefault((acl.kind, acl.name, acl.pattern), []).append(_entry(acl))
     return {
         "resources": [
             {"resource_type": kind, "resource_name": name, "pattern_type": pattern, "acls": entries}

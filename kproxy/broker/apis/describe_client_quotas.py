@@ -41,7 +41,7 @@ def describe_client_quotas(request: Request) -> Body:
 
 
 def _check(components: Sequence[Mapping[str, Any]]) -> None:
-    types = [each["entity_type"] for each in components]
+    types = [component["entity_type"] for component in components]
     for kind in types:
         if kind not in ENTITY_TYPES:
             error = Error.UNSUPPORTED_VERSION if kind else Error.INVALID_REQUEST
@@ -52,10 +52,10 @@ def _check(components: Sequence[Mapping[str, Any]]) -> None:
         raise Refused(Error.INVALID_REQUEST, "Duplicate filter component entity type")
     if "ip" in types and len(types) > 1:
         raise Refused(Error.INVALID_REQUEST, "Invalid entity filter component combination")
-    for each in components:
-        if each["match_type"] not in (_EXACT, _DEFAULT, _ANY):
-            raise Refused(Error.INVALID_REQUEST, f"Unknown match type {each['match_type']}")
-        if each["match_type"] == _EXACT and each["match"] is None:
+    for component in components:
+        if component["match_type"] not in (_EXACT, _DEFAULT, _ANY):
+            raise Refused(Error.INVALID_REQUEST, f"Unknown match type {component['match_type']}")
+        if component["match_type"] == _EXACT and component["match"] is None:
             raise Refused(Error.INVALID_REQUEST, "Request specified MATCH_TYPE_EXACT, but set match string to null.")
 
 
@@ -63,11 +63,11 @@ def _matches(entity: Entity, components: Sequence[Mapping[str, Any]], *, strict:
     parts = dict(entity)
     if strict and len(parts) != len(components):
         return False
-    for each in components:
-        kind, criteria = each["entity_type"], each["match_type"]
+    for component in components:
+        kind, criteria = component["entity_type"], component["match_type"]
         if kind not in parts:
             return False
-        if criteria == _EXACT and parts[kind] != each["match"]:
+        if criteria == _EXACT and parts[kind] != component["match"]:
             return False
         if criteria == _DEFAULT and parts[kind] is not None:
             return False

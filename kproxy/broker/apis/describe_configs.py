@@ -22,15 +22,15 @@ from kproxy.broker.request import Request
 _DEFAULT = 5
 
 #: In one response: a resource takes a few bytes to request, and its configs take kilobytes.
-_MOST_CONFIGS: Final = 200_000
+_MAX_CONFIGS: Final = 200_000
 
 
 @api("DescribeConfigs")
 async def describe_configs(request: Request) -> Body:
     """Return the configs of each resource: all of them for null, else those requested that exist."""
-    left, results = _MOST_CONFIGS, []
-    async for each in paced(request.body["resources"]):
-        result = _result(request, each, left)
+    left, results = _MAX_CONFIGS, []
+    async for entry in paced(request.body["resources"]):
+        result = _result(request, entry, left)
         left -= len(result.get("configs", ()))
         results.append(result)
     return {"results": results}
@@ -39,19 +39,19 @@ async def describe_configs(request: Request) -> Body:
 def _result(request: Request, entry: Mapping[str, Any], left: int) -> Mapping[str, Any]:
     named = {"resource_type": entry["resource_type"], "resource_name": entry["resource_name"]}
     try:
-        found = resource(request, entry)
-        require(request, "DESCRIBE_CONFIGS", found.guard, found.guarded)
+        described = resource(request, entry)
+        require(request, "DESCRIBE_CONFIGS", described.guard, described.guarded)
         if left <= 0:
-            raise Refused(Error.INVALID_REQUEST, f"The response has {_MOST_CONFIGS} configs: request fewer resources.")
+            raise Refused(Error.INVALID_REQUEST, f"The response has {_MAX_CONFIGS} configs: request fewer resources.")
     except Refused as refused:
         return {**named, "error_code": refused.error, "error_message": refused.message}
-    return {**named, "configs": _configs(request, found, entry["configuration_keys"])}
+    return {**named, "configs": _configs(request, described, entry["configuration_keys"])}
 
 
 def _configs(request: Request, found: Resource, keys: list[str] | None) -> list[Mapping[str, Any]]:
     requested = None if keys is None else set(keys)
     described = request.cluster.part(Configs).described(found.kind, found.name)
-    return [_shown(request, each) for each in described if requested is None or each.fact.name in requested]
+    return [_shown(request, config) for config in described if requested is None or config.fact.name in requested]
 
 
 def _shown(request: Request, config: Config) -> Mapping[str, Any]:
@@ -65,8 +65,8 @@ def _shown(request: Request, config: Config) -> Mapping[str, Any]:
         "config_source": config.source,
         "is_sensitive": fact.sensitive,
         "synonyms": [
-            {"name": each.name, "value": None if fact.sensitive else each.value, "source": each.source}
-            for each in synonyms
+            {"name": synonym.name, "value": None if fact.sensitive else synonym.value, "source": synonym.source}
+            for synonym in synonyms
         ],
         "config_type": fact.type,
         "documentation": fact.documentation if body.get("include_documentation", False) else None,

@@ -26,10 +26,10 @@ def describe_delegation_token(request: Request) -> Body:
     except Refused as refused:
         return {"error_code": refused.error}
     requested = request.body["owners"]
-    owners = None if requested is None else [principal(each) for each in requested]
+    owners = None if requested is None else [principal(owner) for owner in requested]
 
     def is_visible(token: DelegationToken) -> bool:
-        if owners is not None and not any(token.belongs_to(each) for each in owners):
+        if owners is not None and not any(token.belongs_to(owner) for owner in owners):
             return False
         return (
             token.belongs_to(requester_name)
@@ -37,7 +37,7 @@ def describe_delegation_token(request: Request) -> Body:
             or allowed(request, "DESCRIBE_TOKENS", "USER", token.owner)
         )
 
-    return {"tokens": [_described(tokens, each) for each in tokens if is_visible(each)]}
+    return {"tokens": [_described(tokens, token) for token in tokens if is_visible(token)]}
 
 
 def _described(tokens: Tokens, token: DelegationToken) -> Mapping[str, Any]:
@@ -49,5 +49,5 @@ def _described(tokens: Tokens, token: DelegationToken) -> Mapping[str, Any]:
         "max_timestamp": token.max_at,
         "token_id": token.id,
         "hmac": tokens.hmac_of(token),
-        "renewers": [in_parts(each) for each in token.renewers],
+        "renewers": [in_parts(renewer) for renewer in token.renewers],
     }

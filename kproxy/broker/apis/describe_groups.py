@@ -21,7 +21,7 @@ from kproxy.broker.request import Request
 @api("DescribeGroups")
 async def describe_groups(request: Request) -> Body:
     """Return the description of each group."""
-    return {"groups": [_described(request, each) async for each in paced(request.body["groups"])]}
+    return {"groups": [_described(request, group) async for group in paced(request.body["groups"])]}
 
 
 def _described(request: Request, group_id: str) -> Mapping[str, Any]:
@@ -31,13 +31,13 @@ def _described(request: Request, group_id: str) -> Mapping[str, Any]:
         group = request.cluster.part(Groups).find(group_id)
         if not isinstance(group, ClassicGroup):
             raise Refused(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
-        found = group.described()
+        description = group.described()
     except Refused as refused:
-        found = {"group_id": group_id, "error_code": refused.error}
+        description = {"group_id": group_id, "error_code": refused.error}
         if refused.error is Error.GROUP_ID_NOT_FOUND:
-            found |= {"group_state": "Dead", "error_message": refused.message}
+            description |= {"group_state": "Dead", "error_message": refused.message}
             if request.version < 6:  # these versions do not return an error
-                found["error_code"] = Error.NONE
-    if request.body.get("include_authorized_operations") and not found.get("error_code"):
-        return {**found, "authorized_operations": operations(request, "GROUP", group_id)}
-    return found
+                description["error_code"] = Error.NONE
+    if request.body.get("include_authorized_operations") and not description.get("error_code"):
+        return {**description, "authorized_operations": operations(request, "GROUP", group_id)}
+    return description

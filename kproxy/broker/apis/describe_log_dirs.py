@@ -24,17 +24,17 @@ async def describe_log_dirs(request: Request) -> Body:
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED}
     topics, entry, data = request.cluster.part(Topics), request.body["topics"], request.cluster.options.data
     if entry is None:
-        found = [(topic, range(len(topic.partitions))) for topic in topics]
+        parts = [(topic, range(len(topic.partitions))) for topic in topics]
     else:
-        named = ((topics.named(each["topic"]), each["partitions"]) for each in entry)
-        found = [(topic, indexes) for topic, indexes in named if topic is not None]
-    described = [_sizes(request, topic, indexes) async for topic, indexes in paced(found)]
+        named = ((topics.named(topic["topic"]), topic["partitions"]) for topic in entry)
+        parts = [(topic, indexes) for topic, indexes in named if topic is not None]
+    described = [_sizes(request, topic, indexes) async for topic, indexes in paced(parts)]
     disk = shutil.disk_usage(data) if data is not None and data.is_dir() else None
     return {
         "results": [
             {
                 "log_dir": log_dir(request),
-                "topics": [each for each in described if each["partitions"]],
+                "topics": [topic for topic in described if topic["partitions"]],
                 "total_bytes": disk.total if disk else -1,
                 "usable_bytes": disk.free if disk else -1,
             }
@@ -52,8 +52,8 @@ def _sizes(request: Request, topic: Topic, indexes: Any) -> Mapping[str, Any]:
     return {
         "name": topic.name,
         "partitions": [
-            {"partition_index": each.index, "partition_size": each.log.size}
-            for each in partitions
-            if request.node.id in each.replicas
+            {"partition_index": partition.index, "partition_size": partition.log.size}
+            for partition in partitions
+            if request.node.id in partition.replicas
         ],
     }

@@ -30,10 +30,13 @@ async def _described(request: Request, entry: Mapping[str, Any]) -> Mapping[str,
         request.cluster.part(Topics).find(name, None)
     except Refused as refused:
         error = {"error_code": refused.error, "error_message": refused.message}
-        return {"name": name, "partitions": [{"partition_index": each, **error} for each in entry["partition_indexes"]]}
+        return {
+            "name": name,
+            "partitions": [{"partition_index": index, **error} for index in entry["partition_indexes"]],
+        }
     return {
         "name": name,
-        "partitions": [_producers(request, name, each) async for each in paced(entry["partition_indexes"])],
+        "partitions": [_producers(request, name, index) async for index in paced(entry["partition_indexes"])],
     }
 
 
@@ -47,13 +50,13 @@ def _producers(request: Request, name: str, index: int) -> Mapping[str, Any]:
         "partition_index": index,
         "active_producers": [
             {
-                "producer_id": each.id,
-                "producer_epoch": each.epoch,
-                "last_sequence": each.last_sequence,
-                "last_timestamp": each.last_timestamp,
-                "coordinator_epoch": each.coordinator_epoch,
-                "current_txn_start_offset": -1 if each.transaction_start is None else each.transaction_start,
+                "producer_id": producer.id,
+                "producer_epoch": producer.epoch,
+                "last_sequence": producer.last_sequence,
+                "last_timestamp": producer.last_timestamp,
+                "coordinator_epoch": producer.coordinator_epoch,
+                "current_txn_start_offset": -1 if producer.transaction_start is None else producer.transaction_start,
             }
-            for each in partition.log.producers
+            for producer in partition.log.producers
         ],
     }

@@ -22,7 +22,7 @@ def describe_quorum(request: Request) -> Body:
     if not allowed(request, "DESCRIBE", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED, "error_message": None}
     requested = [
-        (topic["topic_name"], [each["partition_index"] for each in topic["partitions"]])
+        (topic["topic_name"], [partition["partition_index"] for partition in topic["partitions"]])
         for topic in request.body["topics"]
     ]
     if requested != [(_TOPIC, [0])]:
@@ -32,7 +32,7 @@ def describe_quorum(request: Request) -> Body:
         }
         return {
             "topics": [
-                {"topic_name": name, "partitions": [{"partition_index": each, **unknown} for each in indexes]}
+                {"topic_name": name, "partitions": [{"partition_index": index, **unknown} for index in indexes]}
                 for name, indexes in requested
             ],
         }

@@ -25,7 +25,7 @@ from kproxy.broker.topics import Topic, Topics
 @api("DescribeShareGroupOffsets")
 async def describe_share_group_offsets(request: Request) -> Body:
     """Return the offsets of each group."""
-    return {"groups": [await _group(request, each) async for each in paced(request.body["groups"])]}
+    return {"groups": [await _group(request, group) async for group in paced(request.body["groups"])]}
 
 
 async def _group(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -38,7 +38,10 @@ async def _group(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any
         return {"group_id": group, "error_code": refused.error, "error_message": refused.message}
     if entry["topics"] is None:
         return {"group_id": group, "topics": await _all(request, group)}
-    return {"group_id": group, "topics": [await _topic(request, group, each) async for each in paced(entry["topics"])]}
+    return {
+        "group_id": group,
+        "topics": [await _topic(request, group, topic) async for topic in paced(entry["topics"])],
+    }
 
 
 async def _all(request: Request, group: str) -> list[Mapping[str, Any]]:
@@ -46,10 +49,10 @@ async def _all(request: Request, group: str) -> list[Mapping[str, Any]]:
     parts: dict[str, list[int]] = {}
     for topic_id, index in sorted(request.cluster.part(ShareStates).of(group)):
         parts.setdefault(topic_id, []).append(index)
-    found = ((request.cluster.part(Topics).with_id(topic_id), indexes) for topic_id, indexes in parts.items())
+    topics = ((request.cluster.part(Topics).with_id(topic_id), indexes) for topic_id, indexes in parts.items())
     return [
         await _described(request, group, topic, indexes)
-        for topic, indexes in found
+        for topic, indexes in topics
         if topic is not None and allowed(request, "DESCRIBE", "TOPIC", topic.name)
     ]
 

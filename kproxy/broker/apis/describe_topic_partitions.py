@@ -18,7 +18,7 @@ from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
 
-_MOST_PARTITIONS: Final = 2000  # max.request.partition.size.limit
+_MAX_PARTITIONS: Final = 2000  # max.request.partition.size.limit
 
 
 @api("DescribeTopicPartitions")
@@ -27,36 +27,38 @@ async def describe_topic_partitions(request: Request) -> Body:
     body, topics = request.body, request.cluster.part(Topics)
     cursor = body["cursor"]
     if cursor is not None and cursor["partition_index"] < 0:
-        return {"topics": [{"error_code": Error.INVALID_REQUEST, "name": each["name"]} for each in body["topics"]]}
-    names = sorted({each["name"] for each in body["topics"]} or {topic.name for topic in topics})
-    left = min(max(body["response_partition_limit"], 1), _MOST_PARTITIONS)
-    found: list[dict[str, Any]] = []
+        return {"topics": [{"error_code": Error.INVALID_REQUEST, "name": topic["name"]} for topic in body["topics"]]}
+    names = sorted({topic["name"] for topic in body["topics"]} or {topic.name for topic in topics})
+    left = min(max(body["response_partition_limit"], 1), _MAX_PARTITIONS)
+    rows: list[dict[str, Any]] = []
     async for name in paced(names):
         if cursor is not None and name < cursor["topic_name"]:
             continue
         first = cursor["partition_index"] if cursor is not None and name == cursor["topic_name"] else 0
         if left == 0:
-            return {"topics": found, "next_cursor": {"topic_name": name, "partition_index": 0}}
+            return {"topics": rows, "next_cursor": {"topic_name": name, "partition_index": 0}}
         topic = topics.named(name)
         if not allowed(request, "DESCRIBE", "TOPIC", name):
             if body["topics"]:
-                found.append({"error_code": Error.TOPIC_AUTHORIZATION_FAILED, "name": name})
+                rows.append({"error_code": Error.TOPIC_AUTHORIZATION_FAILED, "name": name})
             continue
         if topic is None:
-            found.append({"error_code": Error.UNKNOWN_TOPIC_OR_PARTITION, "name": name})
+            rows.append({"error_code": Error.UNKNOWN_TOPIC_OR_PARTITION, "name": name})
             continue
         partitions = described(topic)["partitions"][first:]
         page = partitions[:left]
         left -= len(page)
-        found.append(
+        rows.append(
             {
                 "name": name,
                 "topic_id": topic.id,
                 "is_internal": topic.internal,
-                "partitions": [{**each, "eligible_leader_replicas": [], "last_known_elr": []} for each in page],
+                "partitions": [
+                    {**partition, "eligible_leader_replicas": [], "last_known_elr": []} for partition in page
+                ],
                 "topic_authorized_operations": operations(request, "TOPIC", name),
             }
         )
         if len(page) < len(partitions):
-            return {"topics": found, "next_cursor": {"topic_name": name, "partition_index": first + len(page)}}
-    return {"topics": found, "next_cursor": None}
+            return {"topics": rows, "next_cursor": {"topic_name": name, "partition_index": first + len(page)}}
+    return {"topics": rows, "next_cursor": None}

@@ -22,7 +22,9 @@ from kproxy.broker.transactions.responses import coordinated
 async def describe_transactions(request: Request) -> Body:
     """Return the description of each transactional id, in request order."""
     return {
-        "transaction_states": [_described(request, each) async for each in paced(request.body["transactional_ids"])]
+        "transaction_states": [
+            _described(request, transactional_id) async for transactional_id in paced(request.body["transactional_ids"])
+        ]
     }
 
 
@@ -43,8 +45,8 @@ def _described(request: Request, transactional_id: str) -> Mapping[str, Any]:
         "producer_id": transaction.producer.id,
         "producer_epoch": transaction.producer.epoch,
         "topics": [
-            {"topic": topic, "partitions": [index for _, index in found]}
-            for topic, found in groupby(sorted(places), key=lambda place: place[0])
+            {"topic": topic, "partitions": [index for _, index in partitions]}
+            for topic, partitions in groupby(sorted(places), key=lambda place: place[0])
             if allowed(request, "DESCRIBE", "TOPIC", topic)
         ],
     }

@@ -25,7 +25,7 @@ async def describe_user_scram_credentials(request: Request) -> Body:
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.error.name}
     credentials = request.cluster.part(Credentials)
-    requested = Counter(each["name"] for each in request.body["users"] or ()) or Counter(credentials.users())
+    requested = Counter(user["name"] for user in request.body["users"] or ()) or Counter(credentials.users())
     results = [_described(credentials, name, count) async for name, count in paced(requested.items())]
     return {"results": results}
 
@@ -35,9 +35,9 @@ def _described(credentials: Credentials, name: str, count: int) -> Mapping[str, 
         message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
         return {"user": name, "error_code": Error.DUPLICATE_RESOURCE, "error_message": message}
     infos = [
-        {"mechanism": code, "iterations": found.iterations}
+        {"mechanism": code, "iterations": credential.iterations}
         for mechanism, (code, _) in SCRAM.items()
-        if (found := credentials.get(name, mechanism)) is not None
+        if (credential := credentials.get(name, mechanism)) is not None
     ]
     if not infos:
         message = f"Attempt to describe a user credential that does not exist: {name}"

@@ -31,16 +31,18 @@ async def elect_leaders(request: Request) -> Body:
     results = []
     if requested is None:
         async for topic in paced(list(topics)):
-            partitions = [_elected(request, topics, each, kind) for each in topic.partitions]
-            results.append((topic.name, [each for each in partitions if each["error_code"] != _NOT_NEEDED]))
+            partitions = [_elected(request, topics, partition, kind) for partition in topic.partitions]
+            results.append(
+                (topic.name, [partition for partition in partitions if partition["error_code"] != _NOT_NEEDED])
+            )
     else:
-        async for each in paced(requested):
-            found = ((index, topics.partition(each["topic"], index)) for index in each["partitions"])
+        async for topic in paced(requested):
+            found = ((index, topics.partition(topic["topic"], index)) for index in topic["partitions"])
             elected = [
-                _elected(request, topics, partition, kind) if partition else _unknown(each["topic"], index)
+                _elected(request, topics, partition, kind) if partition else _unknown(topic["topic"], index)
                 async for index, partition in paced(found)
             ]
-            results.append((each["topic"], elected))
+            results.append((topic["topic"], elected))
     return {
         "replica_election_results": [{"topic": name, "partition_result": partitions} for name, partitions in results]
     }
@@ -63,7 +65,7 @@ def _elected(request: Request, topics: Topics, partition: Partition, kind: int) 
 
 
 def _elect(request: Request, topics: Topics, partition: Partition, kind: int) -> None:
-    up = [each for each in partition.replicas if request.cluster.nodes[each].up]
+    up = [replica for replica in partition.replicas if request.cluster.nodes[replica].up]
     if kind == _UNCLEAN:
         if partition.leader >= 0:
             raise Refused(Error.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")

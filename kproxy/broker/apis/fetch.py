@@ -39,7 +39,7 @@ async def fetch(request: Request) -> Body:
         reads = await _enough(request, reader, context.requested)
         if throttle_ms := throttle(request, FETCH, sum(read.size for read in reads)):
             return {"throttle_time_ms": throttle_ms, "session_id": context.session_id, "responses": []}
-        limits = {each.key: each for each in context.requested}
+        limits = {partition.key: partition for partition in context.requested}
         for read in reads:
             _put_records(reader, read, limits[read.key])
         sent = context.changed_results((read.key, read.result, bool(read.result["records"])) for read in reads)
@@ -86,8 +86,8 @@ def _read_all(
     reader: PartitionReader, requested: Collection[PartitionRequest], most: int, *, one_at_least: bool
 ) -> list[Read]:
     reads = []
-    for each in requested:
-        read = reader.read(each, most, one_at_least=one_at_least)
+    for request in requested:
+        read = reader.read(request, most, one_at_least=one_at_least)
         one_at_least &= not read.batches
         most = max(0, most - read.size)
         reads.append(read)

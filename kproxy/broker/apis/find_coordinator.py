@@ -45,8 +45,8 @@ async def find_coordinator(request: Request) -> Body:
     if request.version >= 4:
         message = "" if kind in _STATE else message_of(Error.INVALID_REQUEST)  # 2.8 and later
         keys = body["coordinator_keys"]
-        found = {key: _found(request, key, kind) if known else _unknown(line) async for key in paced(keys)}
-        return {"coordinators": [{"key": key, "error_message": message, **found[key]} for key in keys]}
+        coordinators = {key: _found(request, key, kind) if known else _unknown(line) async for key in paced(keys)}
+        return {"coordinators": [{"key": key, "error_message": message, **coordinators[key]} for key in keys]}
     only = _found(request, body["key"], kind) if known else _unknown(line)
     error = only.get("error_code", Error.NONE)
     return {"error_message": message_of(error) if line.since("2.3") else None, **only}

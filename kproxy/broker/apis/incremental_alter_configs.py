@@ -35,14 +35,14 @@ async def incremental_alter_configs(request: Request) -> Body:
 
 async def each_once(request: Request, alter: Callable[[Mapping[str, Any]], None]) -> Body:
     """Apply `alter` to each resource and return the results; a resource that is listed twice is rejected."""
-    counts = Counter((each["resource_type"], each["resource_name"]) for each in request.body["resources"])
+    counts = Counter((entry["resource_type"], entry["resource_name"]) for entry in request.body["resources"])
     responses = []
     async for entry in paced(request.body["resources"]):
         named = {"resource_type": entry["resource_type"], "resource_name": entry["resource_name"]}
         try:
             if counts[tuple(named.values())] > 1:
                 raise Refused(Error.INVALID_REQUEST, "Each resource must appear at most once.")
-            names = [each["name"] for each in entry["configs"]]
+            names = [config["name"] for config in entry["configs"]]
             if len(set(names)) < len(names):
                 raise Refused(Error.INVALID_REQUEST, "Error due to duplicate config keys")
             alter(entry)
@@ -63,7 +63,7 @@ def apply(request: Request, entry: Mapping[str, Any], settings: Mapping[str, str
     was = configs.of(found.kind, found.name)
     changed = {key: value for key, value in settings.items() if was.get(key) != value}
     check_settings(configs, found.kind, found.name, changed)
-    check_min_isr(configs, found.kind, found.name, [each["name"] for each in entry["configs"]], settings)
+    check_min_isr(configs, found.kind, found.name, [config["name"] for config in entry["configs"]], settings)
     if not request.body["validate_only"]:
         configs.set(found.kind, found.name, settings)
 
@@ -71,8 +71,8 @@ def apply(request: Request, entry: Mapping[str, Any], settings: Mapping[str, str
 def _settings(request: Request, entry: Mapping[str, Any]) -> dict[str, str]:
     found, configs = resource(request, entry), request.cluster.part(Configs)
     settings = dict(configs.of(found.kind, found.name))
-    for each in entry["configs"]:
-        key, value, operation = each["name"], each["value"], each["config_operation"]
+    for config in entry["configs"]:
+        key, value, operation = config["name"], config["value"], config["config_operation"]
         if operation == _DELETE:
             if found.kind == "broker_logger":
                 configs.fact(found.kind, key)  # loggers have to exist; other unknown configs are deleted already
@@ -93,11 +93,11 @@ def _changed(configs: Configs, kind: str, name: str, key: str, value: str, opera
     if configs.fact(kind, key).type != LIST:
         verb = "APPEND to" if operation == _APPEND else "SUBTRACT from"
         raise Refused(Error.INVALID_CONFIG, f"Can't {verb} key {key} because its type is not LIST.")
-    [config] = (each for each in configs.described(kind, name) if each.fact.name == key)
-    current_values = [each for each in (config.value or "").split(",") if each]
-    requested = [each.strip() for each in value.split(",") if each.strip()]
+    [config] = (config for config in configs.described(kind, name) if config.fact.name == key)
+    current_values = [element for element in (config.value or "").split(",") if element]
+    requested = [element.strip() for element in value.split(",") if element.strip()]
     if operation == _APPEND:
-        current_values += [each for each in requested if each not in current_values]
+        current_values += [element for element in requested if element not in current_values]
     else:
-        current_values = [each for each in current_values if each not in requested]
+        current_values = [current_value for current_value in current_values if current_value not in requested]
     return ",".join(current_values)

@@ -31,11 +31,11 @@ def _begun(request: Request) -> Producer:
         require(request, "WRITE", "TRANSACTIONAL_ID", transactional_id)
     elif not allowed(request, "IDEMPOTENT_WRITE", "CLUSTER", CLUSTER) and not allowed_some(request, "WRITE", "TOPIC"):
         raise Refused(Error.CLUSTER_AUTHORIZATION_FAILED)
-    given = Producer(body.get("producer_id", NOBODY), body.get("producer_epoch", NOBODY))
-    if (given.id == NOBODY) != (given.epoch == NOBODY):
+    producer = Producer(body.get("producer_id", NOBODY), body.get("producer_epoch", NOBODY))
+    if (producer.id == NOBODY) != (producer.epoch == NOBODY):
         raise Refused(Error.INVALID_REQUEST)
     if transactional_id is None:
         return request.cluster.part(Transactions).begin()
-    expected = None if given.id == NOBODY else given
+    expected = None if producer.id == NOBODY else producer
     transactions = coordinated(request, transactional_id)
     return transactions.init(transactional_id, body["transaction_timeout_ms"], expected)

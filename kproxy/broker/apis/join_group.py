@@ -56,7 +56,7 @@ def _joining(request: Request) -> Joining:
         body["session_timeout_ms"],
         body.get("rebalance_timeout_ms", body["session_timeout_ms"]),
         body["protocol_type"],
-        {each["name"]: each["metadata"] for each in body["protocols"]},
+        {protocol["name"]: protocol["metadata"] for protocol in body["protocols"]},
         learns_id=request.version >= 4,
         skips=request.version >= 9,
     )

@@ -21,7 +21,7 @@ def leave_group(request: Request) -> Body:
     body = request.body
     group_id = body["group_id"]
     entry = body.get("members") or ([] if request.version >= 3 else [body])
-    members = [(each["member_id"], each.get("group_instance_id")) for each in entry]
+    members = [(member["member_id"], member.get("group_instance_id")) for member in entry]
     try:
         require(request, "READ", "GROUP", group_id)
         if not group_id:

@@ -15,8 +15,8 @@ from kproxy.broker.request import Request
 @api("ListGroups")
 def list_groups(request: Request) -> Body:
     """Return the groups that match the filters, which are case-insensitive; an empty filter matches all."""
-    states = {each.strip().lower() for each in request.body.get("states_filter", ())}
-    types = {each.strip().lower() for each in request.body.get("types_filter", ())}
+    states = {state.strip().lower() for state in request.body.get("states_filter", ())}
+    types = {name.strip().lower() for name in request.body.get("types_filter", ())}
     sees_all = allowed(request, "DESCRIBE", "CLUSTER", CLUSTER)
     return {
         "groups": [

@@ -44,16 +44,23 @@ _NOTHING: Final[dict[str, Any]] = {"timestamp": -1, "offset": -1, "leader_epoch"
 async def list_offsets(request: Request) -> Body:
     """Return the offset for each partition."""
     requested = Counter(
-        (topic["name"], each["partition_index"]) for topic in request.body["topics"] for each in topic["partitions"]
+        (topic["name"], partition["partition_index"])
+        for topic in request.body["topics"]
+        for partition in topic["partitions"]
     )
     return {
         "topics": [
             {
                 "name": topic["name"],
                 "partitions": [
-                    {"partition_index": each["partition_index"], "error_code": Error.NONE}
-                    | _result(request, topic["name"], each, twice=requested[topic["name"], each["partition_index"]] > 1)
-                    async for each in paced(topic["partitions"])
+                    {"partition_index": partition["partition_index"], "error_code": Error.NONE}
+                    | _result(
+                        request,
+                        topic["name"],
+                        partition,
+                        twice=requested[topic["name"], partition["partition_index"]] > 1,
+                    )
+                    async for partition in paced(topic["partitions"])
                 ],
             }
             async for topic in paced(request.body["topics"])
@@ -100,10 +107,10 @@ def _found(partition: Partition, timestamp: int, end: int) -> dict[str, Any]:
             return _NOTHING
     elif timestamp < 0:
         return _NOTHING
-    found = log.record_since(timestamp)
-    if found is None or found[0] >= end:
+    record = log.record_since(timestamp)
+    if record is None or record[0] >= end:
         return _NOTHING
-    offset, at = found
+    offset, at = record
     return {"timestamp": at, "offset": offset, "leader_epoch": log.epochs.at(offset)}
 
 

@@ -38,17 +38,17 @@ def list_transactions(request: Request) -> Body:
             and allowed(request, "DESCRIBE", "TRANSACTIONAL_ID", transaction.id)
         )
 
-    known = {each.value for each in TransactionState}
+    known = {transaction_state.value for transaction_state in TransactionState}
     return {
-        "unknown_state_filters": [each for each in dict.fromkeys(states) if each not in known],
+        "unknown_state_filters": [state for state in dict.fromkeys(states) if state not in known],
         "transaction_states": [
             {
-                "transactional_id": each.id,
-                "producer_id": each.producer.id,
-                "transaction_state": each.state,
+                "transactional_id": transaction.id,
+                "producer_id": transaction.producer.id,
+                "transaction_state": transaction.state,
             }
-            for each in request.cluster.part(Transactions)
-            if passes(each)
+            for transaction in request.cluster.part(Transactions)
+            if passes(transaction)
         ],
     }
 

@@ -28,13 +28,13 @@ async def metadata(request: Request) -> Body:
     cluster, body = request.cluster, request.body
     entry, topics = body["topics"], cluster.part(Topics)
     if entry is None or (request.version == 0 and not entry):
-        visible = [each async for each in paced(list(topics)) if allowed(request, "DESCRIBE", "TOPIC", each.name)]
-        found: Iterable[Mapping[str, Any]] = [_with_operations(request, each) async for each in paced(visible)]
+        visible = [topic async for topic in paced(list(topics)) if allowed(request, "DESCRIBE", "TOPIC", topic.name)]
+        rows: Iterable[Mapping[str, Any]] = [_with_operations(request, topic) async for topic in paced(visible)]
     else:
         # If one topic is requested by id, those requested by name are ignored, as in Kafka.
-        by_id = [each for each in entry if each.get("topic_id", NULL_UUID) != NULL_UUID]
+        by_id = [topic for topic in entry if topic.get("topic_id", NULL_UUID) != NULL_UUID]
         missing: list[str] = []
-        found = [_requested_topic(request, topics, each, missing) async for each in paced(by_id or entry)]
+        rows = [_requested_topic(request, topics, key, missing) async for key in paced(by_id or entry)]
         cluster.part(AutoCreation).soon(missing)
     of_cluster = body.get("include_cluster_authorized_operations", False)
     return {
@@ -45,7 +45,7 @@ async def metadata(request: Request) -> Body:
         ],
         "cluster_id": cluster.id,
         "controller_id": cluster.controller.id,
-        "topics": found,
+        "topics": rows,
         "cluster_authorized_operations": operations(request, "CLUSTER", CLUSTER) if of_cluster else NO_OPERATIONS,
     }
 
@@ -58,15 +58,15 @@ def described(topic: Topic) -> dict[str, Any]:
         "is_internal": topic.internal,
         "partitions": [
             {
-                "error_code": Error.NONE if each.leader >= 0 else Error.LEADER_NOT_AVAILABLE,
-                "partition_index": each.index,
-                "leader_id": each.leader,
-                "leader_epoch": each.leader_epoch,
-                "replica_nodes": each.replicas,
-                "isr_nodes": each.isr,
-                "offline_replicas": [node for node in each.replicas if node not in each.isr],
+                "error_code": Error.NONE if partition.leader >= 0 else Error.LEADER_NOT_AVAILABLE,
+                "partition_index": partition.index,
+                "leader_id": partition.leader,
+                "leader_epoch": partition.leader_epoch,
+                "replica_nodes": partition.replicas,
+                "isr_nodes": partition.isr,
+                "offline_replicas": [node for node in partition.replicas if node not in partition.isr],
             }
-            for each in topic.partitions
+            for partition in topic.partitions
         ],
     }
 

@@ -26,11 +26,11 @@ _NONE: Final = {"committed_offset": -1, "committed_leader_epoch": -1, "metadata"
 async def offset_fetch(request: Request) -> Body:
     """Return the offsets of each group; before version 8 there is one group."""
     if request.version >= 8:
-        return {"groups": [await _of_group(request, each) async for each in paced(request.body["groups"])]}
-    found = await _of_group(request, request.body)
-    if request.version < 2 and found["error_code"]:  # these versions have no top-level error
-        return {"topics": _refused(request.body["topics"], found["error_code"])}
-    return found
+        return {"groups": [await _of_group(request, group) async for group in paced(request.body["groups"])]}
+    group = await _of_group(request, request.body)
+    if request.version < 2 and group["error_code"]:  # these versions have no top-level error
+        return {"topics": _refused(request.body["topics"], group["error_code"])}
+    return group
 
 
 async def _of_group(request: Request, entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,18 +49,21 @@ async def _of_group(request: Request, entry: Mapping[str, Any]) -> dict[str, Any
     unstable = offsets.pending(group_id) if request.body.get("require_stable") else frozenset()
     if topics is None:
         return {**response, "topics": await _all(request, committed, unstable)}
-    return {**response, "topics": [await _of_topic(request, each, committed, unstable) async for each in paced(topics)]}
+    return {
+        **response,
+        "topics": [await _of_topic(request, topic, committed, unstable) async for topic in paced(topics)],
+    }
 
 
 async def _all(
     request: Request, committed: Mapping[Place, Committed], unstable: frozenset[Place]
 ) -> list[dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    async for place, one in paced(committed.items()):
+    topics: dict[str, dict[str, Any]] = {}
+    async for place, offset in paced(committed.items()):
         if allowed(request, "DESCRIBE", "TOPIC", place[0]):
-            topic = found.setdefault(place[0], {"name": place[0], "topic_id": one.topic_id, "partitions": []})
+            topic = topics.setdefault(place[0], {"name": place[0], "topic_id": offset.topic_id, "partitions": []})
             topic["partitions"].append(_of_partition(place, committed, unstable))
-    return list(found.values())
+    return list(topics.values())
 
 
 async def _of_topic(
@@ -83,24 +86,24 @@ async def _of_topic(
 def _of_partition(place: Place, committed: Mapping[Place, Committed], unstable: frozenset[Place]) -> dict[str, Any]:
     if place in unstable:
         return {"partition_index": place[1], **_NONE, "error_code": Error.UNSTABLE_OFFSET_COMMIT}
-    if (found := committed.get(place)) is None:
+    if (offset := committed.get(place)) is None:
         return {"partition_index": place[1], **_NONE}
     return {
         "partition_index": place[1],
-        "committed_offset": found.offset,
-        "committed_leader_epoch": found.leader_epoch,
-        "metadata": found.metadata,
+        "committed_offset": offset.offset,
+        "committed_leader_epoch": offset.leader_epoch,
+        "metadata": offset.metadata,
     }
 
 
 def _refused(topics: list[Mapping[str, Any]], error: Error) -> list[dict[str, Any]]:
     return [
         {
-            "name": each.get("name", ""),
-            "topic_id": each.get("topic_id", NULL_UUID),
+            "name": topic.get("name", ""),
+            "topic_id": topic.get("topic_id", NULL_UUID),
             "partitions": [
-                {"partition_index": index, **_NONE, "error_code": error} for index in each["partition_indexes"]
+                {"partition_index": index, **_NONE, "error_code": error} for index in topic["partition_indexes"]
             ],
         }
-        for each in topics
+        for topic in topics
     ]

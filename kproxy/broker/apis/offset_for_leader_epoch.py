@@ -24,8 +24,8 @@ async def offset_for_leader_epoch(request: Request) -> Body:
             {
                 "topic": topic["topic"],
                 "partitions": [
-                    {"partition": each["partition"]} | _result(request, topic["topic"], each)
-                    async for each in paced(topic["partitions"])
+                    {"partition": partition["partition"]} | _result(request, topic["topic"], partition)
+                    async for partition in paced(topic["partitions"])
                 ],
             }
             async for topic in paced(request.body["topics"])

@@ -46,12 +46,12 @@ async def produce(request: Request) -> Body:
     async for data in paced(body["topic_data"]):
         topic, error = _topic(request, data)
         partitions = []
-        async for each in paced(data["partition_data"]):
-            result: dict[str, Any] = {"index": each["index"], "base_offset": -1}
+        async for partition_data in paced(data["partition_data"]):
+            result: dict[str, Any] = {"index": partition_data["index"], "base_offset": -1}
             partitions.append(result)
             if refused or error:
                 result["error_code"] = refused or error
-            elif (partition := _append(request, topic, each, result, leaders)) is not None:
+            elif (partition := _append(request, topic, partition_data, result, leaders)) is not None:
                 appended.append((partition, result))
         responses.append(
             {"name": data.get("name"), "topic_id": data.get("topic_id"), "partition_responses": partitions}
@@ -62,10 +62,16 @@ async def produce(request: Request) -> Body:
                 await partition.log.synced()
             except Refused as problem:
                 result |= {"error_code": problem.error, "base_offset": -1}
-    sent = sum(len(each["records"] or b"") for topic in body["topic_data"] for each in topic["partition_data"])
+    sent = sum(
+        len(partition["records"] or b"") for topic in body["topic_data"] for partition in topic["partition_data"]
+    )
     throttle_ms = throttle(request, PRODUCE, sent)
     if body["acks"] == 0:
-        failed = any(each.get("error_code") for one in responses for each in one["partition_responses"])
+        failed = any(
+            partition_response.get("error_code")
+            for response in responses
+            for partition_response in response["partition_responses"]
+        )
         request.session.closing |= failed
         return None
     return {"responses": responses, "throttle_time_ms": throttle_ms, "node_endpoints": leaders.endpoints()}
@@ -75,7 +81,7 @@ def _request_error(request: Request) -> Error:
     """Return the error of the whole request, None if only partitions can have errors."""
     body = request.body
     transactional_id = body.get("transactional_id")
-    data = (each["records"] for topic in body["topic_data"] for each in topic["partition_data"])
+    data = (partition["records"] for topic in body["topic_data"] for partition in topic["partition_data"])
     if any(header.transactional for header in map(_first_header, data) if header is not None) and (
         transactional_id is None or not allowed(request, "WRITE", "TRANSACTIONAL_ID", transactional_id)
     ):
@@ -130,10 +136,10 @@ def _check_version(version: int, data: memoryview | None) -> None:
     """Check what this version of Produce allows (ProduceRequest.validateRecords)."""
     if version < 3:
         return
-    found = list(entries(data or b"", 0, len(data or b"")))
-    if found and found[-1].fault is not None:
-        raise Refused(Error.CORRUPT_MESSAGE, found[-1].fault.message)
-    magics = [entry.magic for entry in found if entry.magic is not None]
+    batch_entries = list(entries(data or b"", 0, len(data or b"")))
+    if batch_entries and batch_entries[-1].fault is not None:
+        raise Refused(Error.CORRUPT_MESSAGE, batch_entries[-1].fault.message)
+    magics = [entry.magic for entry in batch_entries if entry.magic is not None]
     if magics != [2]:
         raise Refused(Error.INVALID_RECORD, f"Produce v{version} takes one batch of format 2")
     header = _first_header(data)

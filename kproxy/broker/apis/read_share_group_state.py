@@ -32,12 +32,12 @@ async def read_share_group_state(request: Request) -> Body:
             "start_offset": state.start_offset,
             "state_batches": [
                 {
-                    "first_offset": each.first,
-                    "last_offset": each.last,
-                    "delivery_state": each.state,
-                    "delivery_count": each.deliveries,
+                    "first_offset": batch.first,
+                    "last_offset": batch.last,
+                    "delivery_state": batch.state,
+                    "delivery_count": batch.deliveries,
                 }
-                for each in state.batches
+                for batch in state.batches
             ],
         }
 

@@ -45,11 +45,11 @@ async def share_fetch(request: Request) -> Body:
             results = await _fetched(request, session, leaders)
         except Refused as refused:
             return {"error_code": refused.error}
-    results = {part: each for part, each in results.items() if _must_send(session, part, each)}
-    for part, each in acknowledged_errors.items():
+    results = {part: result for part, result in results.items() if _must_send(session, part, result)}
+    for part, error in acknowledged_errors.items():
         result = results.setdefault(part, {"partition_index": part[1], "records": b""})
-        result["acknowledge_error_code"] = each.get("error_code", Error.NONE)
-        result["acknowledge_error_message"] = each.get("error_message")
+        result["acknowledge_error_code"] = error.get("error_code", Error.NONE)
+        result["acknowledge_error_message"] = error.get("error_message")
     if body["share_session_epoch"] == END:
         end(request.cluster, request.node, key, session)
     return {
@@ -68,7 +68,7 @@ def _check_renewal(body: Mapping[str, Any]) -> None:
 
 
 def _acknowledges(body: Mapping[str, Any]) -> bool:
-    return any(each["acknowledgement_batches"] for topic in body["topics"] for each in topic["partitions"])
+    return any(partition["acknowledgement_batches"] for topic in body["topics"] for partition in topic["partitions"])
 
 
 def _session(request: Request, key: tuple[str, str], *, acknowledges: bool) -> ShareSession:
@@ -79,7 +79,11 @@ def _session(request: Request, key: tuple[str, str], *, acknowledges: bool) -> S
         .fetch(
             key,
             body["share_session_epoch"],
-            [(topic["topic_id"], each["partition_index"]) for topic in body["topics"] for each in topic["partitions"]],
+            [
+                (topic["topic_id"], partition["partition_index"])
+                for topic in body["topics"]
+                for partition in topic["partitions"]
+            ],
             [(topic["topic_id"], index) for topic in body["forgotten_topics_data"] for index in topic["partitions"]],
             acknowledges=acknowledges,
         )

@@ -23,7 +23,7 @@ from kproxy.broker.shares.share_requests import check_enabled
 @api("ShareGroupDescribe", lowest=1)
 async def share_group_describe(request: Request) -> Body:
     """Return the description of each group."""
-    return {"groups": [_described(request, each) async for each in paced(request.body["group_ids"])]}
+    return {"groups": [_described(request, group_id) async for group_id in paced(request.body["group_ids"])]}
 
 
 def _described(request: Request, group_id: str) -> Mapping[str, Any]:
@@ -33,15 +33,15 @@ def _described(request: Request, group_id: str) -> Mapping[str, Any]:
         if not group_id:
             raise Refused(Error.INVALID_GROUP_ID)
         check_coordinator(request, group_id)
-        found = request.cluster.part(Groups).share(group_id).described()
-        if not all(allowed(request, "DESCRIBE", "TOPIC", topic) for topic in _topics(found)):
+        description = request.cluster.part(Groups).share(group_id).described()
+        if not all(allowed(request, "DESCRIBE", "TOPIC", topic) for topic in _topics(description)):
             message = "The group has described topic(s) that the client is not authorized to describe."
             raise Refused(Error.TOPIC_AUTHORIZATION_FAILED, message)
     except Refused as refused:
         return {"group_id": group_id, "error_code": refused.error, "error_message": refused.message}
     if not request.body["include_authorized_operations"]:
-        return found
-    return {**found, "authorized_operations": operations(request, "GROUP", group_id)}
+        return description
+    return {**description, "authorized_operations": operations(request, "GROUP", group_id)}
 
 
 def _topics(group: Mapping[str, Any]) -> set[str]:

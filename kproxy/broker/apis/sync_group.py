@@ -35,7 +35,7 @@ async def sync_group(request: Request) -> Body:
         group = groups.get(group_id)
         if not isinstance(group, ClassicGroup | ConsumerGroup):
             raise Refused(Error.UNKNOWN_MEMBER_ID)
-        assignments = {each["member_id"]: each["assignment"] for each in body["assignments"]}
+        assignments = {assignment["member_id"]: assignment["assignment"] for assignment in body["assignments"]}
         groups.check_capacity(sum(map(len, assignments.values())))
         instance_id = body.get("group_instance_id")
         sync = functools.partial(

@@ -25,17 +25,20 @@ def update_features(request: Request) -> Body:
     updates = body["feature_updates"]
     try:
         require(request, "ALTER", "CLUSTER")
-        counts = Counter(each["feature"] for each in updates)
+        counts = Counter(update["feature"] for update in updates)
         if any(count > 1 for count in counts.values()):
             raise Refused(Error.INVALID_REQUEST, "A feature is named twice.")
-        for each in updates:
-            _check(features, each)
+        for update in updates:
+            _check(features, update)
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message}
     if not body.get("validate_only", False):
-        for each in updates:
-            features.finalize(each["feature"], each["max_version_level"])
-    return {"error_message": None, "results": [{"feature": each["feature"], "error_message": None} for each in updates]}
+        for update in updates:
+            features.finalize(update["feature"], update["max_version_level"])
+    return {
+        "error_message": None,
+        "results": [{"feature": update["feature"], "error_message": None} for update in updates],
+    }
 
 
 def _check(features: Features, update: Mapping[str, Any]) -> None:

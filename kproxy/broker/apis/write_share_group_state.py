@@ -19,7 +19,7 @@ from kproxy.broker.shares.inflight import RecordState
 from kproxy.broker.shares.state_requests import check, combined, responses, state_of
 from kproxy.broker.shares.states import UNKNOWN, ShareState, ShareStates, StateBatch
 
-_MOST_BATCHES: Final = 10_000
+_MAX_BATCHES: Final = 10_000
 _MAX_INT16: Final = 2**15 - 1
 _MAX_INT64: Final = 2**63 - 1
 _KEPT: Final = (RecordState.AVAILABLE, RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
@@ -45,14 +45,14 @@ async def write_share_group_state(request: Request) -> Body:
 def _write(state: ShareState, entry: Mapping[str, Any]) -> None:
     start = state.start_offset if entry["start_offset"] < 0 else entry["start_offset"]
     new_batches = [
-        StateBatch(each["first_offset"], each["last_offset"], each["delivery_state"], each["delivery_count"])
-        for each in entry["state_batches"]
+        StateBatch(batch["first_offset"], batch["last_offset"], batch["delivery_state"], batch["delivery_count"])
+        for batch in entry["state_batches"]
     ]
     complete = entry.get("delivery_complete_count", UNKNOWN)
     if not all(map(_can_be, new_batches)) or not UNKNOWN <= complete <= _MAX_INT64 - max(start, 0):
         raise Refused(Error.INVALID_REQUEST)
     batches = combined([*state.batches, *new_batches], max(start, 0))
-    if len(batches) > _MOST_BATCHES:
+    if len(batches) > _MAX_BATCHES:
         raise Refused(Error.INVALID_REQUEST)
     state.start_offset, state.complete, state.batches = start, complete, batches
 

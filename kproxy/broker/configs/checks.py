@@ -22,7 +22,7 @@ _ALLOWED_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "message.timestamp.type": ("CreateTime", "LogAppendTime"),
 }
 #: The minimum value of numeric configs that have one.
-_LEAST: Final[Mapping[str, float]] = {
+_MIN_VALUES: Final[Mapping[str, float]] = {
     "delete.retention.ms": 0,
     "file.delete.delay.ms": 0,
     "flush.messages": 1,
@@ -41,7 +41,7 @@ _LEAST: Final[Mapping[str, float]] = {
     "segment.jitter.ms": 0,
     "segment.ms": 1,
 }
-_LEAST_SINCE_4_1: Final[Mapping[str, float]] = {**_LEAST, "segment.bytes": 1024 * 1024}
+_MIN_SINCE_4_1: Final[Mapping[str, float]] = {**_MIN_VALUES, "segment.bytes": 1024 * 1024}
 #: The keys for selecting clients for metrics (org.apache.kafka.server.metrics.ClientMetricsConfigs).
 _SELECTORS: Final = (
     "client_instance_id", "client_id", "client_software_name", "client_software_version", "client_source_address",
@@ -51,7 +51,7 @@ _SELECTORS: Final = (
 
 def check(fact: Fact, value: str, line: ReleaseLine) -> None:
     """Raise `Refused` unless the value is valid: with INVALID_CONFIG, before 2.1 with UNKNOWN_SERVER_ERROR."""
-    least = _LEAST_SINCE_4_1 if line.since("4.1") else _LEAST if line.since("2.2") else {}
+    least = _MIN_SINCE_4_1 if line.since("4.1") else _MIN_VALUES if line.since("2.2") else {}
     try:
         _check(fact, value, least)
     except ValueError as error:
@@ -61,10 +61,10 @@ def check(fact: Fact, value: str, line: ReleaseLine) -> None:
 
 def check_match(value: str) -> None:
     """Raise `Refused` with INVALID_CONFIG unless these are valid client patterns: ``client_id=a.*,...``."""
-    for each in filter(None, (each.strip() for each in value.split(","))):
-        selector, separator, _ = each.partition("=")
+    for entry in filter(None, (entry.strip() for entry in value.split(","))):
+        selector, separator, _ = entry.partition("=")
         if not separator or selector.strip() not in _SELECTORS:
-            raise Refused(Error.INVALID_CONFIG, f"Illegal client matching pattern: {each:.200}")
+            raise Refused(Error.INVALID_CONFIG, f"Illegal client matching pattern: {entry:.200}")
 
 
 def check_static(configs: Mapping[str, str], line: ReleaseLine) -> None:
@@ -88,8 +88,8 @@ def _check(fact: Fact, value: str, least: Mapping[str, float]) -> None:
     if number is not None and number < least.get(fact.name, number):
         raise ValueError(f"Value must be at least {least[fact.name]}")
     if allowed := _ALLOWED_VALUES.get(fact.name):
-        for each in filter(None, value.split(",")) if fact.type == LIST else [value]:
-            if each.strip() not in allowed:
+        for element in filter(None, value.split(",")) if fact.type == LIST else [value]:
+            if element.strip() not in allowed:
                 raise ValueError(f"String must be one of: {', '.join(allowed)}")
 
 

@@ -87,7 +87,7 @@ class Configs:
 
     def broker(self, key: str) -> str:
         """Return the brokers' effective value, e.g. of ``num.partitions``; ``""`` if there is no default."""
-        return next((each.value for each in self._of_brokers(key) if each.value is not None), "")
+        return next((broker.value for broker in self._of_brokers(key) if broker.value is not None), "")
 
     def topic(self, name: str, key: str) -> str:
         """Return a topic's effective value, e.g. of ``retention.ms``."""
@@ -99,7 +99,7 @@ class Configs:
 
     def names(self, kind: str) -> list[str]:
         """Return the resources of a type that have settings."""
-        return [name for each, name in self._set if each == kind]
+        return [name for resource_kind, name in self._set if resource_kind == kind]
 
     def of(self, kind: str, name: str) -> Mapping[str, str]:
         """Return the settings of a resource."""
@@ -118,9 +118,9 @@ class Configs:
         Raises:
             Refused: INVALID_CONFIG, INVALID_REQUEST: the resource type has no such config.
         """
-        found = _facts(kind, self.line.name).get(key)
-        if found is not None:
-            return found
+        fact = _facts(kind, self.line.name).get(key)
+        if fact is not None:
+            return fact
         if kind == "broker":
             return self._unlisted(key)
         if kind == "broker_logger":
@@ -153,9 +153,9 @@ class Configs:
         own = self.of(kind, name) if settings is None else settings
         known = _facts(kind, self.line.name)
         unlisted = [self.fact(kind, key) for key in own if key not in known] if kind == "broker" else []
-        made = (self._config(kind, name, fact, own) for fact in [*known.values(), *unlisted])
+        configs = (self._config(kind, name, fact, own) for fact in [*known.values(), *unlisted])
         # The default for all brokers only has what was set.
-        return [each for each in made if kind != "broker" or name or each.source != _DEFAULT]
+        return [config for config in configs if kind != "broker" or name or config.source != _DEFAULT]
 
     def _config(self, kind: str, name: str, fact: Fact, own: Mapping[str, str]) -> Config:
         synonyms = tuple(self._values(kind, name, fact, own))
@@ -174,9 +174,9 @@ class Configs:
             for synonym in fact.synonyms:
                 yield from self._of_brokers(synonym)
             for synonym, unit_ms in _TIMES.get(fact.name, ()):
-                for each in self._of_brokers(synonym):
-                    if each.source != _DEFAULT and each.value:
-                        yield Setting(synonym, str(int(each.value) * unit_ms), each.source)
+                for broker in self._of_brokers(synonym):
+                    if broker.source != _DEFAULT and broker.value:
+                        yield Setting(synonym, str(int(broker.value) * unit_ms), broker.source)
         elif kind == "broker_logger":
             yield Setting(fact.name, fact.default, _DEFAULT)
 
@@ -200,7 +200,7 @@ class Configs:
 
     def _of_node(self, name: str) -> Mapping[str, str]:
         """Return the configs in a broker's server.properties."""
-        node = next((each for each in self._cluster.nodes.values() if str(each.id) == name), None)
+        node = next((node for node in self._cluster.nodes.values() if str(node.id) == name), None)
         if node is None:
             return {}
         listeners = ",".join(f"{name}://{host}:{port}" for name, (host, port) in node.addresses.items())

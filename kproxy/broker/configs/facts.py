@@ -37,10 +37,10 @@ def facts(kind: str, release: str) -> Mapping[str, Fact]:
     """Return the configs of a resource type in a release line, by name; empty if the type is unknown."""
     known = line(release)
     rows = {
-        each["name"]
-        for each in _rows(kind)
-        if ("since" not in each or known.since(each["since"]))
-        and ("until" not in each or each["until"] == known.name or not known.since(each["until"]))
+        row["name"]
+        for row in _rows(kind)
+        if ("since" not in row or known.since(row["since"]))
+        and ("until" not in row or row["until"] == known.name or not known.since(row["until"]))
     }
     return {name: fact for name, fact in all_facts(kind, release).items() if name in rows}
 
@@ -49,25 +49,25 @@ def facts(kind: str, release: str) -> Mapping[str, Fact]:
 def all_facts(kind: str, release: str) -> Mapping[str, Fact]:
     """Return the configs of a resource type in any release, by name, with their default in this one."""
     known = line(release)
-    found = {}
-    for each in _rows(kind):
+    facts = {}
+    for row in _rows(kind):
         # Sorted by line: the first one that is not older than this release has its default.
-        older = (value for until, value in each["older"].items() if until == known.name or not known.since(until))
-        found[each["name"]] = Fact(
-            name=each["name"],
-            type=each["type"],
-            default=next(older, each.get("default")),
-            read_only=each["read_only"],
-            sensitive=each["sensitive"],
-            synonyms=tuple(each["synonyms"]),
-            documentation=each["documentation"],
+        older = (value for until, value in row["older"].items() if until == known.name or not known.since(until))
+        facts[row["name"]] = Fact(
+            name=row["name"],
+            type=row["type"],
+            default=next(older, row.get("default")),
+            read_only=row["read_only"],
+            sensitive=row["sensitive"],
+            synonyms=tuple(row["synonyms"]),
+            documentation=row["documentation"],
         )
-    return found
+    return facts
 
 
 @functools.cache
 def _rows(kind: str) -> list[Mapping[str, Any]]:
     data = pkgutil.get_data(__name__, "facts.json")
     assert data is not None
-    found: list[Mapping[str, Any]] = json.loads(data).get(kind, [])
-    return found
+    rows: list[Mapping[str, Any]] = json.loads(data).get(kind, [])
+    return rows

@@ -25,13 +25,13 @@ def topic_key(entry: Mapping[str, Any]) -> str:
 
 def requested_partitions(body: Mapping[str, Any]) -> dict[Key, PartitionRequest]:
     """Return the partitions in a request, in order; the last of duplicates applies."""
-    found = {}
+    requests = {}
     for topic in body["topics"]:
-        for each in topic["partitions"]:
-            key = topic_key(topic), each["partition"]
-            epoch = each.get("current_leader_epoch", -1)
-            found[key] = PartitionRequest(key, each["fetch_offset"], each["partition_max_bytes"], epoch)
-    return found
+        for partition in topic["partitions"]:
+            key = topic_key(topic), partition["partition"]
+            epoch = partition.get("current_leader_epoch", -1)
+            requests[key] = PartitionRequest(key, partition["fetch_offset"], partition["partition_max_bytes"], epoch)
+    return requests
 
 
 def forgotten_partitions(body: Mapping[str, Any]) -> list[Key]:

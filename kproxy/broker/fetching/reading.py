@@ -151,8 +151,8 @@ class PartitionReader:
         if self._committed:
             upper = batches[-1].last_offset + 1 if batches else requested.offset
             result["aborted_transactions"] = [
-                {"producer_id": each.producer_id, "first_offset": each.first_offset}
-                for each in log.aborted(requested.offset, upper)
+                {"producer_id": transaction.producer_id, "first_offset": transaction.first_offset}
+                for transaction in log.aborted(requested.offset, upper)
             ]
         return Read(requested.key, partition.topic, result, batches, log)
 

@@ -131,11 +131,11 @@ class Sessions:
             raise Refused(Error.INVALID_FETCH_SESSION_EPOCH)
         if found.by_topic_id != by_topic_id:
             raise Refused(Error.FETCH_SESSION_TOPIC_ID_ERROR)
-        for key, each in requested.items():
+        for key, request in requested.items():
             if key in found.partitions:
-                found.partitions[key].requested = each
+                found.partitions[key].requested = request
             else:
-                found.partitions[key] = _SessionPartition(each)
+                found.partitions[key] = _SessionPartition(request)
         for key in forgotten:
             found.partitions.pop(key, None)
         del self._sessions[session_id]
@@ -143,7 +143,7 @@ class Sessions:
             return FetchContext((), None, full=True)
         self._sessions[session_id] = found
         found.used_at, found.epoch = now, _following(epoch)
-        return FetchContext([each.requested for each in found.partitions.values()], found, full=False)
+        return FetchContext([partition.requested for partition in found.partitions.values()], found, full=False)
 
     def _create(self, requested: Mapping[Key, PartitionRequest], now: int, *, by_topic_id: bool) -> _Session | None:
         """Create a session, if there is room for one."""
@@ -155,7 +155,7 @@ class Sessions:
         session_id = _NO_SESSION
         while session_id == _NO_SESSION or session_id in self._sessions:
             session_id = random.randint(1, _MAX_INT32)  # noqa: S311 - as in Kafka, it protects nothing
-        partitions = {key: _SessionPartition(each) for key, each in requested.items()}
+        partitions = {key: _SessionPartition(request) for key, request in requested.items()}
         session = _Session(session_id, by_topic_id, partitions, _following(_FULL), now)
         self._sessions[session_id] = session
         return session

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 #: A topic id and a partition index.
 Part: TypeAlias = tuple[str, int]
 
-_MOST_PASSES: Final = 10  # over the members, for balancing
+_MAX_PASSES: Final = 10  # over the members, for balancing
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ def uniform(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[
     """Balance the number of partitions per member, moving as few as possible."""
     share = _Share(members, topics)
     free = {(topic, index) for topic, count in topics.items() for index in range(count)}
-    for each in members:
-        stored = {part for part in each.target if part[0] in each.topics} & free
+    for candidate in members:
+        stored = {part for part in candidate.target if part[0] in candidate.topics} & free
         free -= stored
-        share.give_all(each.id, stored)
+        share.give_all(candidate.id, stored)
     for part in sorted(free):
         if (member := share.poorest(part[0])) is not None:
             share.give(member, part)
@@ -47,10 +47,10 @@ def uniform(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[
 
 def range_(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[str, frozenset[Part]]:
     """Assign each member a range of each topic's partitions; topics with equal partition counts get equal ranges."""
-    given: dict[str, set[Part]] = {each.id: set() for each in members}
-    ranked = sorted(members, key=lambda each: (each.instance_id is None, each.instance_id or each.id))
+    given: dict[str, set[Part]] = {member.id: set() for member in members}
+    ranked = sorted(members, key=lambda member: (member.instance_id is None, member.instance_id or member.id))
     for topic, count in topics.items():
-        readers = [each.id for each in ranked if topic in each.topics]
+        readers = [subscriber.id for subscriber in ranked if topic in subscriber.topics]
         start = 0
         for number, reader in enumerate(readers):
             end = start + count // len(readers) + (number < count % len(readers))
@@ -67,11 +67,11 @@ class _Share:
     """The assignment in progress, with the least loaded reader of each topic."""
 
     def __init__(self, members: Collection[Subscriber], topics: Mapping[str, int]) -> None:
-        self.parts: dict[str, set[Part]] = {each.id: set() for each in members}
+        self.parts: dict[str, set[Part]] = {member.id: set() for member in members}
         # Readers of the same topics share a heap of (load, member); outdated entries are corrected when they come up.
-        readers = {topic: tuple(each.id for each in members if topic in each.topics) for topic in topics}
-        heaps = {each: [(0, member) for member in sorted(each)] for each in set(readers.values())}
-        self._heaps = {topic: heaps[each] for topic, each in readers.items()}
+        readers = {topic: tuple(member.id for member in members if topic in member.topics) for topic in topics}
+        heaps = {reader: [(0, member) for member in sorted(reader)] for reader in set(readers.values())}
+        self._heaps = {topic: heaps[reader] for topic, reader in readers.items()}
 
     def give(self, member: str, part: Part) -> None:
         self.parts[member].add(part)
@@ -91,12 +91,12 @@ class _Share:
 
     def even_out(self) -> None:
         """Move partitions from members to others that have at least two fewer."""
-        for _ in range(_MOST_PASSES):
-            if not sum(self._move(*each) for each in self._richest_first()):
+        for _ in range(_MAX_PASSES):
+            if not sum(self._move(*move) for move in self._richest_first()):
                 return
 
     def _richest_first(self) -> Iterator[tuple[str, Part]]:
-        for member in sorted(self.parts, key=lambda each: -len(self.parts[each])):
+        for member in sorted(self.parts, key=lambda part: -len(self.parts[part])):
             for part in sorted(self.parts[member], reverse=True):
                 yield member, part
 

@@ -14,7 +14,7 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.classic_member import ClassicMember, Joining
 from kproxy.broker.groups.group import PlaceCheck, Respond, no_check
 from kproxy.broker.groups.rebalance import GONE, SYNC, RebalanceState, Rounds
-from kproxy.broker.groups.settings import MOST_MEMBERS
+from kproxy.broker.groups.settings import MAX_MEMBERS
 from kproxy.broker.groups.subscriptions import CONSUMER
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ class ClassicGroup(Rounds):
         if self._now is RebalanceState.STABLE:
             member.respond_to_sync(self._assigned(member))
         elif member_id == self.leader:
-            for each in self.members.values():
-                each.assignment = assignments.get(each.id, b"")
+            for receiver in self.members.values():
+                receiver.assignment = assignments.get(receiver.id, b"")
             self._propagate()
             self._become(RebalanceState.STABLE)
             self._context.store(self)
@@ -98,7 +98,7 @@ class ClassicGroup(Rounds):
 
     def leave(self, members: Iterable[tuple[str, str | None]]) -> list[Error]:
         """Remove members, given by member id (optional for static ones) and instance id. Return the result for each."""
-        errors = [self._leave(*each) for each in members]
+        errors = [self._leave(*member) for member in members]
         if Error.NONE in errors and not self.is_empty:
             self._prepare_or_complete()
         return errors
@@ -153,14 +153,14 @@ class ClassicGroup(Rounds):
             "protocol_data": self.protocol if stable else "",
             "members": [
                 {
-                    "member_id": each.id,
-                    "group_instance_id": each.instance_id,
-                    "client_id": each.client_id,
-                    "client_host": each.client_host,
-                    "member_metadata": each.protocols[self.protocol or ""] if stable else b"",
-                    "member_assignment": each.assignment,
+                    "member_id": member.id,
+                    "group_instance_id": member.instance_id,
+                    "client_id": member.client_id,
+                    "client_host": member.client_host,
+                    "member_metadata": member.protocols[self.protocol or ""] if stable else b"",
+                    "member_assignment": member.assignment,
                 }
-                for each in self.members.values()
+                for member in self.members.values()
             ],
         }
 
@@ -172,23 +172,25 @@ class ClassicGroup(Rounds):
             "protocol": self.protocol,
             "leader": self.leader,
             "since": self._since,
-            "members": [each.stored() for each in self.members.values()],
+            "members": [member.stored() for member in self.members.values()],
         }
 
     def restore(self, stored: Mapping[str, Any]) -> None:
         self.generation, self.protocol_type = stored["generation"], stored["protocol_type"]
-        self.settle([ClassicMember.restored(each) for each in stored["members"]], stored["protocol"], stored["leader"])
+        self.settle(
+            [ClassicMember.restored(member) for member in stored["members"]], stored["protocol"], stored["leader"]
+        )
         self._since = stored["since"]
 
     def _has_capacity(self, member_id: str) -> bool:
         """Whether the member can join; the limit on members that only got an id is kproxy's, not Kafka's."""
-        if not member_id and len(self._pending) >= MOST_MEMBERS:
+        if not member_id and len(self._pending) >= MAX_MEMBERS:
             return False
         preparing = self._now is RebalanceState.PREPARING
         known = self.members.get(member_id)
         if self.is_empty or (known is not None and (known.join is not None or not preparing)):
             return True
-        counted = sum(each.join is not None for each in self.members.values()) if preparing else len(self.members)
+        counted = sum(member.join is not None for member in self.members.values()) if preparing else len(self.members)
         return counted < self._context.settings.classic_size
 
     def _supports(self, protocol_type: str, protocols: Collection[str]) -> bool:

@@ -113,16 +113,16 @@ class Bridge(Reconciliation):
 
     def named(self, parts: Iterable[Part]) -> dict[str, list[int]]:
         """Return partitions by topic name, without deleted topics."""
-        found: dict[str, list[int]] = {}
+        topics: dict[str, list[int]] = {}
         for topic_id, index in sorted(parts):
             if (topic := self._context.topics.with_id(topic_id)) is not None:
-                found.setdefault(topic.name, []).append(index)
-        return found
+                topics.setdefault(topic.name, []).append(index)
+        return topics
 
     def _supports(self, joining: Joining) -> bool:
-        others = [each.classic for each in self.members.values() if each.classic is not None]
+        others = [member.classic for member in self.members.values() if member.classic is not None]
         return joining.protocol_type == CONSUMER and any(
-            all(name in each.protocols for each in others) for name in joining.protocols
+            all(name in member.protocols for member in others) for name in joining.protocols
         )
 
     def _joining_member(self, joining: Joining, member_id: str) -> ConsumerMember:
@@ -154,13 +154,13 @@ class Bridge(Reconciliation):
 
     def _waits(self, member: ConsumerMember) -> bool:
         """Whether other members still own partitions of the member's target."""
-        others = (each for each in self.members.values() if each is not member)
-        taken = {part for each in others for part in (*each.assigned, *each.revoking)}
+        others = (other for other in self.members.values() if other is not member)
+        taken = {part for member in others for part in (*member.assigned, *member.revoking)}
         return any(part in taken for part in self.target[member.id] - member.assigned.keys())
 
     def _parts(self, owned: Iterable[Mapping[str, Any]]) -> frozenset[Part]:
-        found = ((self._context.topics.named(each["topic"]), each["partitions"]) for each in owned)
-        return frozenset((topic.id, index) for topic, indexes in found if topic is not None for index in indexes)
+        topics = ((self._context.topics.named(topic["topic"]), topic["partitions"]) for topic in owned)
+        return frozenset((topic.id, index) for topic, indexes in topics if topic is not None for index in indexes)
 
     def _remove(self, members: Collection[str]) -> None:
         super()._remove(members)
@@ -171,13 +171,13 @@ class Bridge(Reconciliation):
         """Become a classic group when no member uses the new protocol any more."""
         settings = self._context.settings
         fits = len(self.members) <= settings.classic_size and settings.migrates("downgrade")
-        if self.members and fits and all(each.classic is not None for each in self.members.values()):
+        if self.members and fits and all(member.classic is not None for member in self.members.values()):
             new_id = ClassicGroup(self.id, self._context)
             new_id.protocol_type, new_id.generation = CONSUMER, self.epoch
-            members = [self._as_classic(each) for each in self.members.values()]
+            members = [self._as_classic(member) for member in self.members.values()]
             new_id.settle(members, None, members[0].id)
             self._context.replace(new_id)
-            if not all(each.is_at(self.epoch) for each in self.members.values()):
+            if not all(member.is_at(self.epoch) for member in self.members.values()):
                 new_id.prepare()
 
     def _as_classic(self, member: ConsumerMember) -> ClassicMember:

@@ -31,7 +31,10 @@ class Joining:
 
     def stored(self) -> Mapping[str, Any]:
         """The state to store for a restart."""
-        return {**{each.name: getattr(self, each.name) for each in fields(self)}, "protocols": _texts(self.protocols)}
+        return {
+            **{field.name: getattr(self, field.name) for field in fields(self)},
+            "protocols": _texts(self.protocols),
+        }
 
     @classmethod
     def restored(cls, stored: Mapping[str, Any]) -> Self:
@@ -85,7 +88,7 @@ class ClassicMember:
 
     def vote(self, candidates: Collection[str]) -> str:
         """Return the candidate that it prefers."""
-        return next(each for each in self.protocols if each in candidates)
+        return next(protocol for protocol in self.protocols if protocol in candidates)
 
     def respond_to_join(self, body: Mapping[str, Any]) -> None:
         """Respond to its JoinGroup, if one is pending."""

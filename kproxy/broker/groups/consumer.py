@@ -74,7 +74,7 @@ class ConsumerGroup(Bridge):
         """Allow deletion; offsets of subscribed topics are excluded by `is_subscribed`."""
 
     def is_subscribed(self, topic: str) -> bool:
-        return any(topic in self._interests.names(each) for each in self.members.values())
+        return any(topic in self._interests.names(member) for member in self.members.values())
 
     def unused_since(self, committed: Committed) -> int | None:
         return committed.at
@@ -89,21 +89,23 @@ class ConsumerGroup(Bridge):
             "assignor_name": self.assignor,
             "members": [
                 {
-                    "member_id": each.id,
-                    "instance_id": each.instance_id,
-                    "rack_id": each.rack_id,
-                    "member_epoch": each.epoch,
-                    "client_id": each.client_id,
-                    "client_host": each.client_host,
-                    "subscribed_topic_names": sorted(each.topics),
-                    "subscribed_topic_regex": each.regex,
-                    "assignment": {"topic_partitions": named({*each.assigned, *each.revoking}, self._context.topics)},
-                    "target_assignment": {
-                        "topic_partitions": named(self.target.get(each.id, ()), self._context.topics)
+                    "member_id": member.id,
+                    "instance_id": member.instance_id,
+                    "rack_id": member.rack_id,
+                    "member_epoch": member.epoch,
+                    "client_id": member.client_id,
+                    "client_host": member.client_host,
+                    "subscribed_topic_names": sorted(member.topics),
+                    "subscribed_topic_regex": member.regex,
+                    "assignment": {
+                        "topic_partitions": named({*member.assigned, *member.revoking}, self._context.topics)
                     },
-                    "member_type": 1 if each.classic is None else 0,
+                    "target_assignment": {
+                        "topic_partitions": named(self.target.get(member.id, ()), self._context.topics)
+                    },
+                    "member_type": 1 if member.classic is None else 0,
                 }
-                for each in self.members.values()
+                for member in self.members.values()
             ],
         }
 

@@ -57,7 +57,7 @@ class ConsumerMember:
     def size(self) -> int:
         """Approximate size in bytes."""
         brought = () if self.classic is None else self.classic.protocols.values()
-        return 1000 + sum(50 + len(each) for each in self.topics) + len(self.regex) + sum(map(len, brought))
+        return 1000 + sum(50 + len(topic) for topic in self.topics) + len(self.regex) + sum(map(len, brought))
 
     @property
     def session_timeout_ms(self) -> int | None:
@@ -92,7 +92,7 @@ class ConsumerMember:
         """
         waits = self.state is MemberState.UNREVOKED and _has_any(owned, self.revoking)
         if not waits and (self.state is not MemberState.STABLE or self.epoch != epoch):
-            self._advance(epoch, {each for each in target if each[0] in subscribed}, taken, owned)
+            self._advance(epoch, {part for part in target if part[0] in subscribed}, taken, owned)
         elif changed:
             self._unsubscribe(subscribed, owned)
 
@@ -135,10 +135,10 @@ class ConsumerMember:
         """Return the stored member."""
         assigned, revoking = ({(t, i): e for t, i, e in stored[name]} for name in ("assigned", "revoking"))
         plain = {name: stored[name] for name in _PLAIN}
-        made = cls(**plain, topics=frozenset(stored["topics"]), assigned=assigned, revoking=revoking)
-        made.state = MemberState(stored["state"])
-        made.classic = None if stored["classic"] is None else Joining.restored(stored["classic"])
-        return made
+        member = cls(**plain, topics=frozenset(stored["topics"]), assigned=assigned, revoking=revoking)
+        member.state = MemberState(stored["state"])
+        member.classic = None if stored["classic"] is None else Joining.restored(stored["classic"])
+        return member
 
     def _advance(self, epoch: int, target: set[Part], taken: Collection[Part], owned: Collection[Part] | None) -> None:
         stored = {part: since for part, since in self.assigned.items() if part in target}

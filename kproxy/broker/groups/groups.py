@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 G = TypeVar("G", bound=Group)
 
-_KINDS: Final[dict[str, type[Group]]] = {each.type: each for each in (ClassicGroup, ConsumerGroup, ShareGroup)}
+_KINDS: Final[dict[str, type[Group]]] = {kind.type: kind for kind in (ClassicGroup, ConsumerGroup, ShareGroup)}
 _TABLE: Final = "groups"
-_MOST_GROUPS: Final = 10_000
-_MOST_BYTES: Final = 64 << 20  # of all members' data: subscriptions, assignments
+_MAX_GROUPS: Final = 10_000
+_MAX_BYTES: Final = 64 << 20  # of all members' data: subscriptions, assignments
 
 
 class Groups:
@@ -57,9 +57,9 @@ class Groups:
 
     def find(self, group_id: str) -> Group:
         """Return a group of any type; raise `Refused` with GROUP_ID_NOT_FOUND if it does not exist."""
-        if (found := self.get(group_id)) is None:
+        if (group := self.get(group_id)) is None:
             raise Refused(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        return found
+        return group
 
     def for_commits(self, group_id: str) -> Group:
         """Return a group, or a new one without members, for clients that only store offsets."""
@@ -95,15 +95,15 @@ class Groups:
         if heartbeat.epoch != 0 or not isinstance(group, ClassicGroup | None):
             raise Refused(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         self._ensure_capacity(group_id)
-        made = ConsumerGroup(group_id, self._context)
+        consumer_group = ConsumerGroup(group_id, self._context)
         try:
             if group is not None and not group.is_empty:
-                upgrade(group, made, self._context)
-            answer = made.consumer_heartbeat(heartbeat)
+                upgrade(group, consumer_group, self._context)
+            answer = consumer_group.consumer_heartbeat(heartbeat)
         except Refused:  # a rejected member does not create a group
-            made.close()
+            consumer_group.close()
             raise
-        self.add(made)
+        self.add(consumer_group)
         return answer
 
     def share(self, group_id: str, *, create: bool = False) -> ShareGroup:
@@ -146,17 +146,17 @@ class Groups:
     def check_capacity(self, size: int) -> None:
         """Raise `Refused` with GROUP_MAX_SIZE_REACHED if there is no room for that many bytes of member data."""
         self._member_bytes += size
-        if self._member_bytes > _MOST_BYTES:
-            self._member_bytes = size + sum(each.size for each in self._by_id.values())
-        if self._member_bytes > _MOST_BYTES:
+        if self._member_bytes > _MAX_BYTES:
+            self._member_bytes = size + sum(group.size for group in self._by_id.values())
+        if self._member_bytes > _MAX_BYTES:
             self._member_bytes -= size
-            raise Refused(Error.GROUP_MAX_SIZE_REACHED, f"members have brought {_MOST_BYTES} bytes")
+            raise Refused(Error.GROUP_MAX_SIZE_REACHED, f"members have brought {_MAX_BYTES} bytes")
 
     def _ensure_capacity(self, group_id: str) -> None:
-        if group_id not in self._by_id and len(self._by_id) >= _MOST_GROUPS:
+        if group_id not in self._by_id and len(self._by_id) >= _MAX_GROUPS:
             self._tidy(at_once=True)
-            if len(self._by_id) >= _MOST_GROUPS:
-                raise Refused(Error.GROUP_MAX_SIZE_REACHED, f"there are {_MOST_GROUPS} groups")
+            if len(self._by_id) >= _MAX_GROUPS:
+                raise Refused(Error.GROUP_MAX_SIZE_REACHED, f"there are {_MAX_GROUPS} groups")
 
     def _tidy(self, *, at_once: bool = False) -> None:
         """Delete expired offsets, and groups that have nothing left."""

@@ -32,8 +32,8 @@ class Interests:
         names = frozenset(topic.name for topic in self._topics)
         known = self._matching if names == self._looked_at else {}
         self._matching = {
-            each: known[each] if each in known else frozenset(filter(visible, filter(matcher(each), names)))
-            for each in patterns
+            pattern: known[pattern] if pattern in known else frozenset(filter(visible, filter(matcher(pattern), names)))
+            for pattern in patterns
         }
         self._looked_at = names
 

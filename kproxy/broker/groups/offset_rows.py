@@ -48,7 +48,7 @@ class OffsetRows:
             name = entry.get("name") if topic is None else topic.name
             if name is not None and not allowed(request, "READ", "TOPIC", name):
                 error = Error.TOPIC_AUTHORIZATION_FAILED
-            found = [OffsetRow(each, topic, error) async for each in paced(entry["partitions"])]
+            found = [OffsetRow(partition, topic, error) async for partition in paced(entry["partitions"])]
             rows._by_topic.append((entry, found))
         async for row in paced(rows.valid()):
             if not 0 <= row.entry["partition_index"] < len(row.topic.partitions if row.topic else ()):
@@ -83,7 +83,7 @@ class OffsetRows:
         """
         cluster = self._request.cluster
         now, longest = cluster.clock.now(), cluster.part(GroupSettings).metadata_size
-        found = {}
+        offsets = {}
         for row in rows:
             assert row.topic is not None
             index, metadata = row.entry["partition_index"], row.entry["committed_metadata"] or ""
@@ -92,7 +92,7 @@ class OffsetRows:
                 continue
             check(row.topic.id, index)
             at = row.entry.get("commit_timestamp", -1)
-            found[row.topic.name, index] = Committed(
+            offsets[row.topic.name, index] = Committed(
                 row.entry["committed_offset"],
                 row.entry.get("committed_leader_epoch", -1),
                 metadata,
@@ -100,7 +100,7 @@ class OffsetRows:
                 row.topic.id,
                 expires,
             )
-        return found
+        return offsets
 
     def response_topics(self) -> list[dict[str, Any]]:
         """Return the topics of the response."""

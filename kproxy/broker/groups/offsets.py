@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: A topic name and a partition index.
 Place: TypeAlias = tuple[str, int]
 
-_MOST_OFFSETS: Final = 1_000_000  # of all groups, including staged ones; further commits are rejected
+_MAX_OFFSETS: Final = 1_000_000  # of all groups, including staged ones; further commits are rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,9 @@ class Offsets:
     def of(self, group: str) -> Mapping[Place, Committed]:
         """Return a group's committed offsets. Removes the offsets of deleted topics."""
         stored = self._committed.get(group, {})
-        for place in [each for each, one in stored.items() if self._is_deleted(each[0], one.committed)]:
+        for place in [place for place, offset in stored.items() if self._is_deleted(place[0], offset.committed)]:
             self.delete(group, place)
-        return {place: one.committed for place, one in stored.items()}
+        return {place: offset.committed for place, offset in stored.items()}
 
     def commit(self, group: str, commits: Mapping[Place, Committed]) -> None:
         """Store offsets of a group.
@@ -133,7 +133,7 @@ class Offsets:
         """
         producers = self._staged.get(group, {})
         staged = producers.get(producer_id, {})
-        for place in [each for each, (epoch, _) in staged.items() if epoch <= producer_epoch]:
+        for place in [place for place, (epoch, _) in staged.items() if epoch <= producer_epoch]:
             _, stored = staged.pop(place)
             self._unstage(group, place, producer_id)
             before = self._committed.get(group, {}).get(place)
@@ -159,12 +159,12 @@ class Offsets:
         self._journal.put("staged offsets", _key(group, place, producer_id), None)
 
     def _is_deleted(self, topic: str, committed: Committed) -> bool:
-        found = self._topics.named(topic)
-        return found is None or found.id != committed.topic_id
+        state = self._topics.named(topic)
+        return state is None or state.id != committed.topic_id
 
     def _check_capacity(self, more: int) -> None:
-        if self._count + more > _MOST_OFFSETS:
-            raise Refused(Error.INVALID_COMMIT_OFFSET_SIZE, f"more than {_MOST_OFFSETS} offsets are committed")
+        if self._count + more > _MAX_OFFSETS:
+            raise Refused(Error.INVALID_COMMIT_OFFSET_SIZE, f"more than {_MAX_OFFSETS} offsets are committed")
 
 
 def _key(group: str, place: Place, *more: Any) -> str:

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 def by_topic(parts: Iterable[Part]) -> list[dict[str, Any]]:
     """Return ``topic_id`` and ``partitions`` of each topic, sorted by id."""
-    found: dict[str, list[int]] = {}
+    topics_found: dict[str, list[int]] = {}
     for topic_id, index in sorted(parts):
-        found.setdefault(topic_id, []).append(index)
-    return [{"topic_id": topic_id, "partitions": indexes} for topic_id, indexes in found.items()]
+        topics_found.setdefault(topic_id, []).append(index)
+    return [{"topic_id": topic_id, "partitions": indexes} for topic_id, indexes in topics_found.items()]
 
 
 def named(parts: Iterable[Part], topics: Topics) -> list[dict[str, Any]]:
     """Return the same with ``topic_name``; without deleted topics."""
-    found = ((topics.with_id(each["topic_id"]), each) for each in by_topic(parts))
-    return [{**each, "topic_name": topic.name} for topic, each in found if topic is not None]
+    rows = ((topics.with_id(topic["topic_id"]), topic) for topic in by_topic(parts))
+    return [{**row, "topic_name": topic.name} for topic, row in rows if topic is not None]

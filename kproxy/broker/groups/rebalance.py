@@ -68,26 +68,26 @@ class Rounds(Group):
 
     @property
     def size(self) -> int:
-        return 200 * (1 + len(self._pending)) + sum(each.size for each in self.members.values())
+        return 200 * (1 + len(self._pending)) + sum(member.size for member in self.members.values())
 
     def close(self) -> None:
         self._timers.cancel_all()
 
     def settle(self, members: Collection[ClassicMember], protocol: str | None, leader: str | None) -> None:
         """Become stable with these members, or empty without any; if `protocol` is None they vote for it."""
-        self.members = {each.id: each for each in members}
-        self._static = {each.instance_id: each.id for each in members if each.instance_id is not None}
+        self.members = {member.id: member for member in members}
+        self._static = {member.instance_id: member.id for member in members if member.instance_id is not None}
         self.protocol, self.leader = protocol or (self._voted() if members else None), leader
         self._topics = self._subscribed()
         self._become(RebalanceState.STABLE if members else RebalanceState.EMPTY)
-        for each in members:
-            self._expect(each)
+        for member in members:
+            self._expect(member)
 
     def prepare(self) -> None:
         """Start a rebalance."""
         if self._now is RebalanceState.COMPLETING:
-            for each in self.members.values():
-                each.assignment = b""
+            for member in self.members.values():
+                member.assignment = b""
             self._propagate(Error.REBALANCE_IN_PROGRESS)
         self._unsynced.clear()
         self._timers.cancel(SYNC)
@@ -127,7 +127,7 @@ class Rounds(Group):
     def _complete(self) -> None:
         """Complete the join phase: the members that have joined form the next generation."""
         self._timers.cancel(JOIN)
-        for late in [each for each in self.members.values() if each.join is None and each.instance_id is None]:
+        for late in [member for member in self.members.values() if member.join is None and member.instance_id is None]:
             self._forget(late.id)
         if self.members and not self._elect():
             self._timers.set(JOIN, self._rebalance_timeout_ms(), self._complete)
@@ -140,10 +140,10 @@ class Rounds(Group):
         if not self.members:
             self._context.store(self)
             return
-        for each in self.members.values():
-            each.respond_to_join(self._joined(each))
-            self._expect(each)
-            each.is_new = False
+        for member in self.members.values():
+            member.respond_to_join(self._joined(member))
+            self._expect(member)
+            member.is_new = False
         self._timers.set(SYNC, self._rebalance_timeout_ms(), self._sync_over)
 
     def _sync_over(self) -> None:
@@ -152,12 +152,12 @@ class Rounds(Group):
         self.prepare()
 
     def _propagate(self, error: Error = Error.NONE) -> None:
-        for each in self.members.values():
+        for member in self.members.values():
             body = (
-                {"error_code": error, "protocol_type": None, "protocol_name": None} if error else self._assigned(each)
+                {"error_code": error, "protocol_type": None, "protocol_name": None} if error else self._assigned(member)
             )
-            if each.respond_to_sync(body):
-                self._expect(each)
+            if member.respond_to_sync(body):
+                self._expect(member)
 
     def _joined(self, member: ClassicMember) -> dict[str, Any]:
         leads = member.id == self.leader
@@ -173,11 +173,11 @@ class Rounds(Group):
     def _as_joined(self) -> list[Mapping[str, Any]]:
         return [
             {
-                "member_id": each.id,
-                "group_instance_id": each.instance_id,
-                "metadata": each.protocols[self.protocol or ""],
+                "member_id": member.id,
+                "group_instance_id": member.instance_id,
+                "metadata": member.protocols[self.protocol or ""],
             }
-            for each in self.members.values()
+            for member in self.members.values()
         ]
 
     def _assigned(self, member: ClassicMember) -> Mapping[str, Any]:
@@ -222,25 +222,25 @@ class Rounds(Group):
     def _elect(self) -> bool:
         """Choose a leader that has joined; return False if nobody has."""
         if self.members[self.leader or ""].join is None:
-            joined = next((each.id for each in self.members.values() if each.join is not None), None)
+            joined = next((member.id for member in self.members.values() if member.join is not None), None)
             self.leader = joined or self.leader
             return joined is not None
         return True
 
     def _voted(self) -> str:
-        candidates = set.intersection(*(set(each.protocols) for each in self.members.values()))
-        return Counter(each.vote(candidates) for each in self.members.values()).most_common(1)[0][0]
+        candidates = set.intersection(*(set(member.protocols) for member in self.members.values()))
+        return Counter(member.vote(candidates) for member in self.members.values()).most_common(1)[0][0]
 
     def _subscribed(self) -> frozenset[str] | None:
         """Return the topics of all members; None if unknown."""
         if self.protocol_type != CONSUMER:
             return None
-        read = [read_subscription(each.protocols[self.protocol or ""]) for each in self.members.values()]
-        found = [each["topics"] for each in read if each is not None]
-        return frozenset().union(*found) if len(found) == len(read) else None
+        read = [read_subscription(member.protocols[self.protocol or ""]) for member in self.members.values()]
+        topic_lists = [subscription["topics"] for subscription in read if subscription is not None]
+        return frozenset().union(*topic_lists) if len(topic_lists) == len(read) else None
 
     def _all_joined(self) -> bool:
-        return not self._pending and all(each.join is not None for each in self.members.values())
+        return not self._pending and all(member.join is not None for member in self.members.values())
 
     def _rebalance_timeout_ms(self) -> int:
-        return max((each.rebalance_timeout_ms for each in self.members.values()), default=0)
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)

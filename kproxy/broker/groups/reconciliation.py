@@ -44,7 +44,7 @@ class Reconciliation(Group):
             return "Empty"
         if self.epoch > self.assignment_epoch:
             return "Assigning"
-        there = all(each.is_at(self.assignment_epoch) for each in self.members.values())
+        there = all(member.is_at(self.assignment_epoch) for member in self.members.values())
         return "Stable" if there else "Reconciling"
 
     @property
@@ -53,13 +53,13 @@ class Reconciliation(Group):
 
     @property
     def size(self) -> int:
-        parts = sum(len(each.assigned) + len(self.target.get(each.id, ())) for each in self.members.values())
-        return 200 + 100 * parts + sum(each.size for each in self.members.values())
+        parts = sum(len(member.assigned) + len(self.target.get(member.id, ())) for member in self.members.values())
+        return 200 + 100 * parts + sum(member.size for member in self.members.values())
 
     @property
     def assignor(self) -> str:
         """The assignor that most members request."""
-        votes = Counter(each.assignor for each in self.members.values() if each.assignor)
+        votes = Counter(member.assignor for member in self.members.values() if member.assignor)
         return votes.most_common(1)[0][0] if votes else next(iter(ASSIGNORS))
 
     def close(self) -> None:
@@ -70,26 +70,26 @@ class Reconciliation(Group):
             "type": self.type,
             "epoch": self.epoch,
             "assignment_epoch": self.assignment_epoch,
-            "members": [each.stored() for each in self.members.values()],
+            "members": [member.stored() for member in self.members.values()],
             "target": {member: sorted(parts) for member, parts in self.target.items()},
             "partitions": self._partitions,
         }
 
     def restore(self, stored: Mapping[str, Any]) -> None:
         target = {member: frozenset((t, i) for t, i in parts) for member, parts in stored["target"].items()}
-        self.settle(stored["epoch"], [ConsumerMember.restored(each) for each in stored["members"]], target)
+        self.settle(stored["epoch"], [ConsumerMember.restored(member) for member in stored["members"]], target)
         self.assignment_epoch, self._partitions = stored["assignment_epoch"], dict(stored["partitions"])
 
     def settle(self, epoch: int, members: Collection[ConsumerMember], target: Mapping[str, frozenset[Part]]) -> None:
         """Set the members, their target assignment, and the epoch."""
         self.epoch = self.assignment_epoch = epoch
         self.target = dict(target)
-        self.members = {each.id: each for each in members}
-        self._static = {each.instance_id: each.id for each in members if each.instance_id is not None}
+        self.members = {member.id: member for member in members}
+        self._static = {member.instance_id: member.id for member in members if member.instance_id is not None}
         self._partitions = self._interests.partitions(self.members.values())
-        for each in members:
-            self._expect(each)
-            self._await_revocation(each)
+        for member in members:
+            self._expect(member)
+            self._await_revocation(member)
 
     def _progress(
         self,
@@ -109,7 +109,7 @@ class Reconciliation(Group):
         """
         before = (member.epoch, member.state, dict(member.assigned))
         if visible is not None:
-            self._interests.refresh({each.regex for each in self.members.values() if each.regex}, visible)
+            self._interests.refresh({member.regex for member in self.members.values() if member.regex}, visible)
         partitions = self._interests.partitions(self.members.values())
         if subscribed or partitions != self._partitions:
             self.epoch += 1
@@ -117,8 +117,8 @@ class Reconciliation(Group):
         if self.assignment_epoch < self.epoch:
             self._assign()
         if subscribed or not member.is_at(self.assignment_epoch):
-            others = [each for each in self.members.values() if each is not member]
-            taken = {part for each in others for part in (*each.assigned, *each.revoking)}
+            others = [other for other in self.members.values() if other is not member]
+            taken = {part for member in others for part in (*member.assigned, *member.revoking)}
             topics = {topic.id for topic in self._interests.topics(member)}
             target = self.target.get(member.id, ())
             member.reconcile(self.assignment_epoch, target, topics, taken, owned, changed=subscribed)
@@ -156,12 +156,12 @@ class Reconciliation(Group):
     def _assign(self) -> None:
         subscribers = [
             Subscriber(
-                each.id,
-                each.instance_id,
-                frozenset(topic.id for topic in self._interests.topics(each)),
-                self.target.get(each.id, frozenset()),
+                member.id,
+                member.instance_id,
+                frozenset(topic.id for topic in self._interests.topics(member)),
+                self.target.get(member.id, frozenset()),
             )
-            for each in self.members.values()
+            for member in self.members.values()
         ]
         self.target = ASSIGNORS[self.assignor](subscribers, self._partitions)
         self.assignment_epoch = self.epoch
@@ -169,8 +169,8 @@ class Reconciliation(Group):
     def _remove(self, members: Collection[str]) -> None:
         """Remove members."""
         if members:
-            for each in members:
-                self._drop(each)
+            for member in members:
+                self._drop(member)
             self.epoch += 1
             self._partitions = self._interests.partitions(self.members.values())
             self._context.store(self)

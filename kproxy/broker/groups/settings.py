@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
 
 #: Upper limit of members per group, whatever the configs: assignments are computed in this process.
-MOST_MEMBERS: Final = 1000
+MAX_MEMBERS: Final = 1000
 
 
 class GroupSettings:
@@ -22,7 +22,7 @@ class GroupSettings:
     @property
     def session_timeouts(self) -> range:
         """Minimum and maximum session timeout of classic members."""
-        low, high = (self._number(f"group.{each}.session.timeout.ms") for each in ("min", "max"))
+        low, high = (self._number(f"group.{bound}.session.timeout.ms") for bound in ("min", "max"))
         return range(low, high + 1)
 
     @property
@@ -33,12 +33,12 @@ class GroupSettings:
     @property
     def classic_size(self) -> int:
         """Maximum number of members of a classic group."""
-        return min(self._number("group.max.size"), MOST_MEMBERS)
+        return min(self._number("group.max.size"), MAX_MEMBERS)
 
     @property
     def consumer_size(self) -> int:
         """Maximum number of members of a consumer group."""
-        return min(self._number("group.consumer.max.size"), MOST_MEMBERS)
+        return min(self._number("group.consumer.max.size"), MAX_MEMBERS)
 
     @property
     def retention_ms(self) -> int:

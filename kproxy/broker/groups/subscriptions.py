@@ -29,8 +29,10 @@ def write_assignment(partitions: Mapping[str, list[int]], version: int) -> bytes
     """Encode a ConsumerProtocolAssignment of these partitions by topic, with its version."""
     version = min(version, _NEWEST)
     assigned = [{"topic": topic, "partitions": indexes} for topic, indexes in partitions.items()]
-    made = encode(layout("ConsumerProtocolAssignment", version), {"assigned_partitions": assigned, "user_data": None})
-    return version.to_bytes(2, "big") + made
+    assignment = encode(
+        layout("ConsumerProtocolAssignment", version), {"assigned_partitions": assigned, "user_data": None}
+    )
+    return version.to_bytes(2, "big") + assignment
 
 
 def version_of(data: bytes) -> int:

@@ -19,7 +19,7 @@ from kproxy.broker.groups.subscriptions import CONSUMER, read_assignment, read_s
 from kproxy.broker.topics import Topics
 
 
-def upgrade(group: ClassicGroup, made: ConsumerGroup, context: GroupContext) -> None:
+def upgrade(group: ClassicGroup, consumer_group: ConsumerGroup, context: GroupContext) -> None:
     """Convert a classic group with its members to a new consumer group.
 
     Raises:
@@ -31,8 +31,8 @@ def upgrade(group: ClassicGroup, made: ConsumerGroup, context: GroupContext) -> 
         raise _refused(group, "the group does not use the consumer embedded protocol.")
     if len(group.members) > context.settings.consumer_size:
         raise _refused(group, "the group size exceeds the consumer group maximum size.")
-    members = [_upgraded(group, each, group.protocol, context.topics) for each in group.members.values()]
-    made.settle(group.generation, members, {each.id: frozenset(each.assigned) for each in members})
+    members = [_upgraded(group, member, group.protocol, context.topics) for member in group.members.values()]
+    consumer_group.settle(group.generation, members, {member.id: frozenset(member.assigned) for member in members})
 
 
 def _upgraded(group: ClassicGroup, member: ClassicMember, protocol: str, topics: Topics) -> ConsumerMember:
@@ -74,8 +74,10 @@ _NOTHING: Mapping[str, Any] = {"assigned_partitions": [], "user_data": None}
 
 
 def _parts(assignment: Mapping[str, Any], topics: Topics) -> list[Part]:
-    found = ((topics.named(each["topic"]), each["partitions"]) for each in assignment["assigned_partitions"])
-    return [(topic.id, index) for topic, indexes in found if topic is not None for index in indexes]
+    topics_found = (
+        (topics.named(partition["topic"]), partition["partitions"]) for partition in assignment["assigned_partitions"]
+    )
+    return [(topic.id, index) for topic, indexes in topics_found if topic is not None for index in indexes]
 
 
 def _refused(group: ClassicGroup, why: str) -> Refused:

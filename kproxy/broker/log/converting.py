@@ -80,5 +80,5 @@ def downgraded(batch: StoredBatch, magic: int, offset: int) -> bytes:
     records = [record for record in read["records"] if codec != "none" or record["offset"] >= offset]
     if not records:
         return b""
-    kept = {name: read[name] for name in ("last_offset", "compression", "timestamp_type", "max_timestamp")}
-    return encode([{**kept, "magic": magic, "base_offset": records[0]["offset"], "records": records}])
+    batch_fields = {name: read[name] for name in ("last_offset", "compression", "timestamp_type", "max_timestamp")}
+    return encode([{**batch_fields, "magic": magic, "base_offset": records[0]["offset"], "records": records}])

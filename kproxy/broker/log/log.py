@@ -140,13 +140,13 @@ class Log:
             max_bytes: Limit for all batches.
             one_at_least: Return the first batch even if it is larger.
         """
-        found: list[StoredBatch] = []
+        batches: list[StoredBatch] = []
         for batch in self.batches(offset, end):
             max_bytes -= len(batch.data)
-            if max_bytes < 0 and (found or not one_at_least):
+            if max_bytes < 0 and (batches or not one_at_least):
                 break
-            found.append(batch)
-        return found
+            batches.append(batch)
+        return batches
 
     def batches(self, offset: int, end: int) -> Iterator[StoredBatch]:
         """Yield the batches from the one that contains `offset`, as long as they start below `end`."""

@@ -12,7 +12,7 @@ from kproxy.broker.log.batch import Header, Marker, after
 
 _REMEMBERED: Final = 5  # batches; as many as an idempotent producer may have in flight
 #: Maximum number of producers without an open transaction that a log remembers; Kafka has no such limit.
-_MOST: Final = 50_000
+_MAX_PRODUCERS: Final = 50_000
 
 
 class Sent(NamedTuple):
@@ -170,22 +170,30 @@ class ProducerStates:
 
     def aborted(self, start: int, end: int) -> list[Aborted]:
         """Return the aborted transactions with records from `start` to below `end`."""
-        return [each for each in self._aborted if each.last_offset >= start and each.first_offset < end]
+        return [
+            transaction
+            for transaction in self._aborted
+            if transaction.last_offset >= start and transaction.first_offset < end
+        ]
 
     def forget_before(self, offset: int) -> None:
         """Remove what is before `offset`, the new start of the log."""
-        self._aborted = [each for each in self._aborted if each.last_offset >= offset]
+        self._aborted = [transaction for transaction in self._aborted if transaction.last_offset >= offset]
 
     def expire(self, before: int) -> None:
         """Remove producers without an open transaction that last wrote before a time."""
-        gone = [each.id for each in self if each.transaction_start is None and each.last_timestamp < before]
+        gone = [
+            producer_state.id
+            for producer_state in self
+            if producer_state.transaction_start is None and producer_state.last_timestamp < before
+        ]
         for producer_id in gone:
             del self._states[producer_id]
 
     def _of(self, producer_id: int, epoch: int) -> ProducerState:
         state = self._states.get(producer_id)
         if state is None:
-            if len(self._states) >= _MOST:
+            if len(self._states) >= _MAX_PRODUCERS:
                 self._forget_oldest()
             state = self._states[producer_id] = ProducerState(producer_id)
         if state.epoch != epoch:
@@ -194,7 +202,7 @@ class ProducerStates:
         return state
 
     def _forget_oldest(self) -> None:
-        idle = next((each.id for each in self if each.transaction_start is None), None)
+        idle = next((producer_state.id for producer_state in self if producer_state.transaction_start is None), None)
         if idle is not None:
             del self._states[idle]
 

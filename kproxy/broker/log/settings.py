@@ -41,10 +41,10 @@ class AllSettings:
         if self._edition != self._configs.edition:
             self._edition = self._configs.edition
             self._of.clear()
-        found = self._of.get(topic)
-        if found is None:
-            found = self._of[topic] = _settings(self._configs, topic)
-        return found
+        settings = self._of.get(topic)
+        if settings is None:
+            settings = self._of[topic] = _settings(self._configs, topic)
+        return settings
 
 
 def settings(cluster: Cluster, topic: str) -> LogSettings:

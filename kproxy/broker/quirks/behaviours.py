@@ -33,14 +33,14 @@ def _error(quirk: Quirk, name: str) -> None:
     try:
         code = int(Error[name.upper()])
     except KeyError:
-        near = suggestion(name, [each.name for each in Error]) or "use Kafka's name, e.g. NOT_LEADER_OR_FOLLOWER"
+        near = suggestion(name, [error.name for error in Error]) or "use Kafka's name, e.g. NOT_LEADER_OR_FOLLOWER"
         raise ValueError(f"unknown error {name!r}; {near}") from None
 
     def before(response: ServedResponse) -> None:
         if response.api == "Produce":  # a rejected batch must not be stored
             response.body = _produced(response.request)
-        made = layout(f"{response.api}Response", response.version)
-        response.body = _with_errors(made, response.body, code)
+        response_layout = layout(f"{response.api}Response", response.version)
+        response.body = _with_errors(response_layout, response.body, code)
 
     quirk.before, quirk.skips = before, quirk.api == "Produce"
 
@@ -52,7 +52,8 @@ def _produced(request: Mapping[str, Any]) -> Mapping[str, Any]:
                 "name": topic.get("name", ""),
                 "topic_id": topic.get("topic_id"),
                 "partition_responses": [
-                    {"index": each["index"], "error_code": 0, "base_offset": -1} for each in topic["partition_data"]
+                    {"index": partition["index"], "error_code": 0, "base_offset": -1}
+                    for partition in topic["partition_data"]
                 ],
             }
             for topic in request["topic_data"]
@@ -60,24 +61,24 @@ def _produced(request: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-def _with_errors(made: Layout, body: Mapping[str, Any], code: int) -> Mapping[str, Any]:
+def _with_errors(struct: Layout, body: Mapping[str, Any], code: int) -> Mapping[str, Any]:
     """Return the body with the code in its innermost error fields; at the top level if there are no others."""
-    changed, found = _innermost(made, body, code)
-    return changed if found else {**body, "error_code": code}
+    changed, has_errors = _innermost(struct, body, code)
+    return changed if has_errors else {**body, "error_code": code}
 
 
-def _innermost(made: Layout, body: Mapping[str, Any], code: int) -> tuple[dict[str, Any], bool]:
+def _innermost(struct: Layout, body: Mapping[str, Any], code: int) -> tuple[dict[str, Any], bool]:
     """The struct with the code, and whether it has an error field; bodies may leave out fields with their default."""
     changed, below = dict(body), False
-    for one in made.fields:
-        rows = body.get(one.name) if one.array and one.struct is not None else None
-        if rows and one.struct is not None:
-            inside = [_innermost(one.struct, each, code) for each in rows]
-            if any(found for _, found in inside):
-                changed[one.name], below = [each for each, _ in inside], True
+    for field in struct.fields:
+        rows = body.get(field.name) if field.array and field.struct is not None else None
+        if rows and field.struct is not None:
+            inside = [_innermost(field.struct, row, code) for row in rows]
+            if any(has_error for _, has_error in inside):
+                changed[field.name], below = [element for element, _ in inside], True
     if below:
         return changed, True
-    names = [one.name for one in made.fields if one.name in _ERROR_FIELDS]
+    names = [field.name for field in struct.fields if field.name in _ERROR_FIELDS]
     return {**changed, **dict.fromkeys(names, code)}, bool(names)
 
 
@@ -101,7 +102,7 @@ def _changed(body: Mapping[str, Any], parts: Sequence[str], text: str) -> Mappin
         return {**body, name: _like(value, text)}
     if isinstance(value, Mapping):
         return {**body, name: _changed(value, parts[1:], text)}
-    return {**body, name: [_changed(each, parts[1:], text) for each in value or ()]}
+    return {**body, name: [_changed(element, parts[1:], text) for element in value or ()]}
 
 
 def _like(value: Any, text: str) -> Any:
@@ -140,7 +141,7 @@ def _rebuilt(row: Mapping[str, Any], loss: str) -> Mapping[str, Any]:
     made = dict(row)
     for name in ("responses", "partitions"):
         if name in row:
-            made[name] = [_rebuilt(each, loss) for each in row[name]]
+            made[name] = [_rebuilt(element, loss) for element in row[name]]
     if data := row.get("records"):
         made["records"] = [rebuilt(b"".join(data), loss)]
     return made
@@ -156,7 +157,9 @@ def _versions(quirk: Quirk, lowest: str, highest: str) -> None:
 
     def before(response: ServedResponse) -> None:
         limits = {"min_version": int(lowest), "max_version": int(highest)}
-        keys = [{**each, **limits} if each["api_key"] == key else each for each in response.body["api_keys"]]
+        keys = [
+            {**api_key, **limits} if api_key["api_key"] == key else api_key for api_key in response.body["api_keys"]
+        ]
         response.body = {**response.body, "api_keys": keys}
 
     quirk.api, quirk.before = "ApiVersions", before

@@ -24,7 +24,7 @@ class Quirks:
     @property
     def description(self) -> list[str]:
         """The description of each quirk, as sentences."""
-        return [each.description for each in self._quirks]
+        return [quirk.description for quirk in self._quirks]
 
     def of(self, head: Head, body: Mapping[str, Any]) -> Sequence[Quirk]:
         """Return the quirks that apply to this request; random for quirks with a probability."""
@@ -32,7 +32,7 @@ class Quirks:
             return ()
         api = schemas.api(head.api_key)
         assert api is not None
-        return [each for each in self._quirks if each.concerns(api.name, head.version, head.client_id, body)]
+        return [quirk for quirk in self._quirks if quirk.concerns(api.name, head.version, head.client_id, body)]
 
 
 def apply_quirks(
@@ -53,11 +53,11 @@ def apply_quirks(
     assert api is not None
     right = without_defaults(layout(f"{api.name}Response", head.version), body)
     response = ServedResponse(api.name, head.version, head.correlation_id, right, request)
-    for each in quirks:
-        if each.before is not None:
-            each.before(response)
+    for quirk in quirks:
+        if quirk.before is not None:
+            quirk.before(response)
     response.write()
-    for each in quirks:
-        if each.after is not None:
-            each.after(response)
+    for quirk in quirks:
+        if quirk.after is not None:
+            quirk.after(response)
     return response

@@ -35,7 +35,7 @@ def parse(text: str) -> list[Quirk]:
         QuirkError: The text is invalid.
     """
     if text in SETS:
-        return [_one(each) for each in SETS[text].quirks]
+        return [_one(quirk) for quirk in SETS[text].quirks]
     if ":" not in text:
         raise QuirkError(f"unknown quirk {text!r}; {suggestion(text, SETS) or 'kproxy quirks lists them'}")
     return [_one(text)]
@@ -46,7 +46,7 @@ def _one(text: str) -> Quirk:
     assert found is not None
     api, _, rest = found[1].partition(":")
     if api != "*" and schemas.api_by_name(api) is None:
-        near = suggestion(api, [each.name for each in schemas.apis()]) or "kproxy broker-features lists them"
+        near = suggestion(api, [api.name for api in schemas.apis()]) or "kproxy broker-features lists them"
         raise QuirkError(f"quirk {text!r}: unknown API {api!r}; {near}")
     versions: range | None = None
     if match := _VERSIONS.fullmatch(rest.partition(":")[0]):
@@ -94,7 +94,7 @@ def _write_under(quirk: Quirk, make: EditMaker) -> None:
 
 def _edits(quirk: Quirk, make: EditMaker) -> dict[tuple[str, int], Edit]:
     """Return the edit for each version that it fits; if it fits none, raise the reason."""
-    made: dict[tuple[str, int], Edit] = {}
+    edits: dict[tuple[str, int], Edit] = {}
     wrong: EditError | None = None
     for api in schemas.apis() if quirk.api == "*" else _named(quirk.api):
         for version in api.versions:
@@ -107,21 +107,21 @@ def _edits(quirk: Quirk, make: EditMaker) -> dict[tuple[str, int], Edit]:
             except EditError as error:
                 wrong = error
                 continue
-            made[api.name, version] = edit
-    if not made and wrong is not None:
+            edits[api.name, version] = edit
+    if not edits and wrong is not None:
         raise wrong
-    return made
+    return edits
 
 
 def _named(api: str) -> Sequence[schemas.Api]:
-    found = schemas.api_by_name(api)
-    assert found is not None
-    return (found,)
+    known_api = schemas.api_by_name(api)
+    assert known_api is not None
+    return (known_api,)
 
 
 def _condition(quirk: Quirk, text: str) -> None:
-    for each in text.split(",")[1:]:
-        name, _, value = each.partition("=")
+    for option in text.split(",")[1:]:
+        name, _, value = option.partition("=")
         if name == "client":
             quirk.client = value
         elif name == "topic":

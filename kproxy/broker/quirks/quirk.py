@@ -97,8 +97,8 @@ class Quirk:
 
 def _topics(body: Mapping[str, Any]) -> set[Any]:
     """Return the names of all topics in a request."""
-    found: set[Any] = set()
+    names: set[Any] = set()
     for name in ("topics", "topic_data", "topic_partitions", "topic_names"):
-        for each in body.get(name) or ():
-            found.add(each if isinstance(each, str) else each.get("name", each.get("topic")))
-    return found
+        for entry in body.get(name) or ():
+            names.add(entry if isinstance(entry, str) else entry.get("name", entry.get("topic")))
+    return names

@@ -29,7 +29,9 @@ LOSSES: Final[dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
 def rebuilt(data: bytes, loss: str) -> bytes:
     """Record data whose records have lost something. What is not made of whole batches stays as it is."""
     batches = [
-        batch if batch.get("is_control") else {**batch, "records": [LOSSES[loss](each) for each in batch["records"]]}
+        batch
+        if batch.get("is_control")
+        else {**batch, "records": [LOSSES[loss](record) for record in batch["records"]]}
         for batch in records.decode(data)
         if "records" in batch
     ]

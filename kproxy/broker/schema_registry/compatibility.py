@@ -43,9 +43,9 @@ def compared(level: str, new: Schema, versions: Sequence[tuple[int, Schema]]) ->
         elif new.type != "AVRO":
             messages.append(f"not compared with version {number}: kproxy compares Avro schemas alone")
         else:
-            found = _differences(level, new, old)
-            messages += [f"{text} (version {number})" for text in found]
-            is_compatible = is_compatible and not found
+            differences = _differences(level, new, old)
+            messages += [f"{text} (version {number})" for text in differences]
+            is_compatible = is_compatible and not differences
     return CompatibilityResult(is_compatible, messages)
 
 
@@ -54,9 +54,9 @@ def _differences(level: str, new: Schema, old: Schema) -> list[str]:
         this, that = parse(new), parse(old)
     except SchemaError as error:
         return [f"a schema cannot be read: {error}"]
-    found = []
+    problems = []
     if not level.startswith("FORWARD") and (text := incompatibility(this, that)) is not None:
-        found.append(f"the new schema cannot read data of the old one: {text}")
+        problems.append(f"the new schema cannot read data of the old one: {text}")
     if not level.startswith("BACKWARD") and (text := incompatibility(that, this)) is not None:
-        found.append(f"the old schema cannot read data of the new one: {text}")
-    return found
+        problems.append(f"the old schema cannot read data of the new one: {text}")
+    return problems

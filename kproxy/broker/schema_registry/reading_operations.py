@@ -33,15 +33,15 @@ async def schemas(subjects: Subjects, request: RestRequest, path: Mapping[str, s
     names = [name for name in subjects.names() if name.startswith(prefix)]
     last = -1 if request.flag("latestOnly") else 0
     return _page(
-        request, [described(each) for name in names for each in subjects.versions(name, deleted=deleted)[last:]]
+        request, [described(version) for name in names for version in subjects.versions(name, deleted=deleted)[last:]]
     )
 
 
 @rest("GET /schemas/ids/{id}")
 async def schema_by_id(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    found = _with_id(subjects, path["id"])[0]
+    schema = _with_id(subjects, path["id"])[0]
     most = {"maxId": subjects.next_id() - 1} if request.flag("fetchMaxId") else {}
-    return content(subjects, found, request) | {"guid": guid(found)} | most
+    return content(subjects, schema, request) | {"guid": guid(schema)} | most
 
 
 @rest("GET /schemas/ids/{id}/schema")
@@ -51,19 +51,19 @@ async def text_by_id(subjects: Subjects, request: RestRequest, path: Mapping[str
 
 @rest("GET /schemas/ids/{id}/subjects")
 async def subjects_of_id(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    return _page(request, sorted({each.subject for each in _visible(subjects, request, path["id"])}))
+    return _page(request, sorted({schema.subject for schema in _visible(subjects, request, path["id"])}))
 
 
 @rest("GET /schemas/ids/{id}/versions")
 async def versions_of_id(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    found = _visible(subjects, request, path["id"])
-    return _page(request, [{"subject": each.subject, "version": each.version} for each in found])
+    schemas = _visible(subjects, request, path["id"])
+    return _page(request, [{"subject": schema.subject, "version": schema.version} for schema in schemas])
 
 
 @rest("GET /schemas/guids/{guid}")
 async def schema_by_guid(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    found = _with_guid(subjects, path["guid"])
-    return content(subjects, found, request) | {"guid": guid(found)}
+    schema = _with_guid(subjects, path["guid"])
+    return content(subjects, schema, request) | {"guid": guid(schema)}
 
 
 @rest("GET /schemas/guids/{guid}/ids")
@@ -90,26 +90,26 @@ async def all_subjects(subjects: Subjects, request: RestRequest, path: Mapping[s
 @rest("GET /subjects/{subject}/versions")
 async def versions(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
     only = request.flag("deletedOnly")
-    found = subjects.existing(path["subject"], deleted=only or request.flag("deleted"))
-    return _page(request, [each.version for each in found if each.is_deleted or not only])
+    versions = subjects.existing(path["subject"], deleted=only or request.flag("deleted"))
+    return _page(request, [schema.version for schema in versions if schema.is_deleted or not only])
 
 
 @rest("GET /subjects/{subject}/versions/{version}")
 async def version(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    found = subjects.version(path["subject"], path["version"], deleted=request.flag("deleted"))
-    return described(found) | content(subjects, found, request)
+    version = subjects.version(path["subject"], path["version"], deleted=request.flag("deleted"))
+    return described(version) | content(subjects, version, request)
 
 
 @rest("GET /subjects/{subject}/versions/{version}/schema")
 async def text_of_version(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    found = subjects.version(path["subject"], path["version"], deleted=request.flag("deleted"))
-    return content(subjects, found, request)["schema"]
+    version = subjects.version(path["subject"], path["version"], deleted=request.flag("deleted"))
+    return content(subjects, version, request)["schema"]
 
 
 @rest("GET /subjects/{subject}/versions/{version}/referencedby")
 async def referenced_by(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    found = subjects.version(path["subject"], path["version"])
-    return sorted({each.id for each in subjects.users(found.subject, found.version)})
+    version = subjects.version(path["subject"], path["version"])
+    return sorted({user.id for user in subjects.users(version.subject, version.version)})
 
 
 def described(schema: StoredSchema) -> dict[str, Any]:
@@ -132,25 +132,25 @@ def content(subjects: Subjects, schema: StoredSchema, request: RestRequest) -> d
 def _members(schema: StoredSchema) -> dict[str, Any]:
     """The members that are left out if they have their default."""
     type_ = {} if schema.type == "AVRO" else {"schemaType": schema.type}
-    references = {"references": [each._asdict() for each in schema.references]} if schema.references else {}
-    return type_ | references | {name: found for name in ("metadata", "ruleSet") if (found := schema.value.get(name))}
+    references = {"references": [reference._asdict() for reference in schema.references]} if schema.references else {}
+    return type_ | references | {name: value for name in ("metadata", "ruleSet") if (value := schema.value.get(name))}
 
 
 def _with_id(subjects: Subjects, text: str) -> list[StoredSchema]:
-    found = subjects.with_id(int(text)) if text.isascii() and text.isdecimal() and len(text) <= 10 else []
-    if not found:
+    schemas = subjects.with_id(int(text)) if text.isascii() and text.isdecimal() and len(text) <= 10 else []
+    if not schemas:
         raise schema_not_found(text)
-    return found
+    return schemas
 
 
 def _visible(subjects: Subjects, request: RestRequest, text: str) -> list[StoredSchema]:
-    return [each for each in _with_id(subjects, text) if request.flag("deleted") or not each.is_deleted]
+    return [schema for schema in _with_id(subjects, text) if request.flag("deleted") or not schema.is_deleted]
 
 
 def _with_guid(subjects: Subjects, text: str) -> StoredSchema:
-    if (found := next((each for each in subjects.all_schemas() if guid(each) == text.lower()), None)) is None:
+    if (schema := next((schema for schema in subjects.all_schemas() if guid(schema) == text.lower()), None)) is None:
         raise schema_not_found(text)
-    return found
+    return schema
 
 
 def _page(request: RestRequest, values: list[Any]) -> list[Any]:

@@ -46,8 +46,8 @@ def rest(*paths: str) -> Callable[[Operation], Operation]:
     """Register an operation: ``GET /subjects/{subject}/versions``."""
 
     def register(operation: Operation) -> Operation:
-        for each in paths:
-            method, _, path = each.partition(" ")
+        for route in paths:
+            method, _, path = route.partition(" ")
             pattern = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path) + "/?")
             _OPERATIONS.setdefault(method, []).append((pattern, operation))
         return operation
@@ -64,9 +64,9 @@ def operation(request: RestRequest) -> tuple[Operation, Mapping[str, str]]:
     for module in _MODULES:
         importlib.import_module(f"kproxy.broker.schema_registry.{module}")
     for method in (request.method, *_OPERATIONS):
-        for pattern, found in _OPERATIONS.get(method, ()):
+        for pattern, handler in _OPERATIONS.get(method, ()):
             if (match := pattern.fullmatch(request.path)) is not None:
                 if method != request.method:
                     raise RestError(HTTPStatus.METHOD_NOT_ALLOWED, 405, "HTTP 405 Method Not Allowed")
-                return found, {name: unquote(text) for name, text in match.groupdict().items()}
+                return handler, {name: unquote(text) for name, text in match.groupdict().items()}
     raise RestError(HTTPStatus.NOT_FOUND, 404, "HTTP 404 Not Found")

@@ -15,7 +15,7 @@ _DEFAULT_MODE: Final = "READWRITE"
 
 def level_of(subjects: Subjects, subject: str) -> str:
     """The compatibility level that applies to a subject."""
-    return next((found for each in (subject, None) if (found := _level(subjects, each)) is not None), DEFAULT_LEVEL)
+    return next((level for scope in (subject, None) if (level := _level(subjects, scope)) is not None), DEFAULT_LEVEL)
 
 
 def mode_of(subjects: Subjects, subject: str) -> str:
@@ -65,25 +65,25 @@ async def mode(subjects: Subjects, request: RestRequest, path: Mapping[str, str]
 
 @rest("PUT /mode", "PUT /mode/{subject}")
 async def set_mode(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    found, subject = str(request.body.get("mode")).upper(), path.get("subject")
-    if found not in MODES:
+    mode, subject = str(request.body.get("mode")).upper(), path.get("subject")
+    if mode not in MODES:
         raise errors.invalid_mode()
-    if found == "IMPORT" and not request.flag("force"):
+    if mode == "IMPORT" and not request.flag("force"):
         schemas = subjects.all_schemas() if subject is None else subjects.versions(subject)
-        if any(not each.is_deleted for each in schemas):
+        if any(not schema.is_deleted for schema in schemas):
             raise errors.not_permitted("Cannot import since found existing subjects")
-    await subjects.write("MODE", subject, {"mode": found})
-    return {"mode": found}
+    await subjects.write("MODE", subject, {"mode": mode})
+    return {"mode": mode}
 
 
 @rest("DELETE /mode/{subject}")
 async def delete_mode(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    if (found := subjects.modes.get(path["subject"])) is None:
+    if (mode := subjects.modes.get(path["subject"])) is None:
         raise errors.no_mode(path["subject"])
     await subjects.write("MODE", path["subject"], None)
-    return {"mode": found}
+    return {"mode": mode}
 
 
 def _level(subjects: Subjects, subject: str | None) -> str | None:
-    found = subjects.configs.get(subject, {}).get("compatibilityLevel")
-    return found if found in LEVELS else None
+    level = subjects.configs.get(subject, {}).get("compatibilityLevel")
+    return level if level in LEVELS else None

@@ -98,8 +98,8 @@ class Subjects:
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[StoredSchema]:
         """The versions of a subject, the oldest first; with `deleted`, those that are deleted softly too."""
-        found = self._versions.get(subject, {})
-        return [found[version] for version in sorted(found) if deleted or not found[version].is_deleted]
+        versions = self._versions.get(subject, {})
+        return [versions[version] for version in sorted(versions) if deleted or not versions[version].is_deleted]
 
     def existing(self, subject: str, *, deleted: bool = False) -> list[StoredSchema]:
         """The versions of a subject.
@@ -107,9 +107,9 @@ class Subjects:
         Raises:
             RestError: 40401: there are none.
         """
-        if not (found := self.versions(subject, deleted=deleted)):
+        if not (versions := self.versions(subject, deleted=deleted)):
             raise subject_not_found(subject)
-        return found
+        return versions
 
     def version(self, subject: str, text: str, *, deleted: bool = False) -> StoredSchema:
         """A version of a subject by its number or ``latest``.
@@ -122,9 +122,9 @@ class Subjects:
         if not text.isascii() or not text.isdecimal() or not 0 < len(text) <= 10 or not 0 < int(text) < 1 << 31:
             raise invalid_version(text)
         number = int(text)
-        for each in self.existing(subject, deleted=deleted):
-            if each.version == number:
-                return each
+        for schema in self.existing(subject, deleted=deleted):
+            if schema.version == number:
+                return schema
         raise version_not_found(number)
 
     def find(self, subject: str, version: int) -> StoredSchema | None:
@@ -133,12 +133,12 @@ class Subjects:
 
     def with_id(self, id_: int) -> list[StoredSchema]:
         """The versions of subjects with this id, sorted."""
-        found = self._by_id.get(id_, {})
-        return [found[place] for place in sorted(found)]
+        schemas = self._by_id.get(id_, {})
+        return [schemas[place] for place in sorted(schemas)]
 
     def all_schemas(self) -> Iterator[StoredSchema]:
         """All versions, by subject and version, those that are deleted softly too."""
-        return (each for subject in self.names() for each in self.versions(subject, deleted=True))
+        return (version for subject in self.names() for version in self.versions(subject, deleted=True))
 
     def id_of(self, identity_: str) -> int | None:
         """The id of a schema that some subject has."""
@@ -147,14 +147,14 @@ class Subjects:
     def same(self, subject: str, identity_: str, *, deleted: bool = False) -> StoredSchema | None:
         """The newest version of a subject with this schema."""
         versions = reversed(self.versions(subject, deleted=deleted))
-        return next((each for each in versions if self._identities[subject, each.version] == identity_), None)
+        return next((version for version in versions if self._identities[subject, version.version] == identity_), None)
 
     def users(self, subject: str, version: int) -> list[StoredSchema]:
         """The schemas that refer to a version and are not deleted."""
         return [
-            each
-            for each in self.all_schemas()
-            if not each.is_deleted and any(used[1:] == (subject, version) for used in each.references)
+            schema
+            for schema in self.all_schemas()
+            if not schema.is_deleted and any(used[1:] == (subject, version) for used in schema.references)
         ]
 
     def next_id(self) -> int:
@@ -188,13 +188,13 @@ class Subjects:
                 self._put(stored)
         elif record.keytype == "DELETE_SUBJECT" and subject is not None and value is not None:
             last = value.get("version")
-            for each in self.versions(subject):
-                if isinstance(last, int) and each.version <= last:
-                    self._put(dataclasses.replace(each, is_deleted=True))
+            for version in self.versions(subject):
+                if isinstance(last, int) and version.version <= last:
+                    self._put(dataclasses.replace(version, is_deleted=True))
         elif record.keytype == "CLEAR_SUBJECT" and subject is not None:
-            for each in self.versions(subject, deleted=True):
-                if each.is_deleted:
-                    self._remove(subject, each.version)
+            for version in self.versions(subject, deleted=True):
+                if version.is_deleted:
+                    self._remove(subject, version.version)
         elif record.keytype == "CONFIG":
             _set_or_remove(self.configs, subject, value)
         elif record.keytype == "MODE":

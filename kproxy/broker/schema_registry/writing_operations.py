@@ -16,7 +16,7 @@ from kproxy.broker.schema_registry.schema_texts import check, compact, requested
 from kproxy.broker.schema_registry.settings_operations import level_of, mode_of
 from kproxy.broker.schema_registry.subjects import Subjects, identity
 
-_MOST_CHARACTERS: Final = 64 << 20  # of all schemas
+_MAX_CHARACTERS: Final = 64 << 20  # of all schemas
 _LONGEST_SUBJECT: Final = 1000
 
 
@@ -29,8 +29,8 @@ async def register(subjects: Subjects, request: RestRequest, path: Mapping[str, 
     await asyncio.to_thread(check, subjects.resolved(new))
     new = dataclasses.replace(new, text=compact(new.type, new.text))
     same = identity(new)
-    if (found := subjects.same(subject, same)) is not None:
-        return _registered(found)
+    if (registered := subjects.same(subject, same)) is not None:
+        return _registered(registered)
     if mode.startswith("READONLY"):
         raise errors.not_permitted(f"Subject {subject} is in read-only mode")
     asked = (_count(request, "id"), _count(request, "version"))
@@ -40,16 +40,16 @@ async def register(subjects: Subjects, request: RestRequest, path: Mapping[str, 
         result = await _compared(subjects, level_of(subjects, subject), new, subjects.versions(subject))
         if not result.is_compatible:
             raise errors.incompatible(subject, "; ".join(result.messages))
-    if subjects.size + len(new.text) > _MOST_CHARACTERS or len(subject) > _LONGEST_SUBJECT:
+    if subjects.size + len(new.text) > _MAX_CHARACTERS or len(subject) > _LONGEST_SUBJECT:
         raise errors.not_permitted("the registry is full, or the name of the subject has more than 1000 characters")
     id_, version = asked[0] or subjects.id_of(same) or subjects.next_id(), asked[1] or subjects.next_version(subject)
     if (old := subjects.with_id(id_)) and identity(old[0]) != same:
         raise errors.not_permitted(f"Overwrite new schema with id {id_} is not permitted.")
     if max(id_, version) >= 1 << 31:
         raise errors.not_permitted("no id is left")
-    made = dataclasses.replace(new, id=id_, version=version)
-    await subjects.write("SCHEMA", subject, _value(made), version=version)
-    return _registered(subjects.find(subject, version) or made)
+    schema = dataclasses.replace(new, id=id_, version=version)
+    await subjects.write("SCHEMA", subject, _value(schema), version=version)
+    return _registered(subjects.find(subject, version) or schema)
 
 
 @rest("POST /subjects/{subject}")
@@ -59,9 +59,9 @@ async def look_up(subjects: Subjects, request: RestRequest, path: Mapping[str, s
     subjects.existing(subject, deleted=deleted)
     new = requested(subjects, subject, request.body)
     await asyncio.to_thread(check, subjects.resolved(new))
-    if (found := subjects.same(subject, identity(new), deleted=deleted)) is None:
+    if (registered := subjects.same(subject, identity(new), deleted=deleted)) is None:
         raise errors.schema_not_found()
-    return described(found)
+    return described(registered)
 
 
 @rest("POST /compatibility/subjects/{subject}/versions", "POST /compatibility/subjects/{subject}/versions/{version}")
@@ -90,34 +90,34 @@ async def delete_subject(subjects: Subjects, request: RestRequest, path: Mapping
             raise errors.subject_soft_deleted(subject)
         _check_unused(subjects, left)
         await subjects.write("DELETE_SUBJECT", subject, {"subject": subject, "version": left[-1].version})
-        return [each.version for each in left]
+        return [version.version for version in left]
     if left:
         raise errors.subject_not_soft_deleted(subject)
-    for each in known:
-        await subjects.write("SCHEMA", subject, None, version=each.version)
-    return [each.version for each in known]
+    for version in known:
+        await subjects.write("SCHEMA", subject, None, version=version.version)
+    return [version.version for version in known]
 
 
 @rest("DELETE /subjects/{subject}/versions/{version}")
 async def delete_version(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
     """Delete a version, softly or for good; return its number."""
     subject, permanent = path["subject"], request.flag("permanent")
-    found = subjects.version(subject, path["version"], deleted=True)
+    version = subjects.version(subject, path["version"], deleted=True)
     _check_writable(subjects, subject)
-    if permanent and not found.is_deleted:
-        raise errors.version_not_soft_deleted(subject, found.version)
-    if not permanent and found.is_deleted:
-        raise errors.version_soft_deleted(subject, found.version)
-    _check_unused(subjects, [found])
-    value = None if permanent else _value(dataclasses.replace(found, is_deleted=True))
-    await subjects.write("SCHEMA", subject, value, version=found.version)
-    return found.version
+    if permanent and not version.is_deleted:
+        raise errors.version_not_soft_deleted(subject, version.version)
+    if not permanent and version.is_deleted:
+        raise errors.version_soft_deleted(subject, version.version)
+    _check_unused(subjects, [version])
+    value = None if permanent else _value(dataclasses.replace(version, is_deleted=True))
+    await subjects.write("SCHEMA", subject, value, version=version.version)
+    return version.version
 
 
 async def _compared(
     subjects: Subjects, level: str, new: StoredSchema, versions: Sequence[StoredSchema]
 ) -> CompatibilityResult:
-    resolved = [(each.version, subjects.resolved(each)) for each in versions]
+    resolved = [(version.version, subjects.resolved(version)) for version in versions]
     return await asyncio.to_thread(compatibility.compared, level, subjects.resolved(new), resolved)
 
 
@@ -127,13 +127,13 @@ def _value(schema: StoredSchema) -> dict[str, Any]:
 
 
 def _registered(schema: StoredSchema) -> dict[str, Any]:
-    return {name: found for name, found in described(schema).items() if name != "subject"}
+    return {name: value for name, value in described(schema).items() if name != "subject"}
 
 
 def _count(request: RestRequest, name: str) -> int:
     """A positive number of the body; 0 if there is none."""
-    found = request.body.get(name)
-    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
+    value = request.body.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def _check_writable(subjects: Subjects, subject: str) -> None:
@@ -142,6 +142,6 @@ def _check_writable(subjects: Subjects, subject: str) -> None:
 
 
 def _check_unused(subjects: Subjects, versions: Sequence[StoredSchema]) -> None:
-    for each in versions:
-        if subjects.users(each.subject, each.version):
-            raise errors.is_referenced(each.subject, each.version)
+    for version in versions:
+        if subjects.users(version.subject, version.version):
+            raise errors.is_referenced(version.subject, version.version)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _ANY, _MATCH, _LITERAL, _PREFIXED = 1, 2, 3, 4
 _DENY, _ALLOW = 2, 3
 _EVERY: Final = "*"
-_MOST: Final = 10_000
+_MAX_ACLS: Final = 10_000
 _TABLE: Final = "acls"
 #: The fields of ACLs and filters with codes, in all versions.
 _CODES: Final = ("resource_type", "resource_type_filter", "resource_pattern_type", "pattern_type_filter", "operation",
@@ -87,7 +87,7 @@ def closes(session: ClientSession, entries: Iterable[Mapping[str, Any]]) -> bool
     (org.apache.kafka.common.requests.CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest). Codes that no release
     has decode.
     """
-    session.closing |= any(each.get(name) == 0 for each in entries for name in _CODES)
+    session.closing |= any(entry.get(name) == 0 for entry in entries for name in _CODES)
     return session.closing
 
 
@@ -127,7 +127,7 @@ class Acls:
     def __init__(self, cluster: Cluster) -> None:
         options, configs = cluster.options, cluster.options.configs
         self.enabled = options.acls or bool(configs.get("authorizer.class.name"))
-        named = (each.strip() for each in configs.get("super.users", "").split(";"))
+        named = (principal.strip() for principal in configs.get("super.users", "").split(";"))
         self._super_users = frozenset((*options.super_users, *named)) - {""}
         self._without = configs.get("allow.everyone.if.no.acl.found") == "true"
         self._journal = cluster.journal
@@ -145,7 +145,7 @@ class Acls:
         if not self.enabled or principal in self._super_users:
             return True
         kind_code = codes("resource_type")[kind]
-        about = [each for each in self if each.kind == kind_code and each.covers(name)]
+        about = [acl for acl in self if acl.kind == kind_code and acl.covers(name)]
         if not about:
             return self._without
         return not _any(about, _DENY, principal, host, operation) and _any(about, _ALLOW, principal, host, operation)
@@ -155,12 +155,12 @@ class Acls:
         if not self.enabled or principal in self._super_users:
             return True
         kind_code, wanted_filter = codes("resource_type")[kind], _operations(operation, _ALLOW)
-        concerning = [each for each in self if each.kind == kind_code and each.concerns(principal, host, wanted_filter)]
-        denied = [each for each in concerning if each.permission == _DENY]
-        allowed = [each for each in concerning if each.permission == _ALLOW]
+        concerning = [acl for acl in self if acl.kind == kind_code and acl.concerns(principal, host, wanted_filter)]
+        denied = [acl for acl in concerning if acl.permission == _DENY]
+        allowed = [acl for acl in concerning if acl.permission == _ALLOW]
         if not concerning:
             return self._without
-        return any(not any(_swallows(each, one) for each in denied) for one in allowed)
+        return any(not any(_swallows(acl, acl_allowed) for acl in denied) for acl_allowed in allowed)
 
     def create(self, acl: Acl) -> None:
         """Add an ACL, unless it exists.
@@ -170,14 +170,14 @@ class Acls:
         """
         _check(acl)
         if acl not in self._acls:
-            if len(self._acls) >= _MOST:
-                raise Refused(Error.INVALID_REQUEST, f"there are {_MOST} ACLs already")
+            if len(self._acls) >= _MAX_ACLS:
+                raise Refused(Error.INVALID_REQUEST, f"there are {_MAX_ACLS} ACLs already")
             self._acls[acl] = None
             self._journal.put(_TABLE, json.dumps(acl), {})
 
     def matching(self, wanted_filter: AclFilter) -> list[Acl]:
         """Return the ACLs that match."""
-        return [each for each in self if wanted_filter.matches(each)]
+        return [acl for acl in self if wanted_filter.matches(acl)]
 
     def delete(self, acl: Acl) -> None:
         """Delete an ACL, if it exists."""
@@ -187,14 +187,14 @@ class Acls:
 
 def _any(acls: list[Acl], permission: int, principal: str, host: str, operation: str) -> bool:
     operations = _operations(operation, permission)
-    return any(each.permission == permission and each.concerns(principal, host, operations) for each in acls)
+    return any(acl.permission == permission and acl.concerns(principal, host, operations) for acl in acls)
 
 
 @functools.cache
 def _operations(operation: str, permission: int) -> frozenset[int]:
     """Return the operations of ACLs that imply permission, or denial, of the operation."""
     implied = _IMPLIED_BY.get(operation, ()) if permission == _ALLOW else ()
-    return frozenset(codes("acl_operation")[each] for each in (operation, *implied))
+    return frozenset(codes("acl_operation")[name] for name in (operation, *implied))
 
 
 def _swallows(denied: Acl, allowed: Acl) -> bool:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 #: Mechanism -> (code on the wire, hash).
 SCRAM: Final[Mapping[str, tuple[int, str]]] = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
-LEAST_ITERATIONS: Final = 4096
-MOST_ITERATIONS: Final = 16384
-_MOST: Final = 10_000
+MIN_ITERATIONS: Final = 4096
+MAX_ITERATIONS: Final = 16384
+_MAX_CREDENTIALS: Final = 10_000
 _TABLE: Final = "scram credentials"
 
 
@@ -43,8 +43,8 @@ class Credential(NamedTuple):
     def of_password(cls, digest: str, password: str) -> Self:
         """Derive from a password, with a new salt."""
         salt = os.urandom(16)
-        salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, LEAST_ITERATIONS)
-        return cls.of_salted(digest, salt, salted, LEAST_ITERATIONS)
+        salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, MIN_ITERATIONS)
+        return cls.of_salted(digest, salt, salted, MIN_ITERATIONS)
 
 
 class Credentials:
@@ -71,8 +71,8 @@ class Credentials:
 
     def check_capacity(self, name: str, mechanism: str) -> None:
         """Raise `Refused` with UNACCEPTABLE_CREDENTIAL if there is no room for another one."""
-        if len(self._credentials) >= _MOST and (name, mechanism) not in self._credentials:
-            raise Refused(Error.UNACCEPTABLE_CREDENTIAL, f"there are {_MOST} credentials already")
+        if len(self._credentials) >= _MAX_CREDENTIALS and (name, mechanism) not in self._credentials:
+            raise Refused(Error.UNACCEPTABLE_CREDENTIAL, f"there are {_MAX_CREDENTIALS} credentials already")
 
     def put(self, name: str, mechanism: str, credential: Credential) -> None:
         """Set a user's credential for a mechanism."""

@@ -72,7 +72,7 @@ def tls_context(options: BrokerOptions) -> ssl.SSLContext | None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2  # as Kafka's ssl.enabled.protocols; not every Python's default
-    files = [each for each in (options.tls_certificate, options.tls_key, options.tls_client_ca) if each is not None]
+    files = [file for file in (options.tls_certificate, options.tls_key, options.tls_client_ca) if file is not None]
     try:
         context.load_cert_chain(options.tls_certificate, options.tls_key)
         if options.tls_client_ca is not None:
@@ -85,7 +85,7 @@ def tls_context(options: BrokerOptions) -> ssl.SSLContext | None:
 
 def check_mechanisms(options: BrokerOptions) -> None:
     """Raise `ValueError` if a SASL mechanism is unknown."""
-    if unknown := [each for each in options.sasl if each not in MECHANISMS]:
+    if unknown := [mechanism for mechanism in options.sasl if mechanism not in MECHANISMS]:
         raise ValueError(f"unknown SASL mechanism {unknown[0]}: use one of {', '.join(MECHANISMS)}")
 
 
@@ -110,18 +110,21 @@ def _as_in_java(host: str) -> str:
 
 def _protocols(text: str) -> dict[str, str]:
     """Return protocols by listener name: those in ``INTERNAL:PLAINTEXT,EXTERNAL:SSL``, and Kafka's own names."""
-    found = {each: each for each in PROTOCOLS}
-    for each in filter(None, (each.strip() for each in text.split(","))):
-        name, _, protocol = each.partition(":")
+    protocols = {protocol: protocol for protocol in PROTOCOLS}
+    for entry in filter(None, (entry.strip() for entry in text.split(","))):
+        name, _, protocol = entry.partition(":")
         if protocol not in PROTOCOLS:
-            raise ValueError(f"{_MAP}: {each!r} has no valid security protocol; use one of {', '.join(PROTOCOLS)}")
-        found[name] = protocol
-    return found
+            raise ValueError(f"{_MAP}: {entry!r} has no valid security protocol; use one of {', '.join(PROTOCOLS)}")
+        protocols[name] = protocol
+    return protocols
 
 
 def _check_needs(listeners: Collection[BrokerListener], options: BrokerOptions) -> None:
     """Raise `ValueError` if the listeners' requirements are not met, or security options are not used."""
-    tls, sasl = [each.name for each in listeners if each.tls], [each.name for each in listeners if each.sasl]
+    tls, sasl = (
+        [listener.name for listener in listeners if listener.tls],
+        [listener.name for listener in listeners if listener.sasl],
+    )
     if tls and options.tls_certificate is None:
         raise ValueError(f"listener {tls[0]} uses TLS but has no certificate: pass tls_certificate, or --tls-cert")
     if sasl and not options.sasl:

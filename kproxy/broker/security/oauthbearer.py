@@ -33,7 +33,7 @@ class OAuthBearer:
         if self._refused and message == _ABORTED:
             raise LoginFailed(_INVALID)
         read = _FIRST.fullmatch(message.decode("utf-8", "replace"))
-        pairs = dict(each.split("=", 1) for each in read["pairs"].split("\x01") if each) if read else {}
+        pairs = dict(pair.split("=", 1) for pair in read["pairs"].split("\x01") if pair) if read else {}
         bearer = _BEARER.fullmatch(pairs.get("auth", ""))
         if read is None or bearer is None:
             raise LoginFailed
@@ -72,7 +72,7 @@ def _is_time(value: object) -> TypeGuard[float]:
 
 def _json(part: str) -> dict[str, Any]:
     try:
-        found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return claims if isinstance(claims, dict) else {}

@@ -23,8 +23,8 @@ class Plain:
         if len(parts) != 3:
             raise LoginFailed(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
         authorization_id, name, password = parts
-        for what, given in (("username", name), ("password", password)):
-            if not given:
+        for what, value in (("username", name), ("password", password)):
+            if not value:
                 raise LoginFailed(f"Authentication failed: {what} not specified")
         right = hmac.compare_digest(self._users.get(name, "").encode(), password.encode())
         if not right or name not in self._users:

@@ -51,7 +51,7 @@ class Scram:
             raise LoginFailed
         name = read["name"].replace("=2C", ",").replace("=3D", "=")
         authorization_id = (read["authorization"] or "").replace("=2C", ",").replace("=3D", "=")
-        extensions = dict(each.split("=", 1) for each in read["extensions"].split(",") if each)
+        extensions = dict(extension.split("=", 1) for extension in read["extensions"].split(",") if extension)
         if extensions.get("tokenauth", "").lower() == "true":
             credential, identity = self._token(name)
         else:
@@ -88,7 +88,7 @@ class Scram:
         proof = _decoded(read["proof"])
         if len(proof) != len(signature):
             raise LoginFailed
-        client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
+        client_key = bytes(byte ^ other for byte, other in zip(proof, signature, strict=True))
         if not hmac.compare_digest(hashlib.new(self._digest, client_key).digest(), challenge.credential.stored_key):
             raise LoginFailed
         self.identity = challenge.identity

@@ -48,5 +48,5 @@ def _attribute(key: str, value: str) -> str | None:
     return None
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return "".join(f"\\{each}" for each in found[0])
+def _escaped(match: re.Match[str]) -> str:
+    return "".join(f"\\{character}" for character in match[0])

@@ -18,7 +18,7 @@ from kproxy.broker.errors import Error, Refused
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
 
-_MOST: Final = 10_000
+_MAX_TOKENS: Final = 10_000
 _LATEST: Final = 2**63 - 1
 _TABLE: Final = "delegation tokens"
 
@@ -90,8 +90,8 @@ class Tokens:
         self.check_enabled()
         now = self._cluster.clock.now()
         self._sweep(now)
-        if len(self._by_id) >= _MOST:
-            raise Refused(Error.INVALID_REQUEST, f"there are {_MOST} tokens already")
+        if len(self._by_id) >= _MAX_TOKENS:
+            raise Refused(Error.INVALID_REQUEST, f"there are {_MAX_TOKENS} tokens already")
         longest = int(self._configs.broker("delegation.token.max.lifetime.ms"))
         max_at = now + (min(longest, max_lifetime_ms) if max_lifetime_ms > 0 else longest)
         expires_at = min(max_at, now + int(self._configs.broker("delegation.token.expiry.time.ms")))
@@ -156,5 +156,5 @@ class Tokens:
 
     def _sweep(self, now: int) -> None:
         kept_for = int(self._configs.broker("delegation.token.expiry.check.interval.ms"))
-        for token in [each for each in self if each.expired(now - kept_for)]:
+        for token in [token for token in self if token.expired(now - kept_for)]:
             self._forget(token)

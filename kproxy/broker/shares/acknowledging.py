@@ -74,15 +74,15 @@ def read(batches: Sequence[Mapping[str, Any]], *, renews: bool, is_renewal: bool
         Refused: INVALID_REQUEST.
     """
     end, found = -1, []
-    for each in batches:
-        one = Acknowledgement(each["first_offset"], each["last_offset"], each["acknowledge_types"])
-        ordered = end <= one.first <= one.last
-        matching = len(one.types) in (1, one.last - one.first + 1)
-        known = all(0 <= kind <= (RENEW if renews else RENEW - 1) for kind in one.types)
-        if not (ordered and matching and known) or (RENEW in one.types and not is_renewal):
+    for batch in batches:
+        acknowledgement = Acknowledgement(batch["first_offset"], batch["last_offset"], batch["acknowledge_types"])
+        ordered = end <= acknowledgement.first <= acknowledgement.last
+        matching = len(acknowledgement.types) in (1, acknowledgement.last - acknowledgement.first + 1)
+        known = all(0 <= kind <= (RENEW if renews else RENEW - 1) for kind in acknowledgement.types)
+        if not (ordered and matching and known) or (RENEW in acknowledgement.types and not is_renewal):
             raise Refused(Error.INVALID_REQUEST)
-        end = one.last
-        found.append(one)
+        end = acknowledgement.last
+        found.append(acknowledgement)
     return found
 
 
@@ -96,13 +96,13 @@ def acknowledge(
     """
     undo: list[Callable[[], None]] = []
     try:
-        for one in acknowledgement:
-            if one.last >= records.start:
-                for batch in _batches(records, one):
-                    undo += _one_batch(records, context, one, batch)
+        for part in acknowledgement:
+            if part.last >= records.start:
+                for batch in _batches(records, part):
+                    undo += _one_batch(records, context, part, batch)
     except Refused:
-        for each in undo:
-            each()
+        for step in undo:
+            step()
         raise
 
 
@@ -112,13 +112,13 @@ def _batches(records: AcquiredRecords, acknowledgement: Acknowledgement) -> list
         floor = records.floor(records.start)
     if floor is None:
         raise _wrong("Batch record not found. The request batch offsets are not found in the cache.")
-    found = records.between(floor.first, acknowledgement.last)
+    batches = records.between(floor.first, acknowledgement.last)
     past = "Batch record not found. The {} offset in request is past acquired records."
-    if found[-1].last < acknowledgement.first:
+    if batches[-1].last < acknowledgement.first:
         raise Refused(Error.INVALID_REQUEST, past.format("first"))
-    if found[-1].last < acknowledgement.last:
+    if batches[-1].last < acknowledgement.last:
         raise Refused(Error.INVALID_REQUEST, past.format("last"))
-    return found
+    return batches
 
 
 def _one_batch(

@@ -14,7 +14,7 @@ from kproxy.broker.log.batch import StoredBatch
 from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
 from kproxy.broker.shares.records import AcquiredRecords
 
-_LEAST_THROTTLED: Final = 2  # deliveries
+_MIN_THROTTLED: Final = 2  # deliveries
 
 
 class Acquired(NamedTuple):
@@ -113,7 +113,7 @@ class Acquiring:
         for run in batch.within(first, self._last):
             if run.state is not RecordState.AVAILABLE:
                 continue
-            last_time = request.most_deliveries > _LEAST_THROTTLED and run.deliveries == request.most_deliveries - 1
+            last_time = request.most_deliveries > _MIN_THROTTLED and run.deliveries == request.most_deliveries - 1
             if last_time and taken:
                 break
             beyond = run.deliveries - self._throttled_from
@@ -126,8 +126,8 @@ class Acquiring:
                 most = min(most, self._remaining - count)
             if portion > count:
                 most = min(most, portion - count)
-            [given] = batch.within(run.first, run.first + most - 1)
-            taken.append(given)
+            [run_given] = batch.within(run.first, run.first + most - 1)
+            taken.append(run_given)
             count += most
             if last_time or (request.strict and count == self._remaining) or count == portion:
                 break
@@ -182,10 +182,10 @@ class Acquiring:
 
     @property
     def _throttled_from(self) -> int:
-        return max(_LEAST_THROTTLED, -(-self._request.most_deliveries // 2))
+        return max(_MIN_THROTTLED, -(-self._request.most_deliveries // 2))
 
     def _end_of_batch(self, offset: int) -> int:
         """Return the end of the log batch that contains an offset."""
         return next(
-            (each.last_offset for each in self._batches if each.base_offset <= offset <= each.last_offset), offset
+            (batch.last_offset for batch in self._batches if batch.base_offset <= offset <= batch.last_offset), offset
         )

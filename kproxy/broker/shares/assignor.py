@@ -17,14 +17,14 @@ def simple(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[s
         members: With their previous assignment.
         topics: Number of partitions by topic id.
     """
-    target: dict[str, set[Part]] = {each.id: set() for each in members}
-    if len({each.topics for each in members}) == 1:
+    target: dict[str, set[Part]] = {member.id: set() for member in members}
+    if len({member.topics for member in members}) == 1:
         subscribed = next(iter(members)).topics
         parts = [(topic, index) for topic, count in topics.items() if topic in subscribed for index in range(count)]
         _spread(members, parts, target)
     else:
         for topic, count in topics.items():
-            readers = [each for each in members if topic in each.topics]
+            readers = [member for member in members if topic in member.topics]
             _spread(readers, [(topic, index) for index in range(count)], target)
     return {member: frozenset(parts) for member, parts in target.items()}
 
@@ -36,16 +36,16 @@ def _spread(members: Collection[Subscriber], parts: Sequence[Part], target: dict
     sharing = -(-len(members) // len(parts))  # members per partition
     total = sharing * len(parts)
     quotas = {
-        each.id: -(-total * (number + 1) // len(members)) + (-total * number // len(members))
-        for number, each in enumerate(members)
+        member.id: -(-total * (number + 1) // len(members)) + (-total * number // len(members))
+        for number, member in enumerate(members)
     }
     readers: dict[Part, set[str]] = {part: set() for part in parts}
     left = dict(quotas)
-    for each in members:
-        for part in sorted(each.target & readers.keys()):
-            if left[each.id] and len(readers[part]) < sharing:
-                readers[part].add(each.id)
-                left[each.id] -= 1
+    for consumer in members:
+        for part in sorted(consumer.target & readers.keys()):
+            if left[consumer.id] and len(readers[part]) < sharing:
+                readers[part].add(consumer.id)
+                left[consumer.id] -= 1
     hungry = [member for member, quota in left.items() if quota > 0]
     for part in parts:
         passed = []

@@ -92,8 +92,8 @@ class ShareGroup(Group):
 
     @property
     def size(self) -> int:
-        parts = sum(len(each.assigned) + len(self._target.get(each.id, ())) for each in self.members.values())
-        topics = sum(50 + len(topic) for each in self.members.values() for topic in each.topics)
+        parts = sum(len(member.assigned) + len(self._target.get(member.id, ())) for member in self.members.values())
+        topics = sum(50 + len(topic) for member in self.members.values() for topic in member.topics)
         return 200 + 100 * parts + topics + 1000 * len(self.members)
 
     def heartbeat(self, heartbeat: ShareHeartbeat) -> Mapping[str, Any]:
@@ -108,7 +108,9 @@ class ShareGroup(Group):
         member = self._member(heartbeat)
         before = member.epoch, member.assigned
         subscribed = self._update_member(member, heartbeat)
-        partitions = {topic.id: len(topic.partitions) for each in self.members.values() for topic in self._read(each)}
+        partitions = {
+            topic.id: len(topic.partitions) for member in self.members.values() for topic in self._read(member)
+        }
         if subscribed or partitions != self._partitions:
             self._initialize(partitions)
             self.epoch += 1
@@ -144,7 +146,7 @@ class ShareGroup(Group):
             raise Refused(Error.NON_EMPTY_GROUP, "The group is not empty.")
 
     def is_subscribed(self, topic: str) -> bool:
-        return any(topic in each.topics for each in self.members.values())
+        return any(topic in member.topics for member in self.members.values())
 
     def unused_since(self, committed: Committed) -> int | None:
         return None
@@ -159,15 +161,15 @@ class ShareGroup(Group):
             "assignor_name": "simple",
             "members": [
                 {
-                    "member_id": each.id,
-                    "rack_id": each.rack_id,
-                    "member_epoch": each.epoch,
-                    "client_id": each.client_id,
-                    "client_host": each.client_host,
-                    "subscribed_topic_names": sorted(each.topics),
-                    "assignment": {"topic_partitions": named(each.assigned, self._context.topics)},
+                    "member_id": member.id,
+                    "rack_id": member.rack_id,
+                    "member_epoch": member.epoch,
+                    "client_id": member.client_id,
+                    "client_host": member.client_host,
+                    "subscribed_topic_names": sorted(member.topics),
+                    "assignment": {"topic_partitions": named(member.assigned, self._context.topics)},
                 }
-                for each in self.members.values()
+                for member in self.members.values()
             ],
         }
 
@@ -177,8 +179,8 @@ class ShareGroup(Group):
             "epoch": self.epoch,
             "assignment_epoch": self.assignment_epoch,
             "members": [
-                {**asdict(each), "topics": sorted(each.topics), "assigned": sorted(each.assigned)}
-                for each in self.members.values()
+                {**asdict(member), "topics": sorted(member.topics), "assigned": sorted(member.assigned)}
+                for member in self.members.values()
             ],
             "target": {member: sorted(parts) for member, parts in self._target.items()},
             "partitions": self._partitions,
@@ -188,10 +190,10 @@ class ShareGroup(Group):
         self.epoch, self.assignment_epoch = stored["epoch"], stored["assignment_epoch"]
         self._target = {member: _parts(parts) for member, parts in stored["target"].items()}
         self._partitions = dict(stored["partitions"])
-        for each in stored["members"]:
-            sets = {"topics": frozenset(each["topics"]), "assigned": _parts(each["assigned"])}
-            self.members[each["id"]] = ShareMember(**{**each, **sets})
-            self._expect(self.members[each["id"]])
+        for member in stored["members"]:
+            sets = {"topics": frozenset(member["topics"]), "assigned": _parts(member["assigned"])}
+            self.members[member["id"]] = ShareMember(**{**member, **sets})
+            self._expect(self.members[member["id"]])
 
     def close(self) -> None:
         self._timers.cancel_all()
@@ -246,12 +248,12 @@ class ShareGroup(Group):
     def _assign(self) -> None:
         subscribers = [
             Subscriber(
-                each.id,
+                member.id,
                 None,
-                frozenset(topic.id for topic in self._read(each)),
-                self._target.get(each.id, frozenset()),
+                frozenset(topic.id for topic in self._read(member)),
+                self._target.get(member.id, frozenset()),
             )
-            for each in self.members.values()
+            for member in self.members.values()
         ]
         self._target = simple(subscribers, self._partitions)
         self.assignment_epoch = self.epoch

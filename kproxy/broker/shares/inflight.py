@@ -107,14 +107,14 @@ class AcquiredBatch:
         inside = [offset for offset in offsets if self._is_inside(offset)]
         if not inside:
             return
-        made, position = [], 0
+        runs, position = [], 0
         for run in self.runs:
             while position < len(inside) and inside[position] <= run.last:
-                made.append(dataclasses.replace(run, last=inside[position] - 1))
+                runs.append(dataclasses.replace(run, last=inside[position] - 1))
                 run.first = inside[position]
                 position += 1
-            made.append(run)
-        self.runs = made
+            runs.append(run)
+        self.runs = runs
 
     def at(self, offset: int) -> Run | None:
         """Return the run that contains an offset."""

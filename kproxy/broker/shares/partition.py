@@ -193,11 +193,11 @@ def _loaded(start: int, state: ShareState) -> AcquiredRecords:
     """Return the records in flight in a stored state; records without a state were never delivered."""
     records = AcquiredRecords(start)
     runs: list[Run] = []
-    for each in state.batches:
-        if each.first > start:
-            runs.append(Run(start, each.first - 1, RecordState.AVAILABLE, 0))
-        runs.append(Run(each.first, each.last, RecordState(each.state), each.deliveries))
-        start = each.last + 1
+    for batch in state.batches:
+        if batch.first > start:
+            runs.append(Run(start, batch.first - 1, RecordState.AVAILABLE, 0))
+        runs.append(Run(batch.first, batch.last, RecordState(batch.state), batch.deliveries))
+        start = batch.last + 1
     for run in runs:
         records.add(AcquiredBatch([run]))
     return records
@@ -205,7 +205,7 @@ def _loaded(start: int, state: ShareState) -> AcquiredRecords:
 
 def _batches(records: AcquiredRecords) -> list[StateBatch]:
     """Return the states to store: acquired records as they were before, adjacent equal states merged."""
-    found: list[StateBatch] = []
+    batches: list[StateBatch] = []
     for run in records.runs():
         acquired = run.state is RecordState.ACQUIRED
         deliveries = run.deliveries - acquired
@@ -213,9 +213,9 @@ def _batches(records: AcquiredRecords) -> list[StateBatch]:
         state = RecordState.AVAILABLE if acquired else run.state
         if run.last < first or (not deliveries and not state.is_terminal):
             continue
-        before = found[-1] if found else None
+        before = batches[-1] if batches else None
         if before and (before.last + 1, before.state, before.deliveries) == (first, state, deliveries):
-            found[-1] = before._replace(last=run.last)
+            batches[-1] = before._replace(last=run.last)
         else:
-            found.append(StateBatch(first, run.last, int(state), deliveries))
-    return found
+            batches.append(StateBatch(first, run.last, int(state), deliveries))
+    return batches

@@ -105,9 +105,9 @@ class ShareReader:
         """Acquire the records for the member, up to its limit; return the results for the partitions."""
         left, results = self._request.body["max_records"], {}
         for read in self.acquirable:
-            got = self._acquire(read, left)
-            left -= sum(each.last - each.first + 1 for each in got)
-            results[read.part] = _result(read, got)
+            acquired = self._acquire(read, left)
+            left -= sum(run.last - run.first + 1 for run in acquired)
+            results[read.part] = _result(read, acquired)
         return results | {part: self._refusal(part, refused) for part, refused in self.refused.items()}
 
     def _partition(self, part: Part) -> Partition:
@@ -133,7 +133,7 @@ class ShareReader:
         if self._committed and got:
             for batch in aborted(read.log, read.batches):
                 read.share.archive(batch.base_offset, batch.last_offset)
-                got = [each for one in got for each in _without(one, batch)]
+                got = [rest for one in got for rest in _without(one, batch)]
         return got
 
     def _refusal(self, part: Part, refused: Refused) -> dict[str, Any]:
@@ -153,13 +153,13 @@ def aborted(log: Log, batches: Sequence[StoredBatch]) -> Iterator[StoredBatch]:
     if not batches:
         return
     headers = [(batch, batch.header) for batch in batches]
-    for each in log.aborted(batches[0].base_offset, batches[-1].last_offset + 1):
+    for transaction in log.aborted(batches[0].base_offset, batches[-1].last_offset + 1):
         for batch, header in headers:
             if (
                 header.transactional
                 and not header.control
-                and header.producer_id == each.producer_id
-                and each.first_offset <= batch.base_offset <= each.last_offset
+                and header.producer_id == transaction.producer_id
+                and transaction.first_offset <= batch.base_offset <= transaction.last_offset
             ):
                 yield batch
 
@@ -183,8 +183,7 @@ def _result(read: ShareRead, acquired: Sequence[Acquired]) -> dict[str, Any]:
         "partition_index": read.part[1],
         "records": b"".join(sent),
         "acquired_records": [
-            {"first_offset": each.first, "last_offset": each.last, "delivery_count": each.deliveries}
-            for each in acquired
+            {"first_offset": run.first, "last_offset": run.last, "delivery_count": run.deliveries} for run in acquired
         ],
     }
 

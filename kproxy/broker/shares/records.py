@@ -69,7 +69,7 @@ class AcquiredRecords:
 
     def add(self, batch: AcquiredBatch) -> None:
         """Add a batch that overlaps no other."""
-        bisect.insort(self._batches, batch, key=lambda each: each.first)
+        bisect.insort(self._batches, batch, key=lambda batch: batch.first)
         if self._batches[0] is batch:
             self.start = batch.first
         self.end = max(self.end, batch.last)

@@ -21,7 +21,7 @@ BEGIN: Final = 0
 END: Final = -1
 
 _MAX_INT32: Final = 2**31 - 1
-_MOST_PARTITIONS: Final = 200_000  # of all sessions of a broker
+_MAX_PARTITIONS: Final = 200_000  # of all sessions of a broker
 
 
 @dataclass(slots=True, eq=False)
@@ -136,7 +136,7 @@ class ShareSessions:
         return True
 
     def _check_capacity(self, more: int) -> None:
-        if sum(len(each.partitions) for each in self._sessions.values()) + more > _MOST_PARTITIONS:
+        if sum(len(session.partitions) for session in self._sessions.values()) + more > _MAX_PARTITIONS:
             raise Refused(Error.SHARE_SESSION_LIMIT_REACHED)
 
 

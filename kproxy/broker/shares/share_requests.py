@@ -69,9 +69,9 @@ def end(cluster: Cluster, node: BrokerNode, key: tuple[str, str], session: Share
 async def acknowledged(request: Request) -> dict[Part, dict[str, Any]]:
     """Apply a request's acknowledgements; return the index and the error, if any, of each listed partition."""
     return {
-        (topic["topic_id"], each["partition_index"]): _one(request, topic["topic_id"], each)
+        (topic["topic_id"], partition["partition_index"]): _one(request, topic["topic_id"], partition)
         async for topic in paced(request.body["topics"])
-        async for each in paced(topic["partitions"])
+        async for partition in paced(topic["partitions"])
     }
 
 

@@ -48,8 +48,8 @@ class Shares:
         Raises:
             Refused: UNKNOWN_SERVER_ERROR, as in Kafka, if the group has none; OFFSET_NOT_AVAILABLE.
         """
-        if (found := self.opened(group, partition)) is not None:
-            return found
+        if (share := self.opened(group, partition)) is not None:
+            return share
         state = self._states.get(group, (partition.topic_id, partition.index))
         if state is None:
             message = "Read operation on uninitialized share partition not allowed."
@@ -70,8 +70,8 @@ class Shares:
         if (duration := _DURATION.fullmatch(reset)) is None:
             return log.end_offset
         ago = sum(float(count or 0) * unit for count, unit in zip(duration.groups(), _UNITS_MS, strict=True))
-        found = log.record_since(int(self._clock.now() - ago))
-        if found is None:
+        record = log.record_since(int(self._clock.now() - ago))
+        if record is None:
             message = f"Offset for timestamp {self._clock.now() - int(ago)} not found for topic partition: {log.name}"
             raise Refused(Error.OFFSET_NOT_AVAILABLE, message)
-        return found[0]
+        return record[0]

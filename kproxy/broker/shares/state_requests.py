@@ -33,7 +33,7 @@ async def responses(request: Request, one: One) -> Body:
             {
                 "topic_id": topic["topic_id"],
                 "partitions": [
-                    _one(request, one, topic["topic_id"], each) async for each in paced(topic["partitions"])
+                    _one(request, one, topic["topic_id"], partition) async for partition in paced(topic["partitions"])
                 ],
             }
             async for topic in paced(topics)
@@ -54,10 +54,10 @@ def _one(request: Request, one: One, topic_id: str, entry: Mapping[str, Any]) ->
 
 def state_of(request: Request, part: Part, doing: str) -> ShareState:
     """Return the state in a request; raise `Refused` with INVALID_REQUEST if it does not exist."""
-    found = request.cluster.part(ShareStates).get(request.body["group_id"], part)
-    if found is None:
+    state = request.cluster.part(ShareStates).get(request.body["group_id"], part)
+    if state is None:
         raise Refused(Error.INVALID_REQUEST, f"{doing} operation on uninitialized share partition not allowed.")
-    return found
+    return state
 
 
 def check(request: Request, part: Part, state: ShareState | None, entry: Mapping[str, Any]) -> None:
@@ -83,23 +83,23 @@ def combined(batches: Iterable[StateBatch], start: int) -> list[StateBatch]:
         batches: In any order.
         start: Records before it are dropped.
     """
-    left = sorted(each._replace(first=max(each.first, start)) for each in batches if each.last >= start)
-    edges = sorted({each.first for each in left} | {each.last + 1 for each in left})
-    found: list[StateBatch] = []
+    left = sorted(batch._replace(first=max(batch.first, start)) for batch in batches if batch.last >= start)
+    edges = sorted({batch.first for batch in left} | {batch.last + 1 for batch in left})
+    state_batches: list[StateBatch] = []
     covering: list[tuple[int, int, int]] = []  # best first: negated deliveries and state, and the last offset
     position = 0
     for first, after in itertools.pairwise(edges):
         while position < len(left) and left[position].first == first:
-            each = left[position]
-            heapq.heappush(covering, (-each.deliveries, -each.state, each.last))
+            current = left[position]
+            heapq.heappush(covering, (-current.deliveries, -current.state, current.last))
             position += 1
         while covering and covering[0][2] < first:
             heapq.heappop(covering)
         if not covering:
             continue
-        made = StateBatch(first, after - 1, -covering[0][1], -covering[0][0])
-        if found and found[-1][1:] == (first - 1, made.state, made.deliveries):
-            found[-1] = found[-1]._replace(last=made.last)
+        batch = StateBatch(first, after - 1, -covering[0][1], -covering[0][0])
+        if state_batches and state_batches[-1][1:] == (first - 1, batch.state, batch.deliveries):
+            state_batches[-1] = state_batches[-1]._replace(last=batch.last)
         else:
-            found.append(made)
-    return found
+            state_batches.append(batch)
+    return state_batches

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 UNKNOWN: Final = -1
 
 _TABLE: Final = "share states"
-_MOST_STATES: Final = 200_000
+_MAX_STATES: Final = 200_000
 
 
 class StateBatch(NamedTuple):
@@ -65,14 +65,14 @@ class ShareStates:
         self._groups: dict[str, dict[Part, ShareState]] = {}
         for key, value in cluster.journal.entries(_TABLE):
             group, topic, index = json.loads(key)
-            state = ShareState(**{**value, "batches": [StateBatch(*each) for each in value["batches"]]})
+            state = ShareState(**{**value, "batches": [StateBatch(*batch) for batch in value["batches"]]})
             self._groups.setdefault(group, {})[topic, index] = state
             self._count += 1
 
     def of(self, group: str) -> Mapping[Part, ShareState]:
         """Return a group's states. Removes those of deleted topics."""
         states = self._groups.get(group, {})
-        for part in [each for each in states if self._topics.with_id(each[0]) is None]:
+        for part in [state for state in states if self._topics.with_id(state[0]) is None]:
             self.forget(group, part)
         return states
 
@@ -92,8 +92,8 @@ class ShareStates:
         Raises:
             Refused: GROUP_MAX_SIZE_REACHED if all groups together have too many.
         """
-        if self.get(group, part) is None and self._count >= _MOST_STATES:
-            raise Refused(Error.GROUP_MAX_SIZE_REACHED, f"share groups have {_MOST_STATES} partitions")
+        if self.get(group, part) is None and self._count >= _MAX_STATES:
+            raise Refused(Error.GROUP_MAX_SIZE_REACHED, f"share groups have {_MAX_STATES} partitions")
         self.forget(group, part)
         self._groups.setdefault(group, {})[part] = state = ShareState(state_epoch, start_offset)
         state.complete = UNKNOWN if start_offset == UNKNOWN else 0

@@ -82,12 +82,12 @@ class AppendOnlyFile:
         loop = asyncio.get_running_loop()
         finished: asyncio.Future[None] = loop.create_future()
 
-        def done(made: asyncio.Future[None]) -> None:
+        def done(future: asyncio.Future[None]) -> None:
             self._syncing = None
-            if made.cancelled():
+            if future.cancelled():
                 finished.cancel()
                 return
-            error = made.exception()
+            error = future.exception()
             if error is None:
                 self._synced = size
             elif isinstance(error, OSError):
@@ -122,5 +122,5 @@ def sync_directory(path: Path) -> None:
 
 def _fsync(fd: int, directories: Iterable[Path]) -> None:
     os.fsync(fd)
-    for each in directories:
-        sync_directory(each)
+    for directory in directories:
+        sync_directory(directory)

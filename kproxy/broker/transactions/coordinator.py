@@ -26,8 +26,8 @@ _FEATURE: Final = "transaction.version"
 _TABLE: Final = "transactions"
 _RETRY_MS: Final = 100  # before retrying a partition without a leader
 _SWEEP_MS: Final = 3_600_000  # between checks for unused transactional ids
-_MOST_IDS: Final = 20_000  # bounds memory, together with the limits per transaction
-_MOST_GROUPS: Final = 1_000
+_MAX_IDS: Final = 20_000  # bounds memory, together with the limits per transaction
+_MAX_GROUPS: Final = 1_000
 
 
 class Transactions:
@@ -80,8 +80,8 @@ class Transactions:
         self._sweep(now)
         transaction = self._by_id.get(transactional_id)
         if transaction is None:
-            if len(self._by_id) >= _MOST_IDS:
-                raise Refused(Error.INVALID_REQUEST, f"{_MOST_IDS} transactional ids are in use")
+            if len(self._by_id) >= _MAX_IDS:
+                raise Refused(Error.INVALID_REQUEST, f"{_MAX_IDS} transactional ids are in use")
             transaction = Transaction(transactional_id, Producer(self._new_id(), -1), timeout_ms, now)
             self._by_id[transactional_id] = transaction
         transaction.check_renewal(expected)
@@ -109,8 +109,8 @@ class Transactions:
         transaction = self._found(transactional_id)
         transaction.check_addition(producer)
         if not transaction.has(places, groups):
-            if len(transaction.groups) + len(groups) > _MOST_GROUPS:
-                raise Refused(Error.INVALID_REQUEST, f"a transaction can commit offsets of {_MOST_GROUPS} groups")
+            if len(transaction.groups) + len(groups) > _MAX_GROUPS:
+                raise Refused(Error.INVALID_REQUEST, f"a transaction can commit offsets of {_MAX_GROUPS} groups")
             transaction.add(places, groups, version, self._clock.now())
             self._go_on(transaction)
 
@@ -174,7 +174,7 @@ class Transactions:
         if not self._cluster.journal.is_stored:  # after a restart, the decision that the markers follow must be known
             self._timers[transaction.id] = self._clock.later(_RETRY_MS, lambda: self._complete(transaction))
             return
-        transaction.places.difference_update([each for each in transaction.places if self._mark(transaction, each)])
+        transaction.places.difference_update([place for place in transaction.places if self._mark(transaction, place)])
         if transaction.places:
             self._timers[transaction.id] = self._clock.later(_RETRY_MS, lambda: self._complete(transaction))
             return
@@ -204,7 +204,11 @@ class Transactions:
             return
         self._swept = now
         oldest = now - int(self._configs.broker("transactional.id.expiration.ms"))
-        idle = [each for each in self if not (each.completing or each.state is TransactionState.ONGOING)]
+        idle = [
+            transaction
+            for transaction in self
+            if not (transaction.completing or transaction.state is TransactionState.ONGOING)
+        ]
         for transaction in idle:
             if transaction.updated_at <= oldest:
                 del self._by_id[transaction.id]

@@ -57,7 +57,7 @@ def save_capture(session: BrowseSession, path: Path) -> Iterator[int]:
     """
     path = path.expanduser()
     visible = session.visible
-    frames = [each for each in _frames(session, (visible[at] for at in range(len(visible)))) if each is not None]
+    frames = [frame for frame in _frames(session, (visible[at] for at in range(len(visible)))) if frame is not None]
     if not frames:
         raise NoBytes
     finished = False

@@ -21,8 +21,8 @@ from kproxy.trace.lines import RequestLine, ResponseLine
 from kproxy.verdict.ranking import best_first
 
 #: Limits of the Markdown: bytes of a frame, and characters of a body.
-_MOST_BYTES = 1024
-_MOST_BODY = 8000
+_MAX_BYTES = 1024
+_MAX_BODY = 8000
 
 
 def as_hex(line: FrameLine) -> str | None:
@@ -101,11 +101,11 @@ def _markdown(exchange: Exchange) -> Iterator[str]:
         if (body := body_of(side)) is not None:
             text = msgspec.json.format(encode_json(body), indent=2).decode()
             yield from _folded(
-                f"{kind}, decoded", text[:_MOST_BODY] + ("\n..." if len(text) > _MOST_BODY else ""), "json"
+                f"{kind}, decoded", text[:_MAX_BODY] + ("\n..." if len(text) > _MAX_BODY else ""), "json"
             )
         if bytes_ is not None:
-            more = f"\n... {len(bytes_) - _MOST_BYTES} more bytes" if len(bytes_) > _MOST_BYTES else ""
-            yield from _folded(f"{kind}, {len(bytes_)} bytes", _hex(bytes_[:_MOST_BYTES]) + more, "text")
+            more = f"\n... {len(bytes_) - _MAX_BYTES} more bytes" if len(bytes_) > _MAX_BYTES else ""
+            yield from _folded(f"{kind}, {len(bytes_)} bytes", _hex(bytes_[:_MAX_BYTES]) + more, "text")
 
 
 def _plain(text: str) -> str:

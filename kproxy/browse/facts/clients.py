@@ -11,14 +11,12 @@ from kproxy.browse.session_view import SessionView
 def shown(session: BrowseSession, view: SessionView) -> list[Client]:
     """See the package."""
     rows, matching = session.overviews.clients.rows(), view.matching
-    return [each for each in rows if matching is None or (each.client_id, each.host) in matching.clients]
+    return [row for row in rows if matching is None or (row.client_id, row.host) in matching.clients]
 
 
 def facts(session: BrowseSession, item: Client) -> Facts:
     """See the package."""
-    used = (
-        f"{each.api} v{each.lowest}" + (f"-{each.highest}" if each.highest > each.lowest else "") for each in item.apis
-    )
+    used = (f"{api.api} v{api.lowest}" + (f"-{api.highest}" if api.highest > api.lowest else "") for api in item.apis)
     old = (
         f"{each.api} v{each.version}"
         + (f" (Kafka 4 serves v{each.least} and later)" if each.least is not None else " (removed in Kafka 4)")

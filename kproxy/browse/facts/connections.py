@@ -12,7 +12,7 @@ from kproxy.trace.timestamps import timestamp
 def shown(session: BrowseSession, view: SessionView) -> list[ConnectionSummary]:
     """See the package."""
     rows, matching = session.overviews.connections.rows(), view.matching
-    return [each for each in rows if matching is None or each.connection_id in matching.connections]
+    return [row for row in rows if matching is None or row.connection_id in matching.connections]
 
 
 def names(item: ConnectionSummary) -> str:

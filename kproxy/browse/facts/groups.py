@@ -13,7 +13,7 @@ from kproxy.shares import HeldRecords
 from kproxy.trace.formatting import duration
 
 #: Most ranges of records of a member that are named.
-_MOST_RANGES: Final = 6
+_MAX_RANGES: Final = 6
 _DONE: Final = {
     "accept": "accepted",
     "release": "released",
@@ -26,7 +26,7 @@ _DONE: Final = {
 def shown(session: BrowseSession, view: SessionView) -> list[GroupRow]:
     """See the package."""
     rows, matching = session.overviews.groups.rows(session.now), view.matching
-    return [each for each in rows if matching is None or each.group in matching.groups]
+    return [row for row in rows if matching is None or row.group in matching.groups]
 
 
 def facts(session: BrowseSession, group: GroupView) -> Facts:
@@ -49,7 +49,7 @@ def held(session: BrowseSession, group: GroupView) -> Iterator[tuple[str, str, s
     labels = {lane.member.member_id: lane.member.label for lane in group.lanes}
     for member, ranges in sorted(session.overviews.shares.held(group.row.group, now).items()):
         count = sum(each.last - each.first + 1 for each in ranges)
-        parts = [_records(each, now) for each in ranges[:_MOST_RANGES]]
+        parts = [_records(each, now) for each in ranges[:_MAX_RANGES]]
         more = f" and {len(ranges) - len(parts)} more ranges" if len(ranges) > len(parts) else ""
         yield labels.get(member, member), f"holds {count:,} records", f"{', '.join(parts)}{more}"
 

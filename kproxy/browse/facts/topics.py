@@ -12,7 +12,7 @@ from kproxy.trace.formatting import duration, size
 def shown(session: BrowseSession, view: SessionView) -> list[TopicSummary]:
     """See the package."""
     rows, matching = session.overviews.topics.rows(session.now), view.matching
-    return [each for each in rows if matching is None or not matching.topics.isdisjoint((each.topic, each.topic_id))]
+    return [row for row in rows if matching is None or not matching.topics.isdisjoint((row.topic, row.topic_id))]
 
 
 def name(item: TopicSummary) -> str:
@@ -28,10 +28,10 @@ def facts(session: BrowseSession, item: TopicSummary, most: int) -> Facts:
         ("partitions", f"{item.partitions:,} seen, {item.producers:,} producers, {item.consumers:,} consumers"),
         ("written", _summed(item.produced, "requests")),
         ("read", _summed(item.fetched, "responses")),
-        ("lag", ", ".join(_reader(each) for each in topics.readers(key)[:most])),
+        ("lag", ", ".join(_reader(reader) for reader in topics.readers(key)[:most])),
         ("delivery", _delivery(item)),
-        ("clients", "; ".join(_client(each) for each in topics.clients(key)[:most])),
-        ("by partition", "  ".join(_partition(each) for each in topics.partitions(key)[:most])),
+        ("clients", "; ".join(_client(client) for client in topics.clients(key)[:most])),
+        ("by partition", "  ".join(_partition(partition) for partition in topics.partitions(key)[:most])),
         ("errors", names_and_counts(item.errors)),
     ]
 

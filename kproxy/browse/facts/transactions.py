@@ -16,7 +16,7 @@ _MOST: Final = 50
 def shown(session: BrowseSession, view: SessionView) -> list[TransactionRow]:
     """See the package."""
     rows, matching = session.overviews.transactions.rows(session.now), view.matching
-    return [each for each in rows if matching is None or each.transactional_id in matching.transactions]
+    return [row for row in rows if matching is None or row.transactional_id in matching.transactions]
 
 
 def facts(session: BrowseSession, item: TransactionRow) -> Facts:

@@ -122,7 +122,7 @@ def _add_wire_fields(detail: FrameDetail, message: Message) -> None:
     if line.body == {} and may_hold_secrets(message):
         # Undecodable frames are withheld; the zeros in their place might decode.
         hidden = [(message.body_start, len(message.frame))]
-        detail.fields = [each for each in detail.fields if each.name in ("size", "header")]
+        detail.fields = [view for view in detail.fields if view.name in ("size", "header")]
         detail.fields.append(FieldView("body", "body", hidden[0], withheld(message.frame[message.body_start :])))
     frame = bytearray(message.frame)
     for start, end in hidden:

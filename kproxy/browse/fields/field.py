@@ -14,7 +14,7 @@ PAGE = 500
 MORE = "more"
 
 #: Most `MORE` fields that a search by byte or path opens.
-MOST_PAGES = 40
+MAX_PAGES = 40
 
 #: Creates the children of a field.
 Produce = Callable[[], Iterator["FieldView"]]
@@ -106,7 +106,7 @@ class FieldView:
         if self.value is not None or self.is_leaf:
             return value_text(self.value)
         if self.name.startswith("[") and not self.meaning:
-            first = next((each for each in self.children if each.is_leaf), None)
+            first = next((child for child in self.children if child.is_leaf), None)
             return f"{first.name} {first.text}" if first is not None else ""
         return ""
 
@@ -118,8 +118,12 @@ def covering(fields: Iterable[FieldView], offset: int) -> list[FieldView]:
     """Return the fields that contain the byte at `offset`, outermost first; stops at compressed fields."""
     chain: list[FieldView] = []
     while True:
-        having = [each for each in fields if each.start is not None and each.start <= offset < (each.end or 0)]
-        if not having or (chain and len(having) > 1) or sum(each.kind == MORE for each in chain) > MOST_PAGES:
+        having = [field for field in fields if field.start is not None and field.start <= offset < (field.end or 0)]
+        if (
+            not having
+            or (chain and len(having) > 1)
+            or sum(field_view.kind == MORE for field_view in chain) > MAX_PAGES
+        ):
             return chain
         chain.append(having[0])
         fields = having[0].children
@@ -131,7 +135,7 @@ def ancestors(fields: list[FieldView], path: str) -> list[FieldView]:
     Includes `MORE` fields.
     """
     names = parts(path)
-    body = next((each for each in fields if each.name == "body"), None)
+    body = next((field for field in fields if field.name == "body"), None)
     chain: list[FieldView] = []
     if body is not None and names[:1] not in (["size"], ["header"], ["body"]):
         chain = [body]
@@ -147,10 +151,10 @@ def _step(fields: list[FieldView], names: set[str]) -> list[FieldView]:
     """Return the field with one of these names, after the `MORE` fields opened to reach it; empty if not found."""
     opened: list[FieldView] = []
     while True:
-        found = next((each for each in fields if each.name in names), None)
-        if found is not None:
-            return [*opened, found]
-        if not fields or fields[-1].kind != MORE or len(opened) > MOST_PAGES:
+        field_view = next((field for field in fields if field.name in names), None)
+        if field_view is not None:
+            return [*opened, field_view]
+        if not fields or fields[-1].kind != MORE or len(opened) > MAX_PAGES:
             return []
         opened.append(fields[-1])
         fields = fields[-1].children

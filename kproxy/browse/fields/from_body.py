@@ -51,18 +51,18 @@ def fields_at(body: Mapping[str, Any] | None, path: str) -> Iterator[FieldView]:
 
 
 def _struct(row: Mapping[str, Any], layout: Layout | None, path: str, owner: str) -> Iterator[FieldView]:
-    known = {one.name: one for one in (*layout.fields, *layout.tagged)} if layout else {}
+    known = {field.name: field for field in (*layout.fields, *layout.tagged)} if layout else {}
     for name, value in row.items():
         yield _field(name, f"{path}.{name}" if path else name, value, known.get(name), owner)
 
 
-def _field(name: str, path: str, value: Any, one: OnWire | None, owner: str) -> FieldView:
-    kind = kind_of(one)
+def _field(name: str, path: str, value: Any, wire: OnWire | None, owner: str) -> FieldView:
+    kind = kind_of(wire)
     if isinstance(value, list):
-        if one is not None and one.type == "records":
+        if wire is not None and wire.type == "records":
             return FieldView(name, path, kind=kind, count=len(value), produce=partial(_batches, value, path))
         meaning = value_annotations.meaning(owner, (name,), value) if not value else None
-        produce = partial(_elements, value, path, one, owner)
+        produce = partial(_elements, value, path, wire, owner)
         return FieldView(name, path, kind=kind, meaning=meaning, count=len(value), produce=produce)
     if isinstance(value, Mapping):
         if is_decoded(value):
@@ -71,15 +71,15 @@ def _field(name: str, path: str, value: Any, one: OnWire | None, owner: str) -> 
             return FieldView(name, path, kind=kind, meaning=str(value["type"]),
                          produce=partial(_struct, value, None, path, str(value["type"])))  # fmt: skip
         return FieldView(
-            name, path, kind=kind, produce=partial(_struct, value, one.struct if one else None, path, owner)
+            name, path, kind=kind, produce=partial(_struct, value, wire.struct if wire else None, path, owner)
         )
-    if one is not None and one.type == "bytes":
+    if wire is not None and wire.type == "bytes":
         value = _bytes(value)
     return FieldView(name, path, value=value, kind=kind, meaning=value_annotations.meaning(owner, (name,), value))
 
 
-def _elements(values: list[Any], path: str, one: OnWire | None, owner: str) -> Iterator[FieldView]:
-    kind, layout = kind_of_element(one), one.struct if one else None
+def _elements(values: list[Any], path: str, wire: OnWire | None, owner: str) -> Iterator[FieldView]:
+    kind, layout = kind_of_element(wire), wire.struct if wire else None
     for index, value in enumerate(values):
         name = f"[{index}]"
         if isinstance(value, Mapping):

@@ -79,7 +79,7 @@ class WireFields:
         return FieldView(node.name, node.name, (node.start, node.end), kind=owner, produce=produce)
 
     def _struct(self, nodes: list[Node], layout: Layout | None, path: str, owner: str) -> Iterator[FieldView]:
-        known = {one.name: one for one in (*layout.fields, *layout.tagged)} if layout else {}
+        known = {field.name: field for field in (*layout.fields, *layout.tagged)} if layout else {}
         for node in nodes:
             at = f"{path}.{node.name}" if path else node.name
             if node.name == "_tags":
@@ -102,9 +102,9 @@ class WireFields:
             else:
                 yield FieldView(node.name, f"{path}.{node.name}", (node.start, node.end), node.value, kind="bytes")
 
-    def _field(self, node: Node, one: OnWire | None, path: str, owner: str) -> FieldView:
+    def _field(self, node: Node, wire: OnWire | None, path: str, owner: str) -> FieldView:
         span = node.start, node.end
-        kind = kinds.kind_of(one)
+        kind = kinds.kind_of(wire)
         if id(node) in self._expander.record_data:
             return FieldView(node.name, path, span, node.value, kind=kind, produce=partial(self._batches, node, path))
         if id(node) in self._expander.guarded:
@@ -112,14 +112,14 @@ class WireFields:
         if (payload := self._expander.layouts.get(id(node))) is not None:
             produce = partial(self._struct, node.children, payload[1], path, payload[1].name)
             return FieldView(node.name, path, span, node.value, kind=kind, meaning=node.meaning, produce=produce)
-        if one is not None and one.array and (node.children or node.value == []):
+        if wire is not None and wire.array and (node.children or node.value == []):
             meaning = self._meaning(owner, node) if not node.children else None
-            produce = partial(self._elements, node.children, one, path, owner)
+            produce = partial(self._elements, node.children, wire, path, owner)
             return FieldView(
                 node.name, path, span, kind=kind, meaning=meaning, count=len(node.children), produce=produce
             )
         if node.children:
-            produce = partial(self._struct, node.children, one.struct if one else None, path, owner)
+            produce = partial(self._struct, node.children, wire.struct if wire else None, path, owner)
             return FieldView(node.name, path, span, kind=kind, produce=produce)
         meaning = self._meaning(owner, node)
         return FieldView(node.name, path, span, node.value, kind=kind, meaning=meaning)
@@ -127,16 +127,16 @@ class WireFields:
     def _meaning(self, owner: str, node: Node) -> str | None:
         return node.meaning or value_annotations.meaning(owner, (node.name,), node.value, self._version)
 
-    def _elements(self, nodes: list[Node], one: OnWire, path: str, owner: str) -> Iterator[FieldView]:
-        kind = kinds.kind_of_element(one)
+    def _elements(self, nodes: list[Node], wire: OnWire, path: str, owner: str) -> Iterator[FieldView]:
+        kind = kinds.kind_of_element(wire)
         for index, node in enumerate(nodes):
             name = f"[{index}]"
             at, span = path + name, (node.start, node.end)
-            if one.struct is not None:
-                produce = partial(self._struct, node.children, layout_of_element(one, index), at, owner)
+            if wire.struct is not None:
+                produce = partial(self._struct, node.children, layout_of_element(wire, index), at, owner)
                 yield FieldView(name, at, span, kind=kind, produce=produce)
             else:
-                meaning = value_annotations.meaning(owner, (one.name,), node.value)
+                meaning = value_annotations.meaning(owner, (wire.name,), node.value)
                 yield FieldView(name, at, span, node.value, kind=kind, meaning=meaning)
 
     def _batches(self, node: Node, path: str) -> Iterator[FieldView]:
@@ -190,9 +190,9 @@ class WireFields:
     def _message(self, batch: lazy.LazyBatch, path: str, expand: Callable[[Node], None] | None) -> Iterator[FieldView]:
         """Yield the fields of a message of format 0 or 1, and the messages in a compressed one."""
         inside = next((node.children for node in batch.node.children if node.name == "value"), [])
-        for each in inside or [batch.node]:
+        for node in inside or [batch.node]:
             if expand:
-                expand(each)
+                expand(node)
         yield from self._record_fields(batch.node.children, path, kinds.MESSAGE)
 
     def _record_fields(self, nodes: list[Node], path: str, known: Mapping[str, str]) -> Iterator[FieldView]:

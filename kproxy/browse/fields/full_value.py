@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from kproxy.browse.fields.field import FieldView
-from kproxy.browse.fields.records import MOST_BYTES, Form, Record, RecordPart, part, record_of
+from kproxy.browse.fields.records import MAX_BYTES, Form, Record, RecordPart, part, record_of
 from kproxy.outputs.text import Piece
 from kproxy.trace.formatting import safe
 
 Row = list[Piece]
 
 #: Most lines of a value that are shown, and most headers of a record.
-_MOST_LINES = 5_000
-_MOST_HEADERS = 200
+_MAX_LINES = 5_000
+_MAX_HEADERS = 200
 
 
 def full_value(chain: list[FieldView], form: Form = Form.FITS) -> Iterator[Row]:
@@ -48,9 +48,9 @@ def _record(record: Record) -> Iterator[Row]:
     yield [("offset     ", "dim"), (str(record.offset), "name")]
     if record.timestamp is not None and record.timestamp >= 0:
         yield [("timestamp  ", "dim"), (f"{_time(record.timestamp)}  ", ""), (f"{record.timestamp} ms", "dim")]
-    for name, value in record.headers[:_MOST_HEADERS]:
+    for name, value in record.headers[:_MAX_HEADERS]:
         yield from _value(f"header {safe(name)}", value)
-    if (more := len(record.headers) - _MOST_HEADERS) > 0:
+    if (more := len(record.headers) - _MAX_HEADERS) > 0:
         yield [(f"and {more:,} more headers", "warning")]
     yield from _value("key", record.key)
     yield from _value("value", record.value)
@@ -72,10 +72,10 @@ def _value(name: str, value: RecordPart) -> Iterator[Row]:
     yield []
     yield [(name, "name"), (f"  {', '.join(facts)}", "dim")]
     lines = value.text.expandtabs(4).splitlines()
-    for line in lines[:_MOST_LINES]:
+    for line in lines[:_MAX_LINES]:
         yield [(safe(line), "")]
-    if (more := len(lines) - _MOST_LINES) > 0:
+    if (more := len(lines) - _MAX_LINES) > 0:
         yield [(f"and {more:,} more lines", "warning")]
     if value.cut:
         total = "" if value.size is None else f" of {value.size:,}"
-        yield [(f"the first {MOST_BYTES:,}{total}; copy the exchange as JSON or hex (y) for all", "warning")]
+        yield [(f"the first {MAX_BYTES:,}{total}; copy the exchange as JSON or hex (y) for all", "warning")]

@@ -18,11 +18,11 @@ from kproxy.trace.encoding import encode_json
 from kproxy.trace.formatting import safe
 
 #: Records read by default, and bytes of one key or value that are shown.
-MOST = 200
-MOST_BYTES = 64 << 10
+MAX_RECORDS = 200
+MAX_BYTES = 64 << 10
 
 #: Batches whose record count is read after the last batch whose records are shown.
-_MOST_COUNTED = 200
+_MAX_COUNTED = 200
 
 #: Bytes per row of hex.
 _WIDTH = 16
@@ -98,31 +98,31 @@ def _may_hold_records(field: FieldView) -> bool:
     )
 
 
-def records(field: FieldView, most: int = MOST) -> RecordsView:
+def records(field: FieldView, most: int = MAX_RECORDS) -> RecordsView:
     """Read the first `most` records of a field with record data, and no others. Never raises."""
-    found: list[Record] = []
+    records: list[Record] = []
     problems: list[str] = []
     more = counted = 0
     for batch in _flattened(field.children):
-        count, before = _count(batch), len(found)
-        found += islice(_records(batch, problems), most - before)
-        if len(found) == most:
-            more += max(count - len(found) + before, 0)
+        count, before = _count(batch), len(records)
+        records += islice(_records(batch, problems), most - before)
+        if len(records) == most:
+            more += max(count - len(records) + before, 0)
             counted += 1
-        if counted > _MOST_COUNTED:
-            return RecordsView(found, None, problems)
-    return RecordsView(found, more, problems)
+        if counted > _MAX_COUNTED:
+            return RecordsView(records, None, problems)
+    return RecordsView(records, more, problems)
 
 
 def _flattened(fields: list[FieldView]) -> Iterator[FieldView]:
     """Yield the fields, opening `MORE` fields."""
     while fields:
-        yield from (each for each in fields if each.kind != MORE)
+        yield from (field for field in fields if field.kind != MORE)
         fields = fields[-1].children if fields[-1].kind == MORE else []
 
 
 def _child(field: FieldView, name: str) -> FieldView | None:
-    return next((each for each in field.children if each.name == name), None)
+    return next((child for child in field.children if child.name == name), None)
 
 
 def _value(field: FieldView, name: str) -> Any:
@@ -146,11 +146,11 @@ def _count(batch: FieldView) -> int:
 def _records(batch: FieldView, problems: list[str]) -> Iterator[Record]:
     holder = _child(batch, "records")
     if holder is not None:
-        for each in _flattened(holder.children):
-            if each.name == "unread":
-                problems.append(f"{batch.name}: {each.meaning}")
+        for field_view in _flattened(holder.children):
+            if field_view.name == "unread":
+                problems.append(f"{batch.name}: {field_view.meaning}")
             else:
-                yield _record(each, batch)
+                yield _record(field_view, batch)
         return
     if batch.kind != "message":
         if batch.meaning:
@@ -160,9 +160,9 @@ def _records(batch: FieldView, problems: list[str]) -> Iterator[Record]:
     if value is None:
         problems.append(f"{batch.name}: {batch.meaning}")
         return
-    inside = [each for each in _flattened(value.children) if each.name.startswith("[")]
-    for each in inside or [batch]:
-        yield _record(each, batch)
+    inside = [field_view for field_view in _flattened(value.children) if field_view.name.startswith("[")]
+    for field_view in inside or [batch]:
+        yield _record(field_view, batch)
 
 
 def record_of(chain: list[FieldView], form: Form = Form.FITS) -> Record | None:
@@ -173,7 +173,7 @@ def record_of(chain: list[FieldView], form: Form = Form.FITS) -> Record | None:
         form: How its parts are shown.
     """
     field = chain[-1]
-    batch = next((each for each in reversed(chain) if each.kind in ("record batch", "message")), None)
+    batch = next((field_view for field_view in reversed(chain) if field_view.kind in ("record batch", "message")), None)
     if batch is None or not (field.kind == "record" or _is_message(field)):
         return None
     return _record(field, batch, form)
@@ -185,7 +185,7 @@ def _is_message(field: FieldView) -> bool:
     return (
         value is not None
         and _child(field, "crc") is not None
-        and not any(each.name.startswith("[") for each in value.children)
+        and not any(child.name.startswith("[") for child in value.children)
     )
 
 
@@ -201,7 +201,8 @@ def _record(field: FieldView, batch: FieldView, form: Form = Form.FITS) -> Recor
         timestamp = _number(batch, "max_timestamp" if field.kind == "record" else "timestamp")
     headers = _child(field, "headers")
     pairs = tuple(
-        (str(_value(each, "key")), part(_child(each, "value"), form)) for each in (headers.children if headers else ())
+        (str(_value(child, "key")), part(_child(child, "value"), form))
+        for child in (headers.children if headers else ())
     )
     key, value = (part(_child(field, name), form) for name in ("key", "value"))
     return Record(field, batch, offset, timestamp, key, value, pairs)
@@ -221,25 +222,25 @@ def part(field: FieldView | None, form: Form = Form.FITS) -> RecordPart:
         return RecordPart("null")
     if isinstance(value, str):
         if form is not Form.HEX:
-            return RecordPart("text", value[:MOST_BYTES], cut=len(value) > MOST_BYTES)
+            return RecordPart("text", value[:MAX_BYTES], cut=len(value) > MAX_BYTES)
         value = value.encode("utf-8", TEXT_ERRORS)  # the bytes on the wire
     data = bytes(value)
     if not data:
         return RecordPart("empty", size=0)
     if form is not Form.FITS:
-        shown, cut = data[:MOST_BYTES], len(data) > MOST_BYTES
+        shown, cut = data[:MAX_BYTES], len(data) > MAX_BYTES
         return RecordPart(
             form.value, _hex(shown) if form is Form.HEX else shown.decode("utf-8", "replace"), len(data), None, cut
         )
     size, schema, shown = len(data), schema_id(data), data
     if schema is not None:
         shown = data[PREFIX:]
-    cut, shown = len(shown) > MOST_BYTES, shown[:MOST_BYTES]
+    cut, shown = len(shown) > MAX_BYTES, shown[:MAX_BYTES]
     if not cut and (as_json := _json(shown)) is not None:
         return RecordPart("json", as_json, size, schema)
     if (text := _text(shown, cut=cut)) is not None:
         return RecordPart("text", text, size, schema, cut)
-    return RecordPart("hex", _hex(data[:MOST_BYTES]), size, schema, cut)
+    return RecordPart("hex", _hex(data[:MAX_BYTES]), size, schema, cut)
 
 
 def _decoded(field: FieldView) -> RecordPart:
@@ -250,7 +251,7 @@ def _decoded(field: FieldView) -> RecordPart:
     if not _is_plain(text):
         text = "\n".join(map(safe, text.splitlines()))
     size = len(field.value) if isinstance(field.value, bytes) else None
-    return RecordPart(field.meaning or "", text[:MOST_BYTES], size, cut=len(text) > MOST_BYTES)
+    return RecordPart(field.meaning or "", text[:MAX_BYTES], size, cut=len(text) > MAX_BYTES)
 
 
 def _payload(field: FieldView) -> RecordPart:
@@ -264,8 +265,8 @@ def _plain(field: FieldView, depth: int) -> Any:
         return field.value
     children = list(_flattened(field.children))
     if field.count is not None and field.kind != "tag buffer":
-        return [_plain(each, depth + 1) for each in children]
-    return {each.name: _plain(each, depth + 1) for each in children}
+        return [_plain(child, depth + 1) for child in children]
+    return {child.name: _plain(child, depth + 1) for child in children}
 
 
 def _json(data: bytes) -> str | None:

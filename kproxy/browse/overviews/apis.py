@@ -14,7 +14,7 @@ from kproxy.counting.rates import RateClock, RateSeries
 from kproxy.trace.lines import GapLine, Line, RequestLine, ResponseLine
 
 #: Most pairs of unknown API key and version that are listed.
-MOST_UNKNOWN = 1_000
+MAX_UNKNOWN = 1_000
 
 _Key = tuple[int | None, int | None]
 
@@ -75,7 +75,7 @@ class Apis:
 
     Attributes:
         now: The latest time in any line, ns.
-        others: Frames of unknown versions that are not listed because there are more than `MOST_UNKNOWN`.
+        others: Frames of unknown versions that are not listed because there are more than `MAX_UNKNOWN`.
     """
 
     def __init__(self) -> None:
@@ -122,12 +122,12 @@ class Apis:
         """Add a version; None if the limit for unknown versions is reached."""
         key = line.api_key, line.api_version
         if not _is_known(key):
-            if self._unknown == MOST_UNKNOWN:
+            if self._unknown == MAX_UNKNOWN:
                 self.others += 1
                 return None
             self._unknown += 1
-        made = self._versions[key] = _Version(line.api and line.api[:MAX_NAME_LENGTH], self._clock.series())
-        return made
+        version = self._versions[key] = _Version(line.api and line.api[:MAX_NAME_LENGTH], self._clock.series())
+        return version
 
     def _request(self, version: _Version, line: RequestLine, row: int, requests: Collection[int]) -> None:
         version.frames.add_request(line)
@@ -152,12 +152,12 @@ class Apis:
 
     def rows(self, now: int | None = None) -> list[ApiUsage]:
         """Return the APIs with their versions, busiest first; rates up to `now` (ns), by default the latest time."""
-        found: dict[int | None, list[tuple[_Key, _Version]]] = {}
+        versions_by_api: dict[int | None, list[tuple[_Key, _Version]]] = {}
         for key, version in self._versions.items():
-            found.setdefault(key[0], []).append((key, version))
+            versions_by_api.setdefault(key[0], []).append((key, version))
         now = self.now if now is None else now
-        made = [self._api(versions, now) for versions in found.values()]
-        return sorted(made, key=lambda row: (-row.requests, -row.responses, row.api or ""))
+        rows = [self._api(versions, now) for versions in versions_by_api.values()]
+        return sorted(rows, key=lambda row: (-row.requests, -row.responses, row.api or ""))
 
     def _api(self, versions: list[tuple[_Key, _Version]], now: int) -> ApiUsage:
         versions.sort(key=lambda item: -1 if item[0][1] is None else item[0][1])

@@ -11,17 +11,17 @@ from dissectors.connections.addresses import host_of
 from dissectors.error_counts import ErrorCounts
 from dissectors.messages.message import api_name
 from dissectors.schemas import removed_versions
-from kproxy.browse.overviews.kafka4 import MOST_SERVERS, HighestVersions, Kafka4Verdict, OldUse, Use, judge
+from kproxy.browse.overviews.kafka4 import MAX_SERVERS, HighestVersions, Kafka4Verdict, OldUse, Use, judge
 from kproxy.counting.counts import Severities, SeverityCounts
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine, StallLine
 
 #: Most clients that are listed, and how many are dropped at once beyond that.
-MOST = 10_000
+MAX_CLIENTS = 10_000
 _AT_ONCE = 1_000
 #: Most pairs of API and version kept per client.
-MOST_VERSIONS = 100
+MAX_VERSIONS = 100
 #: Most client ids per connection that are cached.
-_MOST_ON_A_CONNECTION = 16
+_MAX_PER_CONNECTION = 16
 
 _API_VERSIONS = 18
 _UNSUPPORTED_VERSION = 35
@@ -118,10 +118,10 @@ class Clients:
     def __init__(self) -> None:
         self.others = 0
         self._clients: dict[_Key, _State] = {}
-        self._connections: Recent[str, _Connection] = Recent(MOST)
-        self._ended: Recent[str, _State] = Recent(MOST)  # clients of connections that have ended
-        self._servers: Recent[str, HighestVersions] = Recent(MOST)
-        self._negotiating: Recent[tuple[str | None, str], None] = Recent(MOST)
+        self._connections: Recent[str, _Connection] = Recent(MAX_CLIENTS)
+        self._ended: Recent[str, _State] = Recent(MAX_CLIENTS)  # clients of connections that have ended
+        self._servers: Recent[str, HighestVersions] = Recent(MAX_CLIENTS)
+        self._negotiating: Recent[tuple[str | None, str], None] = Recent(MAX_CLIENTS)
         self._removed = removed_versions.lowest_served()
 
     def observe(self, line: Line, row: int, at: int) -> None:
@@ -176,7 +176,7 @@ class Clients:
         count = client.versions.get(used)
         if count is not None:
             client.versions[used] = count + 1
-        elif len(client.versions) < MOST_VERSIONS:
+        elif len(client.versions) < MAX_VERSIONS:
             client.versions[used] = 1
         else:
             client.more_versions = True
@@ -224,14 +224,14 @@ class Clients:
             key = (name, *connection.software, connection.host)
             client = self._clients.get(key) or self._new(key, row, at)
             client.connections += 1
-            if len(connection.clients) == _MOST_ON_A_CONNECTION:
+            if len(connection.clients) == _MAX_PER_CONNECTION:
                 connection.clients.clear()
             connection.clients[name] = client
         connection.client_id, connection.client = name, client
         return client
 
     def _new(self, key: _Key, row: int, at: int) -> _State:
-        if len(self._clients) >= MOST:
+        if len(self._clients) >= MAX_CLIENTS:
             for state in heapq.nsmallest(_AT_ONCE, self._clients.values(), key=lambda state: state.last_row):
                 state.listed = False
                 del self._clients[state.key]
@@ -290,7 +290,7 @@ def _use_old(client: _State, connection: _Connection, line: RequestLine, key: in
         use = client.old[key] = Use(api_name(key), key, version, row)
     use.version, use.row = min(use.version, version), row
     use.without_negotiation = use.without_negotiation or (connection.complete and not connection.sent_api_versions)
-    if connection.server is not None and len(use.servers) < MOST_SERVERS:
+    if connection.server is not None and len(use.servers) < MAX_SERVERS:
         use.servers[connection.server.address] = connection.server
     if any(finding.code == _BELOW_ADVERTISED for finding in line.findings):
         use.refused_by = line.server
@@ -302,7 +302,12 @@ def _apis(versions: Mapping[tuple[int, int], int]) -> tuple[ApiUse, ...]:
     for key, version in versions:
         found.setdefault(key, []).append(version)
     uses = [
-        ApiUse(api_name(key), min(each), max(each), sum(versions[key, version] for version in each))
-        for key, each in found.items()
+        ApiUse(
+            api_name(key),
+            min(versions_of_key),
+            max(versions_of_key),
+            sum(versions[key, version] for version in versions_of_key),
+        )
+        for key, versions_of_key in found.items()
     ]
     return tuple(sorted(uses, key=lambda use: use.api))

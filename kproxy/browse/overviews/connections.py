@@ -15,11 +15,11 @@ from kproxy.counting.percentiles import Histogram
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine, StallLine
 
 #: Most connections that are listed.
-MOST = 10_000
+MAX_CONNECTIONS = 10_000
 #: Most client ids kept per connection.
-MOST_CLIENT_IDS = 8
+MAX_CLIENT_IDS = 8
 #: Most pairs of API and version kept per connection.
-MOST_VERSIONS = 200
+MAX_VERSIONS = 200
 
 _SASL = frozenset({"SaslHandshake", "SaslAuthenticate"})
 
@@ -78,10 +78,10 @@ class ConnectionsOverview:
             return
         connection_id = line.connection_id
         if isinstance(line, GapLine) and not connection_id:  # lines missing from the trace
-            for each in self._open.values():
+            for connection in self._open.values():
                 if requests:
-                    each.waiting.clear()
-                each.summary = None
+                    connection.waiting.clear()
+                connection.summary = None
             return
         state = self._open.get(connection_id)
         if state is None:
@@ -118,9 +118,9 @@ class ConnectionsOverview:
         connection_id = line.connection_id
         self._drop(self._open, connection_id)
         self._drop(self._closed, connection_id)
-        if len(self._open) >= MOST:
+        if len(self._open) >= MAX_CONNECTIONS:
             self._drop(self._open, next(iter(self._open)))
-        elif len(self._open) + len(self._closed) >= MOST:
+        elif len(self._open) + len(self._closed) >= MAX_CONNECTIONS:
             self._drop(self._closed, next(iter(self._closed)))
         state = self._open[connection_id] = _State(row, at, row, at)
         if isinstance(line, OpenLine):
@@ -140,7 +140,7 @@ class ConnectionsOverview:
         if line.client_id != state.last_client_id or line.software_name is not None or not state.server:
             _introduce(state, line)
         if api is not None and version is not None:
-            if (api, version) not in state.versions and len(state.versions) < MOST_VERSIONS:
+            if (api, version) not in state.versions and len(state.versions) < MAX_VERSIONS:
                 state.versions.add((api, version))
             if requests:
                 state.waiting[row] = api, version, line.correlation_id, at, row
@@ -239,7 +239,7 @@ def _introduce(state: _State, line: RequestLine) -> None:
     if line.software_name is not None:
         state.software = line.software_name[:MAX_NAME_LENGTH], (line.software_version or "")[:MAX_NAME_LENGTH]
     if client_id is not None and client_id not in state.client_ids:
-        state.more_client_ids = len(state.client_ids) == MOST_CLIENT_IDS
+        state.more_client_ids = len(state.client_ids) == MAX_CLIENT_IDS
         if not state.more_client_ids:
             state.client_ids[client_id] = None
 

@@ -8,8 +8,8 @@ from typing import Final
 from dissectors.bounded import BoundedDict
 
 #: Batches written that may still be read, and batches read whose Produce response may still come.
-MOST_WRITTEN: Final = 20_000
-MOST_EARLY: Final = 1_000
+MAX_WRITTEN: Final = 20_000
+MAX_EARLY: Final = 1_000
 #: A Produce response comes at most so long (ns) after consumers got its batch; otherwise another batch has the offset.
 _EARLY_NS: Final = 60 * 1_000_000_000
 
@@ -43,8 +43,8 @@ class Deliveries:
     """
 
     def __init__(self) -> None:
-        self._written: BoundedDict[Batch, int] = BoundedDict(MOST_WRITTEN)
-        self._early: BoundedDict[Batch, int] = BoundedDict(MOST_EARLY)
+        self._written: BoundedDict[Batch, int] = BoundedDict(MAX_WRITTEN)
+        self._early: BoundedDict[Batch, int] = BoundedDict(MAX_EARLY)
 
     def write(self, batch: Batch, asked_at: int) -> int | None:
         """Note a batch that was requested to be written at `asked_at` (ns).

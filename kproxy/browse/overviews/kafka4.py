@@ -12,7 +12,7 @@ from dissectors.schemas import removed_versions
 from dissectors.schemas.oldest_clients import oldest_client
 
 #: Most servers kept per API at which a client used an old version.
-MOST_SERVERS = 8
+MAX_SERVERS = 8
 
 
 class Kafka4Verdict(StrEnum):
@@ -117,7 +117,7 @@ def judge(uses: list[Use], negotiates: bool, software: tuple[str | None, str | N
         return Judgement(Kafka4Verdict.WORKS, reason)
     assess = sorted(
         ((use, *use.assess(negotiates)) for use in uses),
-        key=lambda each: (each[1] is not Kafka4Verdict.REFUSED, each[0].api),
+        key=lambda item: (item[1] is not Kafka4Verdict.REFUSED, item[0].api),
     )
     use, verdict, why = assess[0]
     others = len(uses) - 1

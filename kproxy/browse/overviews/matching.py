@@ -21,7 +21,7 @@ _ENDED = (RowState.UNANSWERED, RowState.UNSEEN)
 _PAUSE_S = 2.0
 _SHARE = 10
 #: Most entries of discarded rows before they are deleted.
-_MOST_FORGOTTEN = 100_000
+_MAX_FORGOTTEN = 100_000
 
 
 class Matching:
@@ -108,7 +108,7 @@ class Matching:
         if self._next < first:
             self._counted += bytes(first - self._next)
             self._next = first
-        if (discarded := first - self._base) > _MOST_FORGOTTEN:
+        if (discarded := first - self._base) > _MAX_FORGOTTEN:
             del self._counted[:discarded]
             self._base = first
 

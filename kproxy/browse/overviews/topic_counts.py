@@ -14,10 +14,10 @@ from kproxy.counting.rates import RateClock, RateSeries
 from kproxy.trace.lines import TopicEntry
 
 #: Upper limit of one line's counts for a topic, so that a damaged line cannot overflow a bucket.
-MOST_COUNTED = (1 << 31) - 1
+MAX_COUNTED = (1 << 31) - 1
 
 #: Most codecs that are counted separately.
-MOST_CODECS = 16
+MAX_CODECS = 16
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class TopicTraffic:
         for codec in entry.compression:
             if codec in compression:
                 compression[codec] += 1
-            elif len(compression) < MOST_CODECS:
+            elif len(compression) < MAX_CODECS:
                 compression[codec] = 1
 
     def refuse(self, size: int, records: int) -> None:
@@ -70,7 +70,7 @@ class TopicTraffic:
         self.refused_records += other.refused_records
         self.refused_bytes += other.refused_bytes
         for codec, frames in other.compression.items():
-            if codec in self.compression or len(self.compression) < MOST_CODECS:
+            if codec in self.compression or len(self.compression) < MAX_CODECS:
                 self.compression[codec] = self.compression.get(codec, 0) + frames
 
     def row(self, clock: RateClock, now: int) -> Traffic:
@@ -147,7 +147,7 @@ def count(value: int | None) -> int:
     """Clamp a number in a line to what a series can count."""
     if value is None:
         return 0
-    return value if 0 <= value <= MOST_COUNTED else 0 if value < 0 else MOST_COUNTED
+    return value if 0 <= value <= MAX_COUNTED else 0 if value < 0 else MAX_COUNTED
 
 
 @dataclass(slots=True)
@@ -226,17 +226,17 @@ class TopicState:
         return [
             PartitionSummary(
                 partition=number,
-                produced_bytes=each.bytes[0],
-                fetched_bytes=each.bytes[1],
-                produced_records=each.records[0] if each.records[0] >= 0 else None,
-                fetched_records=each.records[1] if each.records[1] >= 0 else None,
-                lag=each.lag if each.lag >= 0 else None,
-                delivery_us=_unless_none(each.deliveries.last_us),
-                delivery_max_us=_unless_none(each.deliveries.max_us),
-                last_at=each.last_at,
-                last_row=each.last_row,
+                produced_bytes=partition.bytes[0],
+                fetched_bytes=partition.bytes[1],
+                produced_records=partition.records[0] if partition.records[0] >= 0 else None,
+                fetched_records=partition.records[1] if partition.records[1] >= 0 else None,
+                lag=partition.lag if partition.lag >= 0 else None,
+                delivery_us=_unless_none(partition.deliveries.last_us),
+                delivery_max_us=_unless_none(partition.deliveries.max_us),
+                last_at=partition.last_at,
+                last_row=partition.last_row,
             )
-            for number, each in sorted(self.partitions.items())
+            for number, partition in sorted(self.partitions.items())
         ]
 
     def client_rows(self, groups: Mapping[ClientKey, str]) -> list[TopicClient]:
@@ -246,16 +246,16 @@ class TopicState:
                 client_id=who[1],
                 host=who[0],
                 group=groups.get(who) or None,
-                produced_requests=each.requests[0],
-                produced_records=each.records[0],
-                produced_bytes=each.bytes[0],
-                fetched_responses=each.requests[1],
-                fetched_records=each.records[1],
-                fetched_bytes=each.bytes[1],
-                last_at=each.last_at,
-                last_row=each.last_row,
+                produced_requests=client.requests[0],
+                produced_records=client.records[0],
+                produced_bytes=client.bytes[0],
+                fetched_responses=client.requests[1],
+                fetched_records=client.records[1],
+                fetched_bytes=client.bytes[1],
+                last_at=client.last_at,
+                last_row=client.last_row,
             )
-            for who, each in sorted(self.clients.items(), key=lambda item: -item[1].last_at)
+            for who, client in sorted(self.clients.items(), key=lambda item: -item[1].last_at)
         ]
 
 

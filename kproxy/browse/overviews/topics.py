@@ -20,17 +20,17 @@ from kproxy.counting.rates import RateClock
 from kproxy.trace.lines import CloseLine, ErrorEntry, Line, OpenLine, RequestLine, ResponseLine, TopicEntry
 
 #: Limits: topics, topic ids with known names, connections with fetch sessions, clients with known groups.
-MOST_TOPICS = 1_000
-MOST_IDS = 20_000
-MOST_CONNECTIONS = 10_000
-MOST_CLIENTS = 10_000
+MAX_TOPICS = 1_000
+MAX_IDS = 20_000
+MAX_CONNECTIONS = 10_000
+MAX_CLIENTS = 10_000
 
 #: Limit for partitions, clients and readers, each over all topics; every topic may use an equal share.
-MOST_PARTS = 20_000
-FEWEST = 8
-MOST_PARTITIONS = 2_000  # of one topic
+MAX_PARTS = 20_000
+MIN_PARTITIONS = 8
+MAX_PARTITIONS = 2_000  # of one topic
 #: Most topics tracked per fetch session.
-MOST_FETCHED = 32
+MAX_FETCHED = 32
 
 #: The zero topic id, which means none.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -48,7 +48,7 @@ Frame = RequestLine | ResponseLine
 class TopicsOverview:
     """Collects the topics that were written, read or got an error in the lines of a trace.
 
-    Of more than `MOST_TOPICS`, the most recently active are kept: `evicted` counts the others. A Fetch that names no
+    Of more than `MAX_TOPICS`, the most recently active are kept: `evicted` counts the others. A Fetch that names no
     topic continues its connection's fetch session (KIP-227).
 
     Attributes:
@@ -58,10 +58,10 @@ class TopicsOverview:
     def __init__(self) -> None:
         self.now = 0
         self._clock = RateClock()
-        self._topics: Recent[str, TopicState] = Recent(MOST_TOPICS)
-        self._names: Recent[str, str] = Recent(MOST_IDS)
-        self._sessions: Recent[str, dict[str, None]] = Recent(MOST_CONNECTIONS)
-        self._groups: Recent[ClientKey, str] = Recent(MOST_CLIENTS)
+        self._topics: Recent[str, TopicState] = Recent(MAX_TOPICS)
+        self._names: Recent[str, str] = Recent(MAX_IDS)
+        self._sessions: Recent[str, dict[str, None]] = Recent(MAX_CONNECTIONS)
+        self._groups: Recent[ClientKey, str] = Recent(MAX_CLIENTS)
         self._deliveries = Deliveries()
 
     @property
@@ -158,8 +158,8 @@ class TopicsOverview:
         session = self._sessions.get(line.connection_id)
         if session is None:
             session = self._sessions[line.connection_id] = {}
-        for entry in line.topics[:MOST_FETCHED]:
-            if len(session) < MOST_FETCHED:
+        for entry in line.topics[:MAX_FETCHED]:
+            if len(session) < MAX_FETCHED:
                 session[self._key(entry)] = None
 
     def _record_group(self, line: RequestLine) -> None:
@@ -185,7 +185,7 @@ class TopicsOverview:
             self._record_names((entry,))
         topic = self._topics.get(key)
         if topic is None:
-            if len(self._topics) >= MOST_TOPICS:
+            if len(self._topics) >= MAX_TOPICS:
                 self._forget(self._topics.popitem(last=False)[1])
             topic = self._topics[key] = self._new(key, row)
         else:
@@ -197,10 +197,10 @@ class TopicsOverview:
 
     def _new(self, key: str, row: int) -> TopicState:
         clock = self._clock
-        most = max(FEWEST, min(MOST_PARTITIONS, MOST_PARTS // (len(self._topics) + 1)))
+        most = max(MIN_PARTITIONS, min(MAX_PARTITIONS, MAX_PARTS // (len(self._topics) + 1)))
         sides = (TopicTraffic(clock.series()), TopicTraffic(clock.series()))
         name = None if key[:1] == "\0" else key
-        return TopicState(key, sides, Recent(most), Recent(most), Recent(FEWEST), row, name)
+        return TopicState(key, sides, Recent(most), Recent(most), Recent(MIN_PARTITIONS), row, name)
 
     def _forget(self, topic: TopicState) -> None:
         for side in topic.sides:
@@ -337,7 +337,7 @@ class TopicsOverview:
     def readers(self, topic: str) -> list[ReaderLag]:
         """Return the lag of groups and of clients without a group, largest first."""
         state = self._find(topic)
-        return [] if state is None else [each.row(*key) for key, each in self._current(state)]
+        return [] if state is None else [partition.row(*key) for key, partition in self._current(state)]
 
     def _find(self, topic: str) -> TopicState | None:
         return self._topics.get(topic) or self._topics.get("\0" + topic)

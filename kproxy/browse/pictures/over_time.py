@@ -19,7 +19,7 @@ from kproxy.trace.formatting import safe
 #: The least latency of each level, in us: two levels double it.
 BOUNDS: Final = tuple(ceil(2 ** (level / 2)) for level in range(76))
 #: Clients and brokers with numbers of their own, the busiest.
-_MOST_NAMES: Final = 6
+_MAX_NAMES: Final = 6
 #: Rows between two yields: a few milliseconds.
 _STEP: Final = 4_096
 
@@ -64,8 +64,8 @@ def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -
     width = max(1, -(-(end - start + 1) // parts))
     clients = _ranked({index.clients[number]: count for number, count in by_client.items()})
     brokers = _ranked(by_broker)
-    client_bytes = {name: [0] * parts for name, _ in clients[:_MOST_NAMES]}
-    broker_bytes = {name: [0] * parts for name, _ in brokers[:_MOST_NAMES]}
+    client_bytes = {name: [0] * parts for name, _ in clients[:_MAX_NAMES]}
+    broker_bytes = {name: [0] * parts for name, _ in brokers[:_MAX_NAMES]}
     errors, unanswered = [0] * parts, [0] * parts
     latencies: list[list[int]] = [[] for _ in range(parts)]
     heat: Counter[tuple[int, int]] = Counter()

@@ -17,8 +17,8 @@ from kproxy.trace.formatting import safe
 
 #: Most groups or transactional ids, lanes of a group, and spans of a lane; the latest are kept.
 _MOST: Final = 100
-_MOST_LANES: Final = 40
-_MOST_SPANS: Final = 200
+_MAX_LANES: Final = 40
+_MAX_SPANS: Final = 200
 _REBALANCES: Final = frozenset({EventKind.JOIN, EventKind.SYNC, EventKind.LEAVE})
 
 
@@ -55,14 +55,14 @@ class TimelinePicture:
 def groups(session: BrowseSession, view: SessionView) -> list[TimelinePicture]:
     """The groups in the rows of a view, the worst first: generations and stalls, then each member."""
     matching, overview = view.matching, session.overviews.groups
-    rows = [each for each in overview.rows(session.now) if matching is None or each.group in matching.groups]
-    rows.sort(key=lambda each: (-each.stalls, -each.ended_stalls, -each.rebalances))
-    made = []
+    rows = [row for row in overview.rows(session.now) if matching is None or row.group in matching.groups]
+    rows.sort(key=lambda row: (-row.stalls, -row.ended_stalls, -row.rebalances))
+    groups = []
     for row in rows[:_MOST]:
         if (group := overview.view(row.group, session.now)) is not None:
-            lanes = [TimelineLane("generations", [*_generations(group)]), *map(_member, group.lanes[:_MOST_LANES])]
-            made.append(TimelinePicture(row.group or "(empty)", f"group={quoted(row.group)}", lanes))
-    return made
+            lanes = [TimelineLane("generations", [*_generations(group)]), *map(_member, group.lanes[:_MAX_LANES])]
+            groups.append(TimelinePicture(row.group or "(empty)", f"group={quoted(row.group)}", lanes))
+    return groups
 
 
 def transactions(session: BrowseSession, view: SessionView) -> list[TimelinePicture]:
@@ -74,7 +74,7 @@ def transactions(session: BrowseSession, view: SessionView) -> list[TimelinePict
             continue
         spans = [
             TimelineSpan(span.begun_at, span.ended_at, span.outcome.value, span.outcome.value, span.row)
-            for span in overview.spans(row.key)[-_MOST_SPANS:]
+            for span in overview.spans(row.key)[-_MAX_SPANS:]
         ]
         narrow = None if row.transactional_id is None else f"transaction={quoted(row.transactional_id)}"
         made.append(TimelinePicture(row.key or "(empty)", narrow, [TimelineLane(row.client_id or "", spans)]))
@@ -116,12 +116,12 @@ def timeline_json(
 
 
 def _generations(group: GroupView) -> Iterator[TimelineSpan]:
-    for boundary in group.boundaries[-_MOST_SPANS:]:
+    for boundary in group.boundaries[-_MAX_SPANS:]:
         why = f": {boundary.cause.text}" if boundary.cause is not None else ""
         yield TimelineSpan(
             boundary.at, boundary.at, "generation", f"generation {boundary.generation}{why}", boundary.row
         )
-    for stall in group.stalls[:_MOST_SPANS]:
+    for stall in group.stalls[:_MAX_SPANS]:
         yield _stall(stall)
 
 
@@ -131,9 +131,9 @@ def _stall(stall: Stall) -> TimelineSpan:
 
 def _member(lane: LaneView) -> TimelineLane:
     member = lane.member
-    spans = [TimelineSpan(begin, end, "member", "member", member.row) for begin, end in lane.memberships[-_MOST_SPANS:]]
-    events = [*lane.transitions[-_MOST_SPANS:], *lane.recurring[-_MOST_SPANS:]]
-    for event in sorted(events, key=lambda each: each.at):
+    spans = [TimelineSpan(begin, end, "member", "member", member.row) for begin, end in lane.memberships[-_MAX_SPANS:]]
+    events = [*lane.transitions[-_MAX_SPANS:], *lane.recurring[-_MAX_SPANS:]]
+    for event in sorted(events, key=lambda event: event.at):
         name = event.api or event.kind.value
         if event.error:
             spans.append(

@@ -19,8 +19,8 @@ from kproxy.trace.lines import RequestLine, ResponseLine, TopicEntry
 #: By API key, what a frame does to a topic: Produce, Fetch, ShareFetch.
 _DIRECTIONS: Final = {0: "produced", 1: "fetched", 78: "fetched"}
 #: Topics and partitions with numbers of their own: the busiest, and those with the highest lag.
-_MOST_TOPICS: Final = 6
-_MOST_PARTITIONS: Final = 8
+_MAX_TOPICS: Final = 6
+_MAX_PARTITIONS: Final = 8
 #: Rows between two yields when only times are read, and when lines are parsed: a few milliseconds.
 _STEP: Final = 4_096
 _STEP_OF_LINES: Final = 64
@@ -77,15 +77,15 @@ def topics_over_time(session: BrowseSession, view: SessionView, parts: int) -> G
             if topic.lag is not None:
                 lag = lags.setdefault((*key, topic.partitions[0] if len(topic.partitions) == 1 else -1), {})
                 lag[part] = max(lag.get(part, 0), topic.lag)
-    totals = {name: {key: each.total() for key, each in topics.items()} for name, topics in sizes.items()}
+    totals = {name: {key: topic.total() for key, topic in topics.items()} for name, topics in sizes.items()}
     return {
         "from": start,
         "width": width,
         "parts": parts,
         "series": {
-            name: _series(topics, _highest(totals[name], _MOST_TOPICS), parts, 0) for name, topics in sizes.items()
+            name: _series(topics, _highest(totals[name], _MAX_TOPICS), parts, 0) for name, topics in sizes.items()
         },
-        "lag": _series(lags, _highest({key: max(lag.values()) for key, lag in lags.items()}, _MOST_PARTITIONS), parts),
+        "lag": _series(lags, _highest({key: max(lag.values()) for key, lag in lags.items()}, _MAX_PARTITIONS), parts),
         "busy": visible.is_behind or session.source.phase is SourcePhase.READING,
     }
 

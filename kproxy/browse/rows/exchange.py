@@ -37,7 +37,7 @@ class Exchange:
     @property
     def repeats(self) -> list[RepeatedFinding]:
         """What the request, then the response repeats of findings in earlier rows."""
-        return [each for side in (self.request, self.response) if side is not None for each in side.repeats]
+        return [repeat for side in (self.request, self.response) if side is not None for repeat in side.repeats]
 
     @property
     def findings(self) -> list[FindingEntry | FindingLine]:

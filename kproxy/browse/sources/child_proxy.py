@@ -76,8 +76,8 @@ class ChildProxy:
             if self._started.is_set():
                 self._on_message(sentence)
             elif line.startswith(_STARTED):
-                for each in self.messages:
-                    self._on_message(each)
+                for message in self.messages:
+                    self._on_message(message)
                 self._started.set()
         self._process.wait()
         self._started.set()

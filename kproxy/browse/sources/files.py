@@ -86,7 +86,7 @@ class TraceSource(Source):
                 yield from trace_files(path) if path.is_dir() else [path]
 
     def _add_file(self, path: Path, file: int) -> None:
-        group = "/".join(each for each in path.parts if each.startswith(("date=", "hour=")))
+        group = "/".join(part for part in path.parts if part.startswith(("date=", "hour=")))
         if is_packed(file):
             packed = Packed(file)
             self._active.append(_File(path, file, packed, self._merged.add(packed.spool, group, filling=True)))
@@ -97,26 +97,26 @@ class TraceSource(Source):
 
     async def _unpack(self) -> None:
         """Unpack available data, in reading order."""
-        for each in sorted(self._active, key=lambda each: each.part.group):
-            if isinstance(packed := each.content, Packed):
+        for traces in sorted(self._active, key=lambda traces: traces.part.group):
+            if isinstance(packed := traces.content, Packed):
                 while await asyncio.to_thread(packed.step):
                     pass
-                each.part.filling = False
+                traces.part.filling = False
                 if packed.damage:
-                    self._warn(f"{each.path}: {packed.damage}")
+                    self._warn(f"{traces.path}: {packed.damage}")
 
     def _update_phase(self) -> None:
         """Close finished files and update the phase."""
         growing = False
-        for each in tuple(self._active):
-            if each.is_growing():
+        for file in tuple(self._active):
+            if file.is_growing():
                 growing = True
-            elif not each.complete:
-                each.complete = True
-                each.content.end()
-            elif each.path not in self._paths and each.part.is_read:
-                self._merged.deactivate(each.part)
-                self._active.remove(each)
+            elif not file.complete:
+                file.complete = True
+                file.content.end()
+            elif file.path not in self._paths and file.part.is_read:
+                self._merged.deactivate(file.part)
+                self._active.remove(file)
         read, total = self.store.progress
         if growing and self.phase is SourcePhase.LIVE:
             return  # new files may appear

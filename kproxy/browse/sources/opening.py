@@ -119,9 +119,9 @@ def _is_trace(name: str) -> bool:
     """Whether it is a trace file, or a directory with only those; false for a capture."""
     path = Path(name)
     if path.is_dir():
-        if not (found := input_files(path)):
+        if not (paths := input_files(path)):
             raise UserError(f"{name}: {NO_INPUT} in this directory")
-        return all(each.name.endswith(SUFFIXES) for each in found)
+        return all(path.name.endswith(SUFFIXES) for path in paths)
     try:
         return is_trace(path)
     except OSError as error:

@@ -51,7 +51,7 @@ class ProxySource(Source):
         """See `Source`."""
         if self._greeting is None:
             return super().empty_message
-        addresses = " or ".join(_reachable(each.listen) for each in self._greeting.listeners)
+        addresses = " or ".join(_reachable(listener.listen) for listener in self._greeting.listeners)
         return f"Waiting for clients: set bootstrap.servers to {addresses}."
 
     async def run(self) -> None:
@@ -115,9 +115,9 @@ class ProxySource(Source):
         """Add lines about the missing data to the store; close the connections of a proxy that has ended."""
         lost = timestamp(self._lost_at)
         if not is_same:
-            for each in self._open.values():
-                closed = CloseLine(v=FORMAT, ts=lost, connection_id=each.connection_id, client=each.client,
-                                   server=each.server, by="proxy", how="lost")  # fmt: skip
+            for connection in self._open.values():
+                closed = CloseLine(v=FORMAT, ts=lost, connection_id=connection.connection_id, client=connection.client,
+                                   server=connection.server, by="proxy", how="lost")  # fmt: skip
                 self._spool.append(encode_line(closed))
             self._open.clear()
         reason = (

@@ -12,7 +12,7 @@ from kproxy.control.protocol import LateResponse
 from kproxy.errors import UserError
 
 #: Most connections whose late response is kept.
-_MOST_LATE = 10_000
+_MAX_LATE = 10_000
 
 
 class SourcePhase(StrEnum):
@@ -49,7 +49,7 @@ class Source(ABC):
         self.phase = SourcePhase.READING
         self.sentence = ""
         self.messages: deque[str] = deque(maxlen=200)
-        self.late: BoundedDict[str, LateResponse] = BoundedDict(_MOST_LATE)
+        self.late: BoundedDict[str, LateResponse] = BoundedDict(_MAX_LATE)
 
     @property
     def live(self) -> bool:

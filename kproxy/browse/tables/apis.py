@@ -41,7 +41,7 @@ def apis(session: BrowseSession, view: SessionView) -> OverviewTable:
     overview = session.overviews.apis if matching is None else matching.apis
     about = "Latency is the time from request to response; a Fetch waits for data by design."
     more = f"{overview.others:,} frames of unknown versions are not listed" if overview.others else ""
-    rows = [_row(each, live=session.source.live) for each in overview.rows(session.now)]
+    rows = [_row(row, live=session.source.live) for row in overview.rows(session.now)]
     return OverviewTable("APIs", about, _COLUMNS, rows, "-requests", more)
 
 
@@ -63,11 +63,11 @@ def _row(item: ApiUsage, *, live: bool) -> OverviewRow:
         severities(item.findings),
     ]
     facts = [("errors", names_and_counts(item.errors))]
-    for each in item.versions:
-        text = f"{each.requests:,} requests, p50 {duration(each.p50_us)}, p99 {duration(each.p99_us)}"
-        if each.errors:
-            text += f"; {names_and_counts(each.errors)}"
-        facts.append((f"v{each.version}" if each.version is not None else "?", text))
+    for version in item.versions:
+        text = f"{version.requests:,} requests, p50 {duration(version.p50_us)}, p99 {duration(version.p99_us)}"
+        if version.errors:
+            text += f"; {names_and_counts(version.errors)}"
+        facts.append((f"v{version.version}" if version.version is not None else "?", text))
     marks = [("slowest", item.slowest_row)] if item.slowest_row is not None else []
     return OverviewRow(
         item.api or "?", values, f"api={quoted(item.api)}" if item.api else None, item.last_row, facts,

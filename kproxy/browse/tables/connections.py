@@ -59,7 +59,7 @@ _BROKER_COLUMNS = (
 def connections(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The connections, or those with a row in a view."""
     overview = session.overviews.connections
-    rows = [_row(session, each) for each in facts.shown(session, view)]
+    rows = [_row(session, summary) for summary in facts.shown(session, view)]
     about = "TCP connections, with what waits on each. In and out are the bytes of requests and of responses."
     more = f"{overview.others:,} older closed connections are not listed" if overview.others else ""
     return OverviewTable("Connections", about, _COLUMNS, rows, "opened", more)
@@ -68,10 +68,10 @@ def connections(session: BrowseSession, view: SessionView) -> OverviewTable:
 def brokers(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The addresses that clients connect to."""
     by_server: dict[str, list[ConnectionSummary]] = {}
-    for each in facts.shown(session, view):
-        by_server.setdefault(each.server, []).append(each)
+    for summary in facts.shown(session, view):
+        by_server.setdefault(summary.server, []).append(summary)
     about = "Brokers by the address that clients reach, with the traffic of all connections to each."
-    rows = [_broker(name, found) for name, found in by_server.items()]
+    rows = [_broker(name, summaries) for name, summaries in by_server.items()]
     return OverviewTable("Brokers", about, _BROKER_COLUMNS, rows, "-requests")
 
 
@@ -103,25 +103,25 @@ def _row(session: BrowseSession, item: ConnectionSummary) -> OverviewRow:
     return OverviewRow(item.connection_id, values, narrow, facts=facts.facts(session, item), marks=marks)
 
 
-def _broker(name: str, found: list[ConnectionSummary]) -> OverviewRow:
+def _broker(name: str, summaries: list[ConnectionSummary]) -> OverviewRow:
     errors: Counter[str] = Counter()
-    for each in found:
-        errors.update(dict(each.errors))
-    clients = {client for each in found for client in each.client_ids if client}
+    for summary in summaries:
+        errors.update(dict(summary.errors))
+    clients = {client for summary in summaries for client in summary.client_ids if client}
     values = [
         name or "(unknown)",
-        sum(each.is_open for each in found),
-        len(found),
+        sum(summary.is_open for summary in summaries),
+        len(summaries),
         len(clients),
-        sum(each.requests for each in found),
-        sum(each.request_bytes for each in found),
-        sum(each.response_bytes for each in found),
-        sum(each.in_flight for each in found),
-        sum(each.unanswered for each in found),
-        max((each.p99_us for each in found if each.p99_us is not None), default=None),
-        sum(each.refusals for each in found),
-        1000 * sum(each.throttled_ms for each in found) or None,
-        severities(Severities.sum(each.findings for each in found)),
+        sum(summary.requests for summary in summaries),
+        sum(summary.request_bytes for summary in summaries),
+        sum(summary.response_bytes for summary in summaries),
+        sum(summary.in_flight for summary in summaries),
+        sum(summary.unanswered for summary in summaries),
+        max((summary.p99_us for summary in summaries if summary.p99_us is not None), default=None),
+        sum(summary.refusals for summary in summaries),
+        1000 * sum(summary.throttled_ms for summary in summaries) or None,
+        severities(Severities.sum(summary.findings for summary in summaries)),
     ]
     known = [("clients", ", ".join(sorted(clients)[:50])), ("errors", names_and_counts(errors.most_common(20)))]
     return OverviewRow(name, values, f"server={quoted(name)}", facts=known)

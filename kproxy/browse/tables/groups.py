@@ -20,7 +20,7 @@ from kproxy.trace.formatting import duration
 from kproxy.trace.timestamps import timestamp
 
 #: Most stalls, generations and members in the facts of a group.
-_MOST = 20
+_MAX_SHOWN = 20
 _COLUMNS = (
     OverviewColumn("group", style="name"),
     OverviewColumn("kind", style="dim"),
@@ -51,9 +51,9 @@ def share_groups(session: BrowseSession, view: SessionView) -> OverviewTable:
 def _table(title: str, about: str, session: BrowseSession, view: SessionView, *, share: bool) -> OverviewTable:
     overview = session.overviews.groups
     rows = [
-        _row(session, each, overview.view(each.group, session.now))
-        for each in facts.shown(session, view)
-        if (each.protocol is Protocol.SHARE) == share
+        _row(session, row, overview.view(row.group, session.now))
+        for row in facts.shown(session, view)
+        if (row.protocol is Protocol.SHARE) == share
     ]
     more = f"{overview.evicted:,} inactive groups are not listed" if overview.evicted else ""
     return OverviewTable(title, about, _COLUMNS, rows, "-why it is stalled", more)
@@ -83,18 +83,18 @@ def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> Over
         known += facts.facts(session, view)
         known += [("holds records", f"{member} {holds}: {which}") for member, holds, which in facts.held(session, view)]
         known.append(("records acknowledged", facts.acknowledged(session, view)))
-        known += [(_when(stall), f"{stall.text}. {stall.hint}") for stall in view.stalls[:_MOST]]
+        known += [(_when(stall), f"{stall.text}. {stall.hint}") for stall in view.stalls[:_MAX_SHOWN]]
         unit = "generation" if item.protocol is Protocol.CLASSIC else "epoch"
         known += [
-            (f"{unit} {each.generation}", f"{timestamp(each.at)[11:23]} UTC: {each.cause.text}")
-            for each in reversed(view.boundaries[-_MOST:])
-            if each.cause is not None
+            (f"{unit} {boundary.generation}", f"{timestamp(boundary.at)[11:23]} UTC: {boundary.cause.text}")
+            for boundary in reversed(view.boundaries[-_MAX_SHOWN:])
+            if boundary.cause is not None
         ]
         known += [
             ("member",
              f"{lane.member.label}: {lane.member.state.value}, client {lane.member.client_id} at {lane.member.client}, "
              f"{lane.member.commits:,} commits{', leader' if lane.member.leader else ''}")
-            for lane in view.lanes[:_MOST]
+            for lane in view.lanes[:_MAX_SHOWN]
         ]  # fmt: skip
     return OverviewRow(item.group, values, f"group={quoted(item.group)}", item.row, known, marks)
 

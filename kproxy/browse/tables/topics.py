@@ -17,7 +17,7 @@ from kproxy.browse.tables.table import (
 from kproxy.filters.lexer import quoted
 
 #: Most readers, clients and partitions in the facts of a topic.
-_MOST = 50
+_MAX_SHOWN = 50
 _COLUMNS = (
     OverviewColumn("topic", style="topic"),
     OverviewColumn("written", ColumnKind.COUNT),
@@ -41,7 +41,7 @@ _COLUMNS = (
 def topics(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The topics, or those in the rows of a view."""
     overview = session.overviews.topics
-    rows = [_row(session, each) for each in facts.shown(session, view)]
+    rows = [_row(session, summary) for summary in facts.shown(session, view)]
     about = (
         "Records written and read. Lag is that of the slowest reader, in records; behind is how old the records are"
         " that it gets; delivery is the time from Produce to Fetch."
@@ -66,7 +66,7 @@ def _row(session: BrowseSession, item: TopicSummary) -> OverviewRow:
     ]
     narrow = f"topic={quoted(item.topic)}" if item.topic is not None else f"topic_id={quoted(item.topic_id or '')}"
     marks = [("first", item.first_row), ("last", item.last_row)]
-    return OverviewRow(name, values, narrow, facts=facts.facts(session, item, _MOST), marks=marks)
+    return OverviewRow(name, values, narrow, facts=facts.facts(session, item, _MAX_SHOWN), marks=marks)
 
 
 def _traffic(traffic: Traffic, *, live: bool) -> list[object]:

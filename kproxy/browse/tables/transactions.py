@@ -16,8 +16,8 @@ from kproxy.filters.lexer import quoted
 from kproxy.trace.timestamps import timestamp
 from kproxy.transactions.rows import TransactionRow, TransactionSpan
 
-_MOST = 50
-_MOST_SPANS = 200
+_MAX_SHOWN = 50
+_MAX_SPANS = 200
 _COLUMNS = (
     OverviewColumn("transactional id", style="name"),
     OverviewColumn("producer"),
@@ -38,7 +38,7 @@ _COLUMNS = (
 def transactions(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The transactional ids, or those in the rows of a view; what is open for longest is first."""
     overview, found = session.overviews.transactions, facts.shown(session, view)
-    found.sort(key=lambda each: (not each.held, each.begun_at is None, each.begun_at or each.first_at))
+    found.sort(key=lambda row: (not row.held, row.begun_at is None, row.begun_at or row.first_at))
     start = min((each.first_at for each in found), default=session.now)
     about = "Transactional producers: which transaction is open, how the others ended, and what it holds up."
     more = f"{overview.evicted:,} inactive transactional ids are not listed" if overview.evicted else ""
@@ -47,7 +47,7 @@ def transactions(session: BrowseSession, view: SessionView) -> OverviewTable:
 
 def _row(session: BrowseSession, item: TransactionRow, start: int) -> OverviewRow:
     now = session.now
-    spans = session.overviews.transactions.spans(item.key)[-_MOST_SPANS:]
+    spans = session.overviews.transactions.spans(item.key)[-_MAX_SPANS:]
     values = [
         item.key or "(empty)",
         f"{item.producer_id}/{item.producer_epoch}" if item.producer_id >= 0 else "",
@@ -64,7 +64,7 @@ def _row(session: BrowseSession, item: TransactionRow, start: int) -> OverviewRo
         [_span(span, start, now) for span in spans],
     ]
     marks = [(f"{span.outcome.value} transaction of {timestamp(span.begun_at)[11:23]}", span.row)
-             for span in reversed(spans[-_MOST:])]  # fmt: skip
+             for span in reversed(spans[-_MAX_SHOWN:])]  # fmt: skip
     narrow = None if item.transactional_id is None else f"transaction={quoted(item.transactional_id)}"
     return OverviewRow(item.key, values, narrow, item.row, facts.facts(session, item), marks)
 

@@ -141,7 +141,7 @@ def run(args: argparse.Namespace) -> int:
         args.traces = args.traces[1:]
     _check(args, converts)
     damage = InputDamage()
-    settings = dict(_setting(each) for each in args.conf)
+    settings = dict(_setting(setting) for setting in args.conf)
     selection = line_selection(args)
     if args.follow:
         settings = SETTINGS | settings

@@ -49,15 +49,15 @@ def repair_table(spark: SparkSession, args: argparse.Namespace) -> None:
 
     with progress(spark, "repair"):
         done = repair(spark, args.out, waiting=_waiting(args))
-    for each in done:
-        if each.again:
-            warn(f"batch {each.number} had lost lines and was removed: convert its {len(each.again)} files again")
-        elif each.lost:
-            warn(f"batch {each.number} had lost lines, and its source files are gone: its remaining lines are kept")
+    for batch in done:
+        if batch.again:
+            warn(f"batch {batch.number} had lost lines and was removed: convert its {len(batch.again)} files again")
+        elif batch.lost:
+            warn(f"batch {batch.number} had lost lines, and its source files are gone: its remaining lines are kept")
     if not done:
         say(f"{args.out} has no duplicate lines")
     else:
-        say(f"{sum(each.removed for each in done)} lines were removed from {len(done)} batches of {args.out}")
+        say(f"{sum(batch.removed for batch in done)} lines were removed from {len(done)} batches of {args.out}")
 
 
 def compact_table(args: argparse.Namespace) -> None:

@@ -108,8 +108,8 @@ def _start(
 
     if not args.out and (is_remote() or not str(spark.conf.get("spark.master", "")).startswith("local")):
         raise UserError("on a cluster, --follow needs --out DIR, a directory that all machines can reach")
-    chosen, wanted = Period(selection.since, selection.until).column(), condition(selection)
-    chosen = chosen if wanted is None else chosen & wanted
+    chosen, sought = Period(selection.since, selection.until).column(), condition(selection)
+    chosen = chosen if sought is None else chosen & sought
     files = Files(args.out, args.format or "parquet") if args.out else None
     if files is not None:
         claim(spark, files.directory, query_names, _description(args, span))

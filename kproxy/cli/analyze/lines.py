@@ -51,9 +51,9 @@ def condition(selection: LineSelection) -> Column | None:
     from kproxy.spark.filter_columns import where
     from kproxy.spark.ingest.lines import sampled
 
-    found = [] if selection.filter is None else [where(selection.filter)]
-    found += [] if selection.sample is None else [sampled(selection.sample)]
-    return reduce(operator.and_, found) if found else None
+    conditions = [] if selection.filter is None else [where(selection.filter)]
+    conditions += [] if selection.sample is None else [sampled(selection.sample)]
+    return reduce(operator.and_, conditions) if conditions else None
 
 
 def _moment(option: str, text: str | None) -> datetime | None:

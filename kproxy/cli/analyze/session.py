@@ -140,4 +140,4 @@ def cause_of(error: Exception) -> str:
     lines = (line.removeprefix(": ").strip() for line in text.splitlines())
     messages = (line for line in lines if line and not line.startswith("An error occurred while calling"))
     message = _JAVA_CLASS.sub("", next(messages, type(error).__name__))[:400]
-    return f"{message}; {_PACKAGE_HINT}" if any(each in message for each in _NO_PACKAGE) else message
+    return f"{message}; {_PACKAGE_HINT}" if any(sign in message for sign in _NO_PACKAGE) else message

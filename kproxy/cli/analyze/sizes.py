@@ -25,8 +25,8 @@ def is_tiny(paths: Sequence[str]) -> bool:
 
 def total_size(paths: Sequence[str]) -> int:
     """Return the size of all inputs as traces, in bytes; `_SHORT` for each path that is not a local one."""
-    found = (each for path in map(Path, paths) for each in (path.rglob("*") if path.is_dir() else (path,)))
-    return sum(map(_size, found))
+    paths_found = (file for path in map(Path, paths) for file in (path.rglob("*") if path.is_dir() else (path,)))
+    return sum(map(_size, paths_found))
 
 
 def _size(path: Path) -> int:

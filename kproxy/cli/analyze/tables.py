@@ -39,10 +39,10 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
     from kproxy.spark.session.errors import ENGINE_ERRORS
     from kproxy.spark.session.progress import progress
 
-    wanted = args.job or [name for name in jobs.names() if args.out or name not in jobs.STORED]
+    names = args.job or [name for name in jobs.names() if args.out or name not in jobs.STORED]
     period = Period(selection.since, selection.until)
     with_history = period
-    if selection.since is not None and args.history and (args.html or "anomalies" in wanted):
+    if selection.since is not None and args.history and (args.html or "anomalies" in names):
         with_history = Period(selection.since - args.history, selection.until)
     if selection.sample is not None:
         say(f"counts and bytes are those of the sample only: {100 * selection.sample:.3g} % of the connections")
@@ -54,7 +54,7 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
             )  # fmt: skip
             lines = stack.enter_context(opened)
             rows = lines.rows if with_history == period else lines.rows.where(period.column())
-            stack.enter_context(shared(rows, jobs.names() if args.html else wanted))
+            stack.enter_context(shared(rows, jobs.names() if args.html else names))
         options = {"time_zone": args.time_zone, "since": selection.since if args.history else None}
         own = {"anomalies": partial(jobs.find("anomalies").run, lines.rows, **options)}
         if args.html:
@@ -62,8 +62,8 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
             if not args.out:
                 return
         failed: dict[str, str] = {}
-        for place, (job, table) in enumerate(jobs.planned(wanted, rows, own), start=1):
-            waiting = progress(spark, f"{job.name} ({place} of {len(wanted)})")
+        for place, (job, table) in enumerate(jobs.planned(names, rows, own), start=1):
+            waiting = progress(spark, f"{job.name} ({place} of {len(names)})")
             try:
                 _write(table, job.name, args, waiting, several=len(lines.clusters) > 1)
             except ENGINE_ERRORS as error:  # the other tables may do
@@ -93,7 +93,7 @@ def _write_report(
 
 
 def _write(
-    made: Callable[[], DataFrame],
+    make: Callable[[], DataFrame],
     name: str,
     args: argparse.Namespace,
     waiting: AbstractContextManager[None],
@@ -106,13 +106,13 @@ def _write(
 
     if args.out:
         with waiting:
-            write_files(made(), f"{args.out}/{name}", args.format or "parquet")
+            write_files(make(), f"{args.out}/{name}", args.format or "parquet")
     elif args.format in ("json", "csv"):
         with nullcontext() if sys.stdout.isatty() else waiting:  # a terminal cannot show both at once
-            write_json(made(), name, sys.stdout) if args.format == "json" else write_csv(made(), sys.stdout)
+            write_json(make(), name, sys.stdout) if args.format == "json" else write_csv(make(), sys.stdout)
     else:
         with waiting:
-            table = made() if several else made().drop(CLUSTER)
+            table = make() if several else make().drop(CLUSTER)
             rows = first_rows(table, args.rows)
         write_table(table, name, rows, args.rows, sys.stdout)
         sys.stdout.flush()  # the next table may take a while

@@ -6,7 +6,7 @@ import { quoted } from "./router.js";
 import { API, CLIENT, CONNECTION, LATENCY, LEVEL, NUMBER, SIZE, TIME } from "./rows.js";
 import { topicsOverTime } from "./topics_over_time.js";
 
-const LEVELS = ["", "info", "warning", "error"], MOST_UNPACKED = 40;
+const LEVELS = ["", "info", "warning", "error"], MAX_UNPACKED = 40;
 const TIMELINE_FIELDS = { groups: ["group", "group_id"], transactions: ["transaction", "transactional_id"] };
 const KEYS = {
   time: null, latency: (row) => row[LATENCY] ?? -1, size: (row) => row[SIZE] ?? -1, findings: (row) => LEVELS.indexOf(row[LEVEL]),
@@ -42,7 +42,7 @@ export class EmbeddedSource {
   async value(name, number) {
     const each = this.data.each[name], chunk = Math.floor(number / each), key = `${name} ${chunk}`;
     if (!this.unpacked.has(key)) {
-      if (this.unpacked.size > MOST_UNPACKED) this.unpacked.delete(this.unpacked.keys().next().value);
+      if (this.unpacked.size > MAX_UNPACKED) this.unpacked.delete(this.unpacked.keys().next().value);
       this.unpacked.set(key, unpack(this.data[name][chunk]));
     }
     return (await this.unpacked.get(key))[number % each];

@@ -1,7 +1,7 @@
 /* Fields of decoded records (value.order.id, key, header.traceparent), as kproxy.filters.record_fields reads and compares them. */
 import { ORDER, WILDCARDS, finds, literal } from "./filter_pattern.js";
 
-const PARTS = ["key", "value", "header"], MASKED = "(masked)", WITHHELD = "(withheld)", MOST_NAMES = 50;
+const PARTS = ["key", "value", "header"], MASKED = "(masked)", WITHHELD = "(withheld)", MAX_NAMES = 50;
 const DECIMAL = /^-?\d{1,40}(\.\d{1,40})?$/;
 const isObject = (item) => item !== null && typeof item === "object" && !Array.isArray(item);
 const isDecoded = (item) => isObject(item) && Object.hasOwn(item, "format") && Object.hasOwn(item, "data") && item.format !== WITHHELD;
@@ -15,7 +15,7 @@ const pushAll = (stack, items) => {
 export const recordField = (name) => {
   const dot = name.indexOf("."), part = dot < 0 ? name : name.slice(0, dot), below = dot < 0 ? null : name.slice(dot + 1);
   const names = below === null ? [] : part === "header" ? [below] : below.split(".");
-  if (!PARTS.includes(part) || names.includes("") || names.length > MOST_NAMES) return undefined;
+  if (!PARTS.includes(part) || names.includes("") || names.length > MAX_NAMES) return undefined;
   return { name, kind: "record", many: true, unit: 1, known: [], read: recordReader(part, names) };
 };
 

@@ -2,7 +2,7 @@
 import { FilterError, inQuotes, suggestion } from "./filter_errors.js";
 import { recordField } from "./filter_records.js";
 
-const CONNECTIVES = ["and", "or", "not", "in"], MOST_OPEN = 50;
+const CONNECTIVES = ["and", "or", "not", "in"], MAX_OPEN = 50;
 export const FIELDS = new Map();
 export const UNITS = {};
 /** Takes the fields and units of `kproxy.html.filter_fields`. */
@@ -88,7 +88,7 @@ export class FilterParser {
     if (!this.isSign("not") && !this.isSign("(")) return this.comparison();
     this.at += 1;
     this.open += 1;
-    if (this.open > MOST_OPEN) throw new FilterError("parentheses are nested too deeply", token.start);
+    if (this.open > MAX_OPEN) throw new FilterError("parentheses are nested too deeply", token.start);
     const node = token.value === "not" ? { join: "not", terms: [this.term()] } : this.group(token);
     this.open -= 1;
     return node;

@@ -4,7 +4,7 @@ import { CLIENT, CONNECTION, KIND, LATENCY, NUMBER, ONE_WAY, SERVER, STATE, TIME
 /** APIs whose response may wait for records, members or a leader: a long wait is no fault. */
 const LONG_POLLS = ["Fetch", "ShareFetch", "JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat", "ShareGroupHeartbeat"];
 /** A pause of this many us, and this many times the usual step, is shown. */
-const LEAST_PAUSE = 100_000, USUAL = 8;
+const MIN_PAUSE = 100_000, USUAL = 8;
 
 export const isLongPoll = (api) => LONG_POLLS.includes(api);
 
@@ -33,7 +33,7 @@ export const ladderOf = (rows, now) => {
   const steps = events.slice(1).map(({ at }, number) => at - events[number].at).sort((a, b) => a - b), usual = steps[steps.length >> 1] || 0;
   events.forEach((event, number) => {
     const step = number && !isLast(event) ? event.at - events[number - 1].at : 0;
-    event.pause = step >= Math.max(LEAST_PAUSE, USUAL * usual) ? step : 0;
+    event.pause = step >= Math.max(MIN_PAUSE, USUAL * usual) ? step : 0;
   });
   return { clients, servers, ends, events };
 };

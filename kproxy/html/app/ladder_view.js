@@ -5,7 +5,7 @@ import { isLongPoll, ladderOf } from "./ladder_events.js";
 import { hashOf } from "./router.js";
 import { API, KIND, LATENCY, NUMBER, SERVER, STATE, TIME, VERSION, WHAT, WRONG, UNANSWERED, WAITING } from "./rows.js";
 
-const MOST = 120, SLOT = 26, PAUSE = 18, CHARACTER = 7.3, LEAST_GAP = 160, BAR = 7;
+const MOST = 120, SLOT = 26, PAUSE = 18, CHARACTER = 7.3, MIN_GAP = 160, BAR = 7;
 const faultOf = (row) => row[WRONG].map(([text]) => text).join(", ");
 const isFault = (row) => row[STATE] === UNANSWERED || row[WRONG].some(([, style]) => style === "error");
 const cut = (text, width) => { const most = Math.max(3, Math.floor(width / CHARACTER)); return text.length > most ? `${text.slice(0, most - 1)}…` : text; };
@@ -71,7 +71,7 @@ export class LadderView {
     }
     const { clients, servers, ends: namesOf, events } = ladderOf(this.rows, this.app.source.state.last), lanes = clients.length + servers.length;
     const narrow = room < 620, gutter = narrow ? 62 : 108, side = narrow ? 26 : 90;
-    const width = Math.max(room - 4, gutter + 2 * side + (lanes - 1) * (narrow ? 150 : LEAST_GAP)), gap = (width - gutter - 2 * side) / Math.max(1, lanes - 1);
+    const width = Math.max(room - 4, gutter + 2 * side + (lanes - 1) * (narrow ? 150 : MIN_GAP)), gap = (width - gutter - 2 * side) / Math.max(1, lanes - 1);
     const place = (list, name, from) => gutter + side + (list.indexOf(name) + from) * gap;
     const ends = (row) => { const [client, server] = namesOf(row); return [place(clients, client, 0), place(servers, server, clients.length)]; };
     let y = 14;

@@ -1,7 +1,7 @@
 /* Latency, errors and throughput over time, as kproxy.browse.pictures.over_time counts them. */
 import { API, CLIENT, ERROR, KIND, LATENCY, SERVER, SIZE, STATE, TIME, UNANSWERED, WAITING } from "./rows.js";
 
-const LEVELS = 76, MOST_NAMES = 6;
+const LEVELS = 76, MAX_NAMES = 6;
 /** The least latency of each level, in us: two levels double it. */
 const BOUNDS = Array.from({ length: LEVELS }, (_, level) => Math.ceil(2 ** (level / 2)));
 const levelOf = (us) => { let level = us < 1 ? 0 : Math.floor(2 * Math.log2(us)); while (BOUNDS[level + 1] <= us) level += 1; while (level && BOUNDS[level] > us) level -= 1; return Math.min(level, LEVELS - 1); };
@@ -25,7 +25,7 @@ export const overTime = (rows, api, parts) => {
   }
   if (!frames.length) [from, to] = [0, 0];
   const width = Math.max(1, Math.ceil((to - from + 1) / parts)), zeros = () => Array(parts).fill(0), series = {};
-  for (const by of ["client", "broker"]) series[by] = { names: ranked(bytes[by]).slice(0, MOST_NAMES).map(([name]) => name), others: Math.max(0, bytes[by].size - MOST_NAMES), values: [] };
+  for (const by of ["client", "broker"]) series[by] = { names: ranked(bytes[by]).slice(0, MAX_NAMES).map(([name]) => name), others: Math.max(0, bytes[by].size - MAX_NAMES), values: [] };
   for (const { names, values } of Object.values(series)) values.push(...names.map(zeros));
   const errors = zeros(), unanswered = zeros(), latencies = Array.from({ length: parts }, () => []), heat = new Map();
   for (const row of frames) {

@@ -1,7 +1,7 @@
 /* Draws the visible rows of a long list. A list higher than a browser can lay out is scaled: a million rows scroll. */
 import { el } from "./elements.js";
 
-const OVERSCAN = 12, MOST_PRINTED = 400, MOST_HEIGHT = 8_000_000;
+const OVERSCAN = 12, MAX_PRINTED = 400, MAX_HEIGHT = 8_000_000;
 
 export class Scroller {
   /**
@@ -20,12 +20,12 @@ export class Scroller {
   get end() { return this.box.scrollTop + this.room >= this.inner.offsetHeight - 2; }
   /** Pixels by which a row at its true place is above its place in a scaled list. */
   scale(top) {
-    const real = this.count * this.height(), shown = Math.min(real, MOST_HEIGHT), room = Math.max(1, shown - this.room);
+    const real = this.count * this.height(), shown = Math.min(real, MAX_HEIGHT), room = Math.max(1, shown - this.room);
     return real === shown ? 0 : Math.round(Math.min(1, top / room) * (real - shown));
   }
   set(count) {
     this.count = count;
-    this.inner.style.height = `${Math.min(count * this.height(), MOST_HEIGHT)}px`;
+    this.inner.style.height = `${Math.min(count * this.height(), MAX_HEIGHT)}px`;
     this.redraw();
   }
   redraw() {
@@ -40,7 +40,7 @@ export class Scroller {
   paint() {
     const height = this.height(), [from, to] = this.range(), shift = this.all ? 0 : this.scale(this.box.scrollTop);
     const first = this.all ? 0 : Math.max(0, from - OVERSCAN);
-    const end = Math.min(this.count, this.all ? MOST_PRINTED : to + OVERSCAN);
+    const end = Math.min(this.count, this.all ? MAX_PRINTED : to + OVERSCAN);
     for (const [number, row] of this.drawn) {
       if (number < first || number >= end) { row.remove(); this.drawn.delete(number); }
       else if (shift !== this.shift) row.style.top = `${number * height - shift}px`;
@@ -63,7 +63,7 @@ export class Scroller {
     const seen = box.scrollTop + this.scale(box.scrollTop);
     const wanted = top < seen ? Math.max(0, top - height) : top + height > seen + this.room ? top + 2 * height - this.room : null;
     if (wanted !== null) {
-      const real = this.count * height, shown = Math.min(real, MOST_HEIGHT);
+      const real = this.count * height, shown = Math.min(real, MAX_HEIGHT);
       box.scrollTop = real === shown ? wanted : Math.ceil(wanted / Math.max(1, real - this.room) * (shown - this.room));
     }
     if (from >= 0) this.paint();
@@ -72,6 +72,6 @@ export class Scroller {
   print(all) {
     this.all = all;
     this.redraw();
-    if (all && this.count > MOST_PRINTED) this.inner.append(el("p", "none", `and ${(this.count - MOST_PRINTED).toLocaleString("en")} more`));
+    if (all && this.count > MAX_PRINTED) this.inner.append(el("p", "none", `and ${(this.count - MAX_PRINTED).toLocaleString("en")} more`));
   }
 }

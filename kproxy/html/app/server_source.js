@@ -1,7 +1,7 @@
 /* The source of a live session or a trace behind `kproxy web`, which pages, filters and sorts. */
 import { queryOf } from "./query.js";
 
-const EACH = 200, MOST_CHUNKS = 60;
+const EACH = 200, MAX_CHUNKS = 60;
 const address = (path, given = {}) => {
   const query = new URLSearchParams(Object.entries(given).filter(([, value]) => value !== undefined && value !== "" && value !== false));
   return `/api/${path}${[...query].length ? `?${query}` : ""}`;
@@ -82,7 +82,7 @@ class ServerQuery {
   load(chunk) {
     if (!this.asked.has(chunk)) {
       this.asked.set(chunk, this.fetch(chunk).then((found) => {
-        if (this.chunks.size > MOST_CHUNKS) this.chunks.delete(this.chunks.keys().next().value);
+        if (this.chunks.size > MAX_CHUNKS) this.chunks.delete(this.chunks.keys().next().value);
         this.chunks.set(...found);
         this.loaded();
       }, () => { /* the header says that the server is gone */ }).finally(() => this.asked.delete(chunk)));

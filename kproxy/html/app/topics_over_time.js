@@ -2,7 +2,7 @@
 import { endOf } from "./over_time.js";
 import { API, KIND, NUMBER } from "./rows.js";
 
-const DIRECTIONS = { Produce: "produced", Fetch: "fetched", ShareFetch: "fetched" }, MOST_TOPICS = 6, MOST_PARTITIONS = 8;
+const DIRECTIONS = { Produce: "produced", Fetch: "fetched", ShareFetch: "fetched" }, MAX_TOPICS = 6, MAX_PARTITIONS = 8;
 const order = (a, b) => a < b ? -1 : a > b ? 1 : 0;
 /** The highest of a map from JSON keys to values in parts of the time. */
 const seriesOf = (counts, measure, most, parts, otherwise) => {
@@ -29,5 +29,5 @@ export const topicsOverTime = (rows, lines, parts) => {
     }
   });
   const sum = (values) => values.reduce((a, b) => a + b, 0), highest = (values) => values.reduce((a, b) => Math.max(a, b), 0);
-  return { from, width, parts, series: { produced: seriesOf(sizes.produced, sum, MOST_TOPICS, parts, 0), fetched: seriesOf(sizes.fetched, sum, MOST_TOPICS, parts, 0) }, lag: seriesOf(lags, highest, MOST_PARTITIONS, parts, null) };
+  return { from, width, parts, series: { produced: seriesOf(sizes.produced, sum, MAX_TOPICS, parts, 0), fetched: seriesOf(sizes.fetched, sum, MAX_TOPICS, parts, 0) }, lag: seriesOf(lags, highest, MAX_PARTITIONS, parts, null) };
 };

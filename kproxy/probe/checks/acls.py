@@ -29,7 +29,7 @@ async def round_trip(target: Target) -> None:
     async with target.connection() as connection, _acl(target, connection, _LITERAL) as acl:
         await _expect_described(target, connection, _filter(acl["resource_name"], _LITERAL), [acl])
         deleted = await _delete(target, connection, acl["resource_name"])
-        if [_fields(each, each) for each in deleted.body["filter_results"][0]["matching_acls"]] != [acl]:
+        if [_fields(acl, acl) for acl in deleted.body["filter_results"][0]["matching_acls"]] != [acl]:
             raise deleted.failed("DeleteAcls does not return exactly the ACL that it deletes")
         await _expect_described(target, connection, _filter(acl["resource_name"], _LITERAL), [])
 

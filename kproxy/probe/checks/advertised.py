@@ -65,9 +65,9 @@ async def _decodes(api: schemas.Api, version: int, target: Target) -> BrokerAnsw
     message = answer.message
     if message.error is None and not message.opaque and not message.trailing:
         return answer
-    found = next((each for each in answer.evidence[1].findings if each.problem.diagnosis), None)
-    if found is not None:
-        raise answer.failed(f"{found.code} {found.name}: {found.problem.message}")
+    finding = next((finding for finding in answer.evidence[1].findings if finding.problem.diagnosis), None)
+    if finding is not None:
+        raise answer.failed(f"{finding.code} {finding.name}: {finding.problem.message}")
     raise answer.failed(str(message.error or message.opaque or f"{message.trailing} bytes follow its last field"))
 
 
@@ -76,6 +76,8 @@ async def _has_no_finding(api: schemas.Api, version: int, target: Target) -> Non
         answer = await _decodes(api, version, target)
     except CheckFailed:
         raise CheckSkipped(f"{api.name}/v{version}/2 fails") from None
-    found = [each for each in answer.evidence[1].findings if each.severity != "info" and each.blame != "client"]
-    if found:
-        raise answer.failed(f"{found[0].code} {found[0].name}: {found[0].problem.message}")
+    findings = [
+        finding for finding in answer.evidence[1].findings if finding.severity != "info" and finding.blame != "client"
+    ]
+    if findings:
+        raise answer.failed(f"{findings[0].code} {findings[0].name}: {findings[0].problem.message}")

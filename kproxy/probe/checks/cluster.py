@@ -21,14 +21,14 @@ async def brokers(target: Target) -> None:
     """
     async with target.connection() as connection:
         answer = await target.ask(connection, "Metadata", min(9, target.version("Metadata")), topics=[])
-        found = answer.body["brokers"]
-        if not found:
+        brokers = answer.body["brokers"]
+        if not brokers:
             raise answer.failed("Metadata lists no broker")
-        if len({each["node_id"] for each in found}) < len(found):
+        if len({broker["node_id"] for broker in brokers}) < len(brokers):
             raise answer.failed("Metadata lists a node id twice")
-        for each in found:
-            if each["node_id"] < 0 or not each["host"] or not 0 < each["port"] < 1 << 16:
-                raise answer.failed(f"broker {each['node_id']} has the address {each['host']}:{each['port']}")
+        for broker in brokers:
+            if broker["node_id"] < 0 or not broker["host"] or not 0 < broker["port"] < 1 << 16:
+                raise answer.failed(f"broker {broker['node_id']} has the address {broker['host']}:{broker['port']}")
 
 
 @check("cluster/unknown-topic", _KAFKA_APIS)
@@ -85,7 +85,7 @@ async def all_topics(target: Target) -> None:
     """
     async with scratch_topic(target) as topic, target.connection() as connection:
         answer = await target.ask(connection, "Metadata", min(9, target.version("Metadata", 1)), topics=None)
-        if topic.name not in {each["name"] for each in answer.body["topics"]}:
+        if topic.name not in {topic["name"] for topic in answer.body["topics"]}:
             raise CheckFailed(f"the topic {topic.name} is missing among all topics")
 
 
@@ -100,6 +100,6 @@ async def topic_id(target: Target) -> None:
         by_name = await target.ask(connection, "Metadata", version, topics=[{"name": topic.name}])
         identity = by_name.body["topics"][0]["topic_id"]
         by_id = await target.ask(connection, "Metadata", version, topics=[{"topic_id": identity, "name": None}])
-        found = by_id.body["topics"]
-        if len(found) != 1 or (found[0]["name"], found[0]["topic_id"]) != (topic.name, identity):
+        topics = by_id.body["topics"]
+        if len(topics) != 1 or (topics[0]["name"], topics[0]["topic_id"]) != (topic.name, identity):
             raise by_id.failed(f"the topic id {identity} of {topic.name} does not return that topic")

@@ -27,8 +27,8 @@ async def incremental(target: Target) -> None:
         expect((await topic.produce(batch(b"news")))["error_code"], Error.NONE, "Produce")
         news = await _fetch(topic, session, 2)
         expect(news.body["error_code"], Error.NONE, "Fetch with epoch 2")
-        partitions = [each for found in news.body["responses"] for each in found["partitions"]]
-        if [values_of(each["records"]) for each in partitions] != [[b"news"]]:
+        partitions = [partition for response in news.body["responses"] for partition in response["partitions"]]
+        if [values_of(partition["records"]) for partition in partitions] != [[b"news"]]:
             raise news.failed("the session does not return the new record")
 
 

@@ -20,8 +20,8 @@ async def one_byte_at_a_time(target: Target) -> None:
     """
     async with target.connection() as connection:
         request = target.frame(connection, "ApiVersions", 0)
-        for each in request:
-            connection.send(bytes([each]))
+        for byte in request:
+            connection.send(bytes([byte]))
             await asyncio.sleep(0)
         await target.receive(connection, request)
 

@@ -117,10 +117,10 @@ async def committed_offsets(target: Target) -> None:
         expect(answer.body["topics"][0]["partitions"][0]["error_code"], Error.NONE, "OffsetCommit")
         answer = await at.ask(connection, "OffsetFetch", min(7, at.version("OffsetFetch")), group_id=group,
                               topics=[{"name": topic.name, "partition_indexes": [0, 1]}])  # fmt: skip
-        found = {each["partition_index"]: each for each in answer.body["topics"][0]["partitions"]}
-        if (found[0]["committed_offset"], found[0]["metadata"]) != (42, "note"):
-            raise answer.failed(f"offset 42 with metadata 'note' is returned as {found[0]}")
-        if found[1]["committed_offset"] != -1 or found[1]["error_code"]:
+        partitions = {partition["partition_index"]: partition for partition in answer.body["topics"][0]["partitions"]}
+        if (partitions[0]["committed_offset"], partitions[0]["metadata"]) != (42, "note"):
+            raise answer.failed(f"offset 42 with metadata 'note' is returned as {partitions[0]}")
+        if partitions[1]["committed_offset"] != -1 or partitions[1]["error_code"]:
             raise answer.failed("a partition without a committed offset does not return -1 without an error")
         await at.ask(connection, "DeleteGroups", min(2, at.version("DeleteGroups")), groups_names=[group])
 
@@ -157,7 +157,7 @@ async def consumer_protocol(target: Target) -> None:
             target, beat, lambda answer: bool((answer.body["assignment"] or {}).get("topic_partitions"))
         )
         assigned = answer.body["assignment"]
-        if not assigned or [each["partitions"] for each in assigned["topic_partitions"]] != [[0]]:
+        if not assigned or [partition["partitions"] for partition in assigned["topic_partitions"]] != [[0]]:
             raise answer.failed(f"the only member is assigned {assigned} instead of partition 0 of its topic")
         left = await at.ask(connection, "ConsumerGroupHeartbeat", version, group_id=group, member_id=member,
                             member_epoch=-1)  # fmt: skip
@@ -202,7 +202,9 @@ async def _join(target: Target, connection: BrokerConnection, group: str, member
 async def _sync(
     target: Target, connection: BrokerConnection, group: str, member: str, generation: int, plan: dict[str, bytes]
 ) -> BrokerAnswer:
-    assignments: list[dict[str, Any]] = [{"member_id": each, "assignment": data} for each, data in plan.items()]
+    assignments: list[dict[str, Any]] = [
+        {"member_id": member_id, "assignment": data} for member_id, data in plan.items()
+    ]
     answer = await target.ask(connection, "SyncGroup", min(3, target.version("SyncGroup")), group_id=group,
                               generation_id=generation, member_id=member, assignments=assignments)  # fmt: skip
     expect(answer.body["error_code"], Error.NONE, "SyncGroup")

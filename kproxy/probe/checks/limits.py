@@ -60,9 +60,9 @@ async def text(target: Target) -> None:
     async with target.connection() as connection:
         version = min(4, target.version("DescribeGroups"))
         answer = await target.ask(connection, "DescribeGroups", version, groups=[group])
-        found = [each["group_id"] for each in answer.body["groups"]]
-        if found != [group]:
-            raise answer.failed(f"the group id {group!r} is returned as {found}")
+        group_ids = [group["group_id"] for group in answer.body["groups"]]
+        if group_ids != [group]:
+            raise answer.failed(f"the group id {group!r} is returned as {group_ids}")
 
 
 async def _rejected(target: Target, name: str, what: str) -> None:

@@ -85,8 +85,8 @@ async def leader_epochs(target: Target) -> None:
     async with scratch_topic(target) as topic:
         fetched = await topic.fetch(current_leader_epoch=_FUTURE_EPOCH)
         expect(fetched["error_code"], Error.UNKNOWN_LEADER_EPOCH, "Fetch with an unknown leader epoch")
-        found = await topic.offset(-1, current_leader_epoch=_FUTURE_EPOCH)
-        expect(found["error_code"], Error.UNKNOWN_LEADER_EPOCH, "ListOffsets with an unknown leader epoch")
+        partition = await topic.offset(-1, current_leader_epoch=_FUTURE_EPOCH)
+        expect(partition["error_code"], Error.UNKNOWN_LEADER_EPOCH, "ListOffsets with an unknown leader epoch")
 
 
 @check("offsets/not-leader", _REPLICA_MANAGER, writes=True)
@@ -98,7 +98,7 @@ async def not_leader(target: Target) -> None:
     async with scratch_topic(target) as topic:
         answer = await topic.ask("Metadata", 9, topics=[{"name": topic.name}])
         replicas = answer.body["topics"][0]["partitions"][0]["replica_nodes"]
-        others = [each for each in answer.body["brokers"] if each["node_id"] not in replicas]
+        others = [broker for broker in answer.body["brokers"] if broker["node_id"] not in replicas]
         if not others:
             raise CheckSkipped("there is only one broker")
         stranger = replace(target, address=TcpAddress(others[0]["host"], others[0]["port"]))
@@ -108,9 +108,11 @@ async def not_leader(target: Target) -> None:
                 (partial(asked.produce, batch(b"x")), "Produce"), (asked.fetch, "Fetch"),
                 (partial(asked.offset, -1), "ListOffsets"),
             ):  # fmt: skip
-                found = await until(target, ask, lambda found: found["error_code"] != Error.UNKNOWN_TOPIC_OR_PARTITION)
+                partition = await until(
+                    target, ask, lambda partition: partition["error_code"] != Error.UNKNOWN_TOPIC_OR_PARTITION
+                )
                 what += f" at broker {others[0]['node_id']}, which is not a replica,"
-                expect(found["error_code"], Error.NOT_LEADER_OR_FOLLOWER, what)
+                expect(partition["error_code"], Error.NOT_LEADER_OR_FOLLOWER, what)
 
 
 async def _returns(target: Target, first: int, expected: Mapping[int, tuple[int, int | None]]) -> None:
@@ -118,8 +120,8 @@ async def _returns(target: Target, first: int, expected: Mapping[int, tuple[int,
     newest = target.version("ListOffsets", first)
     lowest = target.served[ApiKey.LIST_OFFSETS][0]
     async with scratch_topic(target) as topic:
-        for each in _TIMES:
-            data = records.encode([{"records": [{"key": None, "value": b"v", "timestamp": each}]}])
+        for written_at in _TIMES:
+            data = records.encode([{"records": [{"key": None, "value": b"v", "timestamp": written_at}]}])
             expect((await topic.produce(data))["error_code"], Error.NONE, "Produce")
         for version in range(max(lowest, first), newest + 1):
             for timestamp, (offset, time) in expected.items():

@@ -128,7 +128,7 @@ async def transactions(target: Target) -> None:
             if fetched["last_stable_offset"] == fetched["high_watermark"] == 4:
                 break
             await asyncio.sleep(_POLL)
-        aborted = {each["producer_id"] for each in fetched["aborted_transactions"] or ()}
+        aborted = {transaction["producer_id"] for transaction in fetched["aborted_transactions"] or ()}
         if aborted != {identity["producer_id"]} or values_of(fetched["records"]) != [b"aborted", b"committed"]:
             raise CheckFailed(
                 f"after an aborted and a committed transaction, read_committed returns {values_of(fetched['records'])} "
@@ -148,7 +148,7 @@ async def _add_partition(
     target: Target, connection: BrokerConnection, name: str, identity: dict[str, int], topic: str
 ) -> int:
     """Add the topic's partition to the transaction; returns the error code."""
-    values = {f"v3_and_below_{key}": each for key, each in ({"transactional_id": name} | identity).items()}
+    values = {f"v3_and_below_{key}": field for key, field in ({"transactional_id": name} | identity).items()}
     for _ in range(_RETRIES):
         version = min(3, target.version("AddPartitionsToTxn"))
         answer = await target.ask(connection, "AddPartitionsToTxn", version, **values,

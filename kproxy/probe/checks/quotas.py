@@ -158,7 +158,7 @@ async def _expect_described(
 
     def found(answer: BrokerAnswer) -> dict[str, float]:
         entries: list[dict[str, Any]] = answer.body["entries"] or []
-        return {each["key"]: each["value"] for entry in entries for each in entry["values"]}
+        return {value["key"]: value["value"] for entry in entries for value in entry["values"]}
 
     answer = await until(
         target,

@@ -54,12 +54,12 @@ async def _round_trip(codec: str, target: Target) -> None:
         if fetched["high_watermark"] != 2 * len(written):
             raise CheckFailed(f"the high watermark is {fetched['high_watermark']} instead of {2 * len(written)}")
         batches = records.decode(fetched["records"] or b"")
-        if not all(each.get("crc_valid") for each in batches):
+        if not all(entry.get("crc_valid") for entry in batches):
             raise CheckFailed("a fetched batch has a wrong CRC")
-        found = [record for each in batches for record in each.get("records", ())]
-        if [each["offset"] for each in found] != list(range(2 * len(written))):
-            raise CheckFailed(f"the offsets are {[each['offset'] for each in found]}")
-        for record, expected in zip(found, written * 2, strict=True):
+        read = [record for entry in batches for record in entry.get("records", ())]
+        if [record["offset"] for record in read] != list(range(2 * len(written))):
+            raise CheckFailed(f"the offsets are {[record['offset'] for record in read]}")
+        for record, expected in zip(read, written * 2, strict=True):
             for name, value in expected.items():
                 if record.get(name, []) != value:
                     raise CheckFailed(f"the {name} at offset {record['offset']} is {record.get(name)!r}, not {value!r}")
@@ -212,10 +212,10 @@ async def list_offsets(target: Target) -> None:
             (-2, 0, "earliest"), (-1, 3, "latest"), (1_700_000_000_500, 1, "a timestamp between two records"),
             (1_800_000_000_000, -1, "a timestamp after the last record"),
         ):  # fmt: skip
-            found = await topic.offset(timestamp)
-            expect(found["error_code"], Error.NONE, f"ListOffsets of {what}")
-            if found["offset"] != offset:
-                raise CheckFailed(f"ListOffsets of {what} returns {found['offset']} instead of {offset}")
+            partition = await topic.offset(timestamp)
+            expect(partition["error_code"], Error.NONE, f"ListOffsets of {what}")
+            if partition["offset"] != offset:
+                raise CheckFailed(f"ListOffsets of {what} returns {partition['offset']} instead of {offset}")
 
 
 def _at(timestamp: int) -> bytes:

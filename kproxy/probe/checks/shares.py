@@ -146,12 +146,12 @@ async def session_epochs(target: Target) -> None:
     Consumers begin a new session because of either.
     """
     async with share_group(target) as [member]:
-        for each, epoch, expected in (
+        for requester, epoch, expected in (
             (member, member.epoch + 5, Error.INVALID_SHARE_SESSION_EPOCH),
             (replace(member, id=new_member_id()), 1, Error.SHARE_SESSION_NOT_FOUND),
         ):
             for api in ("ShareFetch", "ShareAcknowledge"):
-                answer = await replace(each, epoch=epoch).ask(api)
+                answer = await replace(requester, epoch=epoch).ask(api)
                 expect(answer.body["error_code"], expected, f"{api} with session epoch {epoch}")
 
 
@@ -174,7 +174,7 @@ async def _acknowledged(target: Target, how: int, again: dict[int, int]) -> None
         await _acquires(first, {offset: 1}, "the first member")
         expect(await first.acknowledge(offset, offset, how), Error.NONE, "ShareAcknowledge")
         await first.end()
-        wanted = {offset + each: count for each, count in again.items()}
+        wanted = {offset + number: count for number, count in again.items()}
         await _acquires(second, wanted, "another member")
 
 

@@ -26,11 +26,11 @@ async def metadata(target: Target) -> None:
     """
     newest = target.version("Metadata", _METADATA)
     async with scratch_topic(target) as topic:
-        found = {version: await topic.topic_id(version) for version in range(_METADATA, newest + 1)}
-    if found[newest] == _NO_ID:
+        topic_ids = {version: await topic.topic_id(version) for version in range(_METADATA, newest + 1)}
+    if topic_ids[newest] == _NO_ID:
         raise CheckFailed("Metadata returns a zero topic id")
-    if len(set(found.values())) > 1:
-        raise CheckFailed(f"the topic id depends on the version of Metadata: {found}")
+    if len(set(topic_ids.values())) > 1:
+        raise CheckFailed(f"the topic id depends on the version of Metadata: {topic_ids}")
 
 
 @check("topic-ids/fetch", "KIP-516", _KAFKA_APIS, writes=True)
@@ -92,12 +92,12 @@ async def delete(target: Target) -> None:
         for wanted, expected in ((_new_id(), Error.UNKNOWN_TOPIC_ID), (identity, Error.NONE)):
             answer = await target.ask(connection, "DeleteTopics", version, timeout_ms=10_000,
                                       topics=[{"name": None, "topic_id": wanted}])  # fmt: skip
-            [found] = answer.body["responses"] or [{"topic_id": None}]
-            if found["topic_id"] != wanted:
+            [response] = answer.body["responses"] or [{"topic_id": None}]
+            if response["topic_id"] != wanted:
                 raise answer.failed("the response does not have the topic id of the request")
-            expect(found["error_code"], expected, "DeleteTopics by topic id")
-        if found["name"] != topic.name:
-            raise answer.failed(f"the deleted topic {topic.name} is named {found['name']!r} in the response")
+            expect(response["error_code"], expected, "DeleteTopics by topic id")
+        if response["name"] != topic.name:
+            raise answer.failed(f"the deleted topic {topic.name} is named {response['name']!r} in the response")
 
 
 @check("topic-ids/recreated", "KIP-516", writes=True)
@@ -133,7 +133,7 @@ def _partition(answer: BrokerAnswer, identity: str, name: str) -> dict[str, Any]
     if answer.body.get("error_code"):
         raise answer.failed(f"the whole request fails with error {answer.body['error_code']}")
     topics = answer.body["responses"]
-    if [each["topic_id"] for each in topics] != [identity] or len(topics[0][name]) != 1:
+    if [topic["topic_id"] for topic in topics] != [identity] or len(topics[0][name]) != 1:
         raise answer.failed("the response does not have exactly the topic id and partition of the request")
     partition: dict[str, Any] = topics[0][name][0]
     return partition

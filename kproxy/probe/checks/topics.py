@@ -87,7 +87,7 @@ async def delete_unknown(target: Target) -> None:
     async with target.connection() as connection:
         version = min(5, target.version("DeleteTopics"))
         answer = await target.ask(connection, "DeleteTopics", version, topic_names=[name], timeout_ms=10_000)
-        if [each["name"] for each in answer.body["responses"]] != [name]:
+        if [response["name"] for response in answer.body["responses"]] != [name]:
             raise answer.failed("the response does not have exactly the topic of the request")
         code = answer.body["responses"][0]["error_code"]
         expect(code, Error.UNKNOWN_TOPIC_OR_PARTITION, "DeleteTopics of an unknown topic")

@@ -42,14 +42,14 @@ async def ranges(target: Target) -> None:
     """
     answer = await _api_versions(target, target.version("ApiVersions"))
     listed = answer.body["api_keys"]
-    for each in listed:
-        if not 0 <= each["min_version"] <= each["max_version"]:
-            name = _name(each["api_key"])
-            raise answer.failed(f"{name} is listed from v{each['min_version']} to v{each['max_version']}")
-    [(key, count)] = Counter(each["api_key"] for each in listed).most_common(1) or [(0, 0)]
+    for api_key in listed:
+        if not 0 <= api_key["min_version"] <= api_key["max_version"]:
+            name = _name(api_key["api_key"])
+            raise answer.failed(f"{name} is listed from v{api_key['min_version']} to v{api_key['max_version']}")
+    [(key, count)] = Counter(key["api_key"] for key in listed).most_common(1) or [(0, 0)]
     if count > 1:
         raise answer.failed(f"{_name(key)} is listed {count} times")
-    if ApiKey.API_VERSIONS not in {each["api_key"] for each in listed}:
+    if ApiKey.API_VERSIONS not in {key["api_key"] for key in listed}:
         raise answer.failed("ApiVersions does not list itself")
 
 
@@ -63,9 +63,7 @@ async def same_in_every_version(target: Target) -> None:
     lists = {}
     for version in range(newest + 1):
         answer = await _api_versions(target, version)
-        lists[version] = {
-            each["api_key"]: (each["min_version"], each["max_version"]) for each in answer.body["api_keys"]
-        }
+        lists[version] = {key["api_key"]: (key["min_version"], key["max_version"]) for key in answer.body["api_keys"]}
         if lists[version] != lists[0]:
             key = min(key for key in lists[0] | lists[version] if lists[0].get(key) != lists[version].get(key))
             raise answer.failed(
@@ -117,5 +115,5 @@ def _name(key: int) -> str:
     return api.name if api else f"API {key}"
 
 
-def _range(found: tuple[int, int] | None) -> str:
-    return f"v{found[0]} to v{found[1]}" if found else "not served"
+def _range(versions: tuple[int, int] | None) -> str:
+    return f"v{versions[0]} to v{versions[1]}" if versions else "not served"

@@ -64,7 +64,7 @@ def clustered(lines: DataFrame) -> tuple[DataFrame, list[str]]:
 
 
 def _addresses(joined: str | None) -> list[str]:
-    return [each for each in (joined or "").split(",") if each]
+    return [part for part in (joined or "").split(",") if part]
 
 
 def names_cluster() -> Column:
@@ -83,15 +83,15 @@ def clusters(sightings: Iterable[Sighting]) -> dict[ServerPlace, str]:
     reported: dict[ServerPlace, Counter[str]] = defaultdict(Counter)
     named: dict[ServerPlace, set[str]] = defaultdict(set)  # including the server itself
     members: dict[tuple[str | None, str], set[str]] = defaultdict(set)  # (watcher or any, address): ids
-    for each in sightings:
-        place = each.place
-        mine = {_spelled(address) for address in (place.server, *each.brokers)}
+    for sighting in sightings:
+        place = sighting.place
+        mine = {_spelled(address) for address in (place.server, *sighting.brokers)}
         named[place] |= mine
-        reported[place].update({each.cluster_id: each.lines} if each.cluster_id else {})
-        if each.cluster_id:
+        reported[place].update({sighting.cluster_id: sighting.lines} if sighting.cluster_id else {})
+        if sighting.cluster_id:
             for address in mine:
-                members[place.watcher, address].add(each.cluster_id)
-                members[None, address].add(each.cluster_id)
+                members[place.watcher, address].add(sighting.cluster_id)
+                members[None, address].add(sighting.cluster_id)
     found = {place: max(sorted(ids), key=ids.__getitem__) for place, ids in reported.items() if ids}
     for scope in ("watcher", "any"):
         for place in named.keys() - found.keys():
@@ -123,7 +123,7 @@ def _together(named: Mapping[ServerPlace, set[str]], seen: Mapping[str, set[str]
         for key in mine | watcher:
             parents[root(key)] = root(_spelled(place.server))
     lowest: dict[str, str] = {}
-    for place in sorted(named, key=lambda each: each.server):
+    for place in sorted(named, key=lambda place: place.server):
         lowest.setdefault(root(_spelled(place.server)), place.server)
     return {place: lowest[root(_spelled(place.server))] for place in named}
 

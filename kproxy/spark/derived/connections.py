@@ -38,11 +38,11 @@ def connections(lines: DataFrame) -> DataFrame:
         F.max(F.when(kind == "response", at)).alias("answered_at"),
         F.max("request_ts").alias("asked_at"),
     )  # fmt: skip
-    each = few.groupBy("cluster", "connection_id").agg(
+    connections_seen = few.groupBy("cluster", "connection_id").agg(
         *(F.max(name).alias(name) for name in _KEYS[1:]),
         F.min("opened_at").alias("opened_at"),
         *(F.sum(name).alias(name) for name in ("requests", "errands")),
         F.coalesce(F.max("unanswered"), F.lit(0)).alias("unanswered"),
         *(F.max(name).alias(name) for name in ("closed_at", "last_at", "answered_at", "asked_at")),
     )
-    return each.withColumn("host", host(F.col("client")))
+    return connections_seen.withColumn("host", host(F.col("client")))

@@ -55,8 +55,10 @@ def _paired(frames: DataFrame) -> DataFrame:
         F.array_sort(F.collect_list(F.when(F.col("request").isNotNull(), asked))).alias("asked"),
         F.array_sort(F.collect_list(F.when(F.col("answer").isNotNull(), answers))).alias("answers"),
     )
-    is_old = F.exists("answers", lambda each: each["request_offset"].isNull())
+    is_old = F.exists("answers", lambda answer: answer["request_offset"].isNull())
     requests = F.when(is_old, F.slice("asked", 1, 1)).otherwise(F.col("asked"))
-    own = F.filter("answers", lambda each: is_old | (each["request_offset"] == F.col("one.offset")))
-    each = sides.withColumn("one", F.explode(requests))
-    return each.select(*_KEY, F.col("one.request").alias("request"), F.get(own, F.lit(0))["answer"].alias("answer"))
+    own = F.filter("answers", lambda answer: is_old | (answer["request_offset"] == F.col("one.offset")))
+    requested = sides.withColumn("one", F.explode(requests))
+    return requested.select(
+        *_KEY, F.col("one.request").alias("request"), F.get(own, F.lit(0))["answer"].alias("answer")
+    )

@@ -14,7 +14,7 @@ from kproxy.spark.derived.exchanges import exchanges
 from kproxy.spark.sentences import chosen, member_label
 
 #: APIs whose generation is a member epoch.
-_BY_EPOCH: Final = {api: each for api, each in PROTOCOLS.items() if each is not Protocol.CLASSIC}
+_BY_EPOCH: Final = {api: protocol for api, protocol in PROTOCOLS.items() if protocol is not Protocol.CLASSIC}
 
 _BY_TIME: Final = ("asked_us", "correlation_id")
 
@@ -49,7 +49,7 @@ def group_events(lines: DataFrame) -> DataFrame:
         events.withColumns({"member_id": member, "kind": kind})
         .withColumns(
             {
-                "protocol": chosen(api, {name: each.value for name, each in _BY_EPOCH.items()}),
+                "protocol": chosen(api, {name: protocol.value for name, protocol in _BY_EPOCH.items()}),
                 "who": F.coalesce("member_id", "connection_id"),
                 "label": member_label(F.col("client_id"), F.coalesce("member_id", F.lit(""))),
                 "own": is_kind(EventKind.JOIN, EventKind.SYNC, EventKind.HEARTBEAT, EventKind.LEAVE),
@@ -95,5 +95,5 @@ def in_lives(events: DataFrame, joins: Column) -> DataFrame:
     before = F.last("reached", ignorenulls=True).over(group.rowsBetween(Window.unboundedPreceding, -1))
     left = F.lag("kind").over(group) == EventKind.LEAVE.value
     begins = (F.col("reached") == 1) & ((before > 1) | left)
-    each = events.withColumn("reached", reached).withColumn("begins", F.coalesce(begins, F.lit(False)))
-    return each.withColumn("life", F.count_if("begins").over(group)).drop("reached", "begins")
+    marked = events.withColumn("reached", reached).withColumn("begins", F.coalesce(begins, F.lit(False)))
+    return marked.withColumn("life", F.count_if("begins").over(group)).drop("reached", "begins")

@@ -48,16 +48,16 @@ def busy_minutes(lines: DataFrame, sought: Mapping[str, Busy]) -> DataFrame:
         worst minute).
     """
     ids = ("cluster", "client_id", "client", "server", "connection_id")
-    is_sought = reduce(or_, (F.coalesce(each.among, F.lit(False)) for each in sought.values()))
+    is_sought = reduce(or_, (F.coalesce(rate.among, F.lit(False)) for rate in sought.values()))
     minutes = (
         lines.where(is_sought)
         .groupBy(*ids, F.date_trunc("minute", "ts").alias("minute"))
-        .agg(*(_counted(each).alias(name) for name, each in sought.items()))
+        .agg(*(_counted(rate).alias(name) for name, rate in sought.items()))
     )
     entries = [F.struct(F.lit(name).alias("name"), F.col(name).alias("counted")) for name in sought]
     enough = [
-        (F.col("name") == name) & (F.col("hits") >= each.least) & (F.col("hits") >= each.share * F.col("frames"))
-        for name, each in sought.items()
+        (F.col("name") == name) & (F.col("hits") >= rate.least) & (F.col("hits") >= rate.share * F.col("frames"))
+        for name, rate in sought.items()
     ]
     return (
         minutes.select(*ids, F.explode(F.array(*entries)).alias("entry"))
@@ -81,10 +81,10 @@ def busy_minutes(lines: DataFrame, sought: Mapping[str, Busy]) -> DataFrame:
     )
 
 
-def _counted(each: Busy) -> Column:
+def _counted(rate: Busy) -> Column:
     return F.struct(
-        F.count_if(each.among).alias("frames"),
-        F.count_if(each.among & each.hit).alias("hits"),
-        F.min(F.when(each.among, F.col("ts"))).alias("from"),
-        F.max(F.when(each.among, F.col("ts"))).alias("to"),
+        F.count_if(rate.among).alias("frames"),
+        F.count_if(rate.among & rate.hit).alias("hits"),
+        F.min(F.when(rate.among, F.col("ts"))).alias("from"),
+        F.max(F.when(rate.among, F.col("ts"))).alias("to"),
     )

@@ -79,12 +79,12 @@ def _parts(record: Column) -> Column:
         return F.struct(F.lit(name).alias("part"), header.alias("header"), value.alias("value"))
 
     nothing = F.lit(None).cast("string")
-    of_headers = F.transform(record["headers"], lambda each: part("header", each["key"], each["value"]))
+    of_headers = F.transform(record["headers"], lambda header: part("header", header["key"], header["value"]))
     found = F.concat(
         F.array(part("key", nothing, record["key"]), part("value", nothing, record["value"])), maybe(of_headers)
     )
-    shown = F.filter(found, lambda each: each["value"].isNull() | _is_decoded(each["value"]))
-    return F.when(F.exists(shown, lambda each: each["value"].isNotNull()), shown)
+    shown = F.filter(found, lambda record: record["value"].isNull() | _is_decoded(record["value"]))
+    return F.when(F.exists(shown, lambda record: record["value"].isNotNull()), shown)
 
 
 def _is_decoded(value: Column) -> Column:

@@ -20,7 +20,7 @@ _AGAIN_US = 10_000_000
 #: The columns that identify a repeated request of a client; topics with their partitions and bytes.
 _SAME: Final = ("cluster", "host", "client_id", "api", "size", "names")
 
-_RETRIABLE = [each.name for each in schemas.errors() if each.retriable]
+_RETRIABLE = [error.name for error in schemas.errors() if error.retriable]
 
 
 def resent(lines: DataFrame) -> DataFrame:

@@ -30,5 +30,5 @@ def shared(lines: DataFrame, wanted: Iterable[str]) -> Iterator[None]:
     try:
         yield
     finally:
-        for each in kept:
-            each.unpersist()
+        for frame in kept:
+            frame.unpersist()

@@ -54,9 +54,9 @@ def with_unique_ids(lines: DataFrame, wanted: DataFrame | None = None) -> DataFr
     rows = []
     for row in repeated:
         name: str = row["connection_id"]
-        ids = connections(name, (Opened(*each) for each in row["opened"]))
+        ids = connections(name, (Opened(*row) for row in row["opened"]))
         if len({id_ for _, id_ in ids}) > 1:
-            rows.append((name, [(each.us, each.file, folder_of(each.file), id_) for each, id_ in ids]))
+            rows.append((name, [(opened.us, opened.file, folder_of(opened.file), id_) for opened, id_ in ids]))
     if not rows:
         return wanted
     known = F.broadcast(lines.sparkSession.createDataFrame(rows, _SCHEMA))
@@ -72,12 +72,12 @@ def connections(connection_id: str, opened: Iterable[Opened]) -> Sequence[tuple[
     """
     source, _, number = connection_id.rpartition("-")
     ids: list[tuple[Opened, str]] = []
-    for each in sorted(opened, key=lambda line: (line.us, line.file or "")):
+    for connection in sorted(opened, key=lambda line: (line.us, line.file or "")):
         before = ids[-1] if ids else None
-        if before is not None and each.midstream and each[3:] == before[0][3:]:
-            ids.append((each, before[1]))
+        if before is not None and connection.midstream and connection[3:] == before[0][3:]:
+            ids.append((connection, before[1]))
         else:
-            ids.append((each, f"{source}-{start_part(each.us * 1000)}-{number}"))
+            ids.append((connection, f"{source}-{start_part(connection.us * 1000)}-{number}"))
     return ids
 
 
@@ -90,8 +90,8 @@ def _own_id() -> Column:
     """The unique id of a line's connection; null if its id does not repeat."""
     at = F.unix_micros("ts")
     folder = F.regexp_replace("file", NAME, "")
-    own = F.filter("_opened", lambda each: each["file"] == F.col("file"))
-    near = F.filter("_opened", lambda each: each["folder"] == folder)
+    own = F.filter("_opened", lambda connection: connection["file"] == F.col("file"))
+    near = F.filter("_opened", lambda connection: connection["folder"] == folder)
     those = F.when(F.size(own) > 0, own).when(F.size(near) > 0, near).otherwise(F.col("_opened"))
-    before = F.filter(those, lambda each: each["us"] <= at)
+    before = F.filter(those, lambda connection: connection["us"] <= at)
     return F.coalesce(F.get(before, F.size(before) - 1), F.get(those, F.lit(0)))["id"]

@@ -58,12 +58,14 @@ def _condition(node: Node) -> Column:
 
 
 def _presence(field: FilterField) -> Column:
-    found = column_of(field)
+    column = column_of(field)
     if field.kind is Kind.ERROR:
         return F.size("errors") > 0
     if not field.many:
-        return found.isNotNull() if field.kind in (Kind.NUMBER, Kind.TIME) else _is_some(field, found)
-    return F.size(found) > 0 if field.kind is Kind.NUMBER else F.exists(found, lambda each: _is_some(field, each))
+        return column.isNotNull() if field.kind in (Kind.NUMBER, Kind.TIME) else _is_some(field, column)
+    return (
+        F.size(column) > 0 if field.kind is Kind.NUMBER else F.exists(column, lambda element: _is_some(field, element))
+    )
 
 
 def _is_some(field: FilterField, value: Column) -> Column:
@@ -85,7 +87,7 @@ def _comparison(node: Comparison) -> Column:
 def _any_check(node: Comparison) -> Check:
     sign = "=" if node.operator == "in" else node.operator
     checks = [_check(node.field, sign, value) for value in node.values]
-    return lambda found: reduce(operator.or_, (check(found) for check in checks))
+    return lambda column: reduce(operator.or_, (check(column) for check in checks))
 
 
 def _check(field: FilterField, sign: str, value: Value) -> Check:
@@ -94,24 +96,24 @@ def _check(field: FilterField, sign: str, value: Value) -> Check:
         return _pattern(field, value, value.text)
     compare = _ORDER[sign]
     if field.kind is Kind.ERROR and value.text.lstrip("-").isdecimal():
-        return lambda found: compare(found["code"], _number(field, value))
+        return lambda column: compare(column["code"], _number(field, value))
     if field.kind in _NUMBERS:
-        return lambda found: compare(found, _number(field, value))
+        return lambda column: compare(column, _number(field, value))
     if field.kind is Kind.FLAG:
-        return lambda found: found == (closed_value(field, value) == "true")
+        return lambda column: column == (closed_value(field, value) == "true")
     if sign == "=" and not value.quoted and any(wildcard in value.text for wildcard in "*?"):
         return _pattern(field, value, glob_pattern(value.text))
     if field.kind is Kind.TIME:
         moment = _moment(field, value)
-        return lambda found: compare(found, moment)
+        return lambda column: compare(column, moment)
     if field.kind is Kind.SEVERITY:
         ranks = F.array(*map(F.lit, SEVERITIES))
         rank = SEVERITIES.index(closed_value(field, value)) + 1
-        return lambda found: compare(F.array_position(ranks, found), rank)
+        return lambda column: compare(F.array_position(ranks, column), rank)
     exact = closed_value(field, value) if field.closed and not value.quoted else value.text
     if field.kind is Kind.TEXT:
-        return lambda found: found == exact
-    return lambda found: F.lower(_text(field, found)) == exact.lower()
+        return lambda column: column == exact
+    return lambda column: F.lower(_text(field, column)) == exact.lower()
 
 
 def _text(field: FilterField, value: Column) -> Column:
@@ -141,4 +143,4 @@ def _pattern(field: FilterField, value: Value, pattern: str) -> Check:
         expression = java_pattern(pattern, ignore_case=field.kind is not Kind.TEXT)
     except PatternError as error:
         raise FilterError(f"invalid pattern for Spark {value.text!r}: {error}", value.start, value.end) from None
-    return lambda found: F.rlike(_text(field, found), F.lit(expression))
+    return lambda column: F.rlike(_text(field, column), F.lit(expression))

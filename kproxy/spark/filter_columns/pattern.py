@@ -70,7 +70,7 @@ def _java_atom(atom: str, flags: re.RegexFlag) -> str:
 @functools.cache
 def _java_class(source: str, flags: re.RegexFlag) -> str:
     """Return the characters that a Python atom matches, tested one by one; the syntaxes differ too much."""
-    runs = (found.span() for found in re.compile(f"(?:{source})+", flags).finditer(_every_character()))
+    runs = (match.span() for match in re.compile(f"(?:{source})+", flags).finditer(_every_character()))
     ranges = [rf"\x{{{_code(start):x}}}-\x{{{_code(end - 1):x}}}" for start, end in runs]
     return f"[{''.join(ranges)}]" if ranges else "[^\\x{0}-\\x{10ffff}]"
 

@@ -20,7 +20,7 @@ _BATCH_BYTES = 8 << 20
 #: So many lines are parsed one by one if they cannot be parsed together.
 _FEW_LINES = 32
 #: Characters kept of a text that is not a line.
-MOST_CORRUPT = 4096
+MAX_CORRUPT = 4096
 
 
 class Batches:
@@ -39,7 +39,7 @@ class Batches:
 
     def _of_portion(self, texts: Sequence[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
         """Parse lines together if possible: where one of them is special, the others around it."""
-        lines = [each for each in texts if isinstance(each, bytes)] if self._has_all else []
+        lines = [text for text in texts if isinstance(text, bytes)] if self._has_all else []
         if len(lines) < len(texts):
             yield from self._batches(texts, file)
         elif (table := parse_block(b"\n".join([*(line.rstrip(b"\n") for line in lines), b""]))) is not None:
@@ -92,7 +92,7 @@ class Batches:
         return row
 
     def _aside(self, column: str, text: str) -> dict[str, Any] | None:
-        return {column: text[:MOST_CORRUPT]} if column in self._types else None
+        return {column: text[:MAX_CORRUPT]} if column in self._types else None
 
     def _batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
         return pa.RecordBatch.from_struct_array(pa.array(rows, self._read)).cast(self._schema)
@@ -124,7 +124,7 @@ def _fitted(value: Any, kind: T.DataType) -> Any:
     if isinstance(kind, T.StringType):
         return value if value is None or isinstance(value, str) else encode_json(value).decode()
     if isinstance(kind, T.ArrayType):
-        return [_fitted(each, kind.elementType) for each in value] if value else value
+        return [_fitted(element, kind.elementType) for element in value] if value else value
     if isinstance(kind, T.StructType) and value is not None:
-        return {each.name: _fitted(value.get(each.name), each.dataType) for each in kind}
+        return {field.name: _fitted(value.get(field.name), field.dataType) for field in kind}
     return value

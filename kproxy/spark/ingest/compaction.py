@@ -38,20 +38,20 @@ def compact(table: str, *, waiting: Callable[[], object] = lambda: None) -> list
     if folder is None or not local_table.is_table(folder):
         raise UserError(f"{table} is not a table of traces in a local directory")
     with locked_here(folder, waiting):
-        found = batches(None, table) or []
-        if found and found[0].form != PARQUET:
-            raise UserError(f"{table} is a {found[0].form} table, which its own tools compact")
-        check(None, table, found)
-        if again(found):
+        table_batches = batches(None, table) or []
+        if table_batches and table_batches[0].form != PARQUET:
+            raise UserError(f"{table} is a {table_batches[0].form} table, which its own tools compact")
+        check(None, table, table_batches)
+        if again(table_batches):
             raise UserError(f"{table} has files twice: run kproxy analyze convert --repair --out {table}")
         local_table.finish(folder)
-        small = [batch for batch in found if _size(folder / f"batch={batch.number}") < _SMALL]
+        small = [batch for batch in table_batches if _size(folder / f"batch={batch.number}") < _SMALL]
         if len(small) < 2:
             return []
         staged = local_table.new_folder(folder)
         _merge([folder / f"batch={batch.number}" for batch in small], staged)
         merged = TableBatch(
-            next_number({batch.number for batch in found}, has_lock=True),
+            next_number({batch.number for batch in table_batches}, has_lock=True),
             {uri: size for batch in small for uri, size in batch.files.items()},
             sum(batch.lines for batch in small), sum(batch.corrupt for batch in small), PARQUET,
             staged=staged.name, replaces=[batch.number for batch in small],
@@ -84,7 +84,7 @@ def _merge_hour(target: Path, hour: tuple[Path, Sequence[Path]]) -> None:
         for path in paths:
             with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
                 schema = _in_utc(file.schema_arrow)
-                writer = next((each for each in writers if each.schema.equals(schema)), None)
+                writer = next((writer for writer in writers if writer.schema.equals(schema)), None)
                 if writer is None:
                     name = f"part-{len(writers):05d}-{target.name}.c000.zstd.parquet"
                     writer = pq.ParquetWriter(target / where / name, schema, compression="zstd", store_schema=False)
@@ -99,5 +99,5 @@ def _merge_hour(target: Path, hour: tuple[Path, Sequence[Path]]) -> None:
 def _in_utc(schema: pa.Schema) -> pa.Schema:
     """Return a schema of rows with times in UTC: those that Spark wrote have no zone in Parquet (INT96)."""
     utc = pa.timestamp("us", tz="UTC")
-    fields = (each.with_type(utc) if pa.types.is_timestamp(each.type) else each for each in schema)
+    fields = (field.with_type(utc) if pa.types.is_timestamp(field.type) else field for field in schema)
     return pa.schema(list(fields), METADATA)

@@ -89,10 +89,10 @@ def batches(spark: SparkSession | None, table: str) -> list[TableBatch] | None:
     Raises:
         UserError: A batch has several records.
     """
-    found = records(spark, table)
-    if found is not None and len(found) > len({batch.number for batch in found}):
+    batches = records(spark, table)
+    if batches is not None and len(batches) > len({batch.number for batch in batches}):
         raise UserError(_sentence(table))
-    return found
+    return batches
 
 
 def records(spark: SparkSession | None, table: str) -> list[TableBatch] | None:
@@ -272,34 +272,34 @@ def read_table(spark: SparkSession, table: str, *, may_have: Callable[[str], boo
         ValueError: There is no table.
         UserError: It has duplicate lines, or the embedded engine cannot read its format.
     """
-    found = batches(spark, table)
-    if found is None:
+    table_batches = batches(spark, table)
+    if table_batches is None:
         raise ValueError(f"{table} is not a table of traces")
-    if not found:
+    if not table_batches:
         return spark.createDataFrame([], TABLE)
-    check(spark, table, found)
-    surplus = again(found)
-    sound = [batch for batch in found if batch.number not in surplus]
+    check(spark, table, table_batches)
+    surplus = again(table_batches)
+    sound = [batch for batch in table_batches if batch.number not in surplus]
     parts = [_read(spark, table, sound, may_have)] if sound else []
     for number, files in surplus.items():
-        some = _read(spark, table, [batch for batch in found if batch.number == number], may_have)
+        some = _read(spark, table, [batch for batch in table_batches if batch.number == number], may_have)
         parts.append(some.where(~F.col("file").isin(*files)))
     return reduce(DataFrame.unionAll, parts).where(F.col("date").isNotNull())
 
 
-def _read(spark: SparkSession, table: str, found: Sequence[TableBatch], may_have: Callable[[str], bool]) -> DataFrame:
+def _read(spark: SparkSession, table: str, batches: Sequence[TableBatch], may_have: Callable[[str], bool]) -> DataFrame:
     """Return the rows of batches, as TABLE, with those that are not lines."""
-    folder, form = local_input(spark, table), found[0].form
+    folder, form = local_input(spark, table), batches[0].form
     if form == PARQUET and folder is not None:
-        folders = [local_table.batch_folder(folder, batch.number, batch.staged) for batch in found]
+        folders = [local_table.batch_folder(folder, batch.number, batch.staged) for batch in batches]
         if is_embedded(spark):
-            return _read_files(spark, [path for each in folders for path in local_table.data_files(each)], may_have)
-        if any(each.parent != folder for each in folders):
+            return _read_files(spark, [path for folder in folders for path in local_table.data_files(folder)], may_have)
+        if any(other.parent != folder for other in folders):
             reader = spark.read.schema(TABLE)
-            return reduce(DataFrame.unionAll, (reader.parquet(str(each)).select(*TABLE.names) for each in folders))
+            return reduce(DataFrame.unionAll, (reader.parquet(str(folder)).select(*TABLE.names) for folder in folders))
     elif is_embedded(spark):
         raise UserError(f"{table} is a {form} table, which the embedded engine does not read: pass --engine spark")
-    return read_batches(spark, table, form, [batch.number for batch in found])
+    return read_batches(spark, table, form, [batch.number for batch in batches])
 
 
 def _read_files(spark: SparkSession, paths: Sequence[Path], may_have: Callable[[str], bool]) -> DataFrame:
@@ -311,30 +311,30 @@ def _read_files(spark: SparkSession, paths: Sequence[Path], may_have: Callable[[
     return rows.withColumn("date", F.when(F.col("corrupt").isNull() & F.col("damage").isNull(), F.col("date")))
 
 
-def again(found: Sequence[TableBatch]) -> dict[int, set[str]]:
+def again(batches: Sequence[TableBatch]) -> dict[int, set[str]]:
     """Return by batch the files that an earlier batch has too: two runs without a lock have converted them."""
     seen: set[str] = set()
     surplus = {}
-    for batch in found:
+    for batch in batches:
         if files := batch.files.keys() & seen:
             surplus[batch.number] = files
         seen |= batch.files.keys()
     return surplus
 
 
-def check(spark: SparkSession | None, table: str, found: Sequence[TableBatch]) -> None:
+def check(spark: SparkSession | None, table: str, batches: Sequence[TableBatch]) -> None:
     """Check whether the batches of a table are valid.
 
     Raises:
         UserError: A batch has duplicate lines.
     """
-    if found and found[0].form == PARQUET and written_twice(spark, table, found):
+    if batches and batches[0].form == PARQUET and written_twice(spark, table, batches):
         raise UserError(_sentence(table))
 
 
-def written_twice(spark: SparkSession | None, table: str, found: Sequence[TableBatch]) -> set[int]:
+def written_twice(spark: SparkSession | None, table: str, batches: Sequence[TableBatch]) -> set[int]:
     """Return the batches of a Parquet table with files of several writes; a valid batch has those of one write."""
-    numbers = sorted({batch.number for batch in found})
+    numbers = sorted({batch.number for batch in batches})
     if (folder := local_input(spark, table)) is not None:
         paths = [str(path) for number in numbers for path in local_table.data_files(folder / f"batch={number}")]
     else:

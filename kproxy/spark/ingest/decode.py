@@ -66,7 +66,7 @@ def local_path(uri: str) -> Path:
 
 def uri_of(path: Path) -> str:
     """Return the URI of a local file as Spark writes it: file:/tmp/date=1, not file:///tmp/date%3D1."""
-    return "file:" + _NOT_IN_URIS.sub(lambda found: quote(found[0], safe=""), str(path.absolute()))
+    return "file:" + _NOT_IN_URIS.sub(lambda match: quote(match[0], safe=""), str(path.absolute()))
 
 
 def is_growing(path: str) -> bool:

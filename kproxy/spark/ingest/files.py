@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kproxy.spark.ingest.arrow import MOST_CORRUPT, Batches
+from kproxy.spark.ingest.arrow import MAX_CORRUPT, Batches
 from kproxy.spark.ingest.decode import CaptureOptions, decode, decode_file
 from kproxy.spark.ingest.inputs import File
 from kproxy.spark.ingest.schema import ROW, TRACE, is_whole
@@ -28,7 +28,7 @@ _JSON = {
     "maxStringLen": str((1 << 31) - 1),  # frames may be long
 }
 #: Files that Python reads are distributed to tasks of about this size; to a minimum number of tasks, to use all cores.
-_TASK_BYTES, _LEAST_TASKS = 32 << 20, 8
+_TASK_BYTES, _MIN_TASKS = 32 << 20, 8
 
 
 def read_files(spark: SparkSession, files: Sequence[File], options: CaptureOptions) -> DataFrame:
@@ -37,15 +37,15 @@ def read_files(spark: SparkSession, files: Sequence[File], options: CaptureOptio
     Spark reads uncompressed traces by itself; Python on the executors, where kproxy must be installed, reads the
     others.
     """
-    plain = [each.path for each in files if each.plain]
-    near = [each for each in files if not each.plain and each.is_local]
-    far = [each.path for each in files if not each.plain and not each.is_local]
+    plain = [file.path for file in files if file.plain]
+    near = [file for file in files if not file.plain and file.is_local]
+    far = [file.path for file in files if not file.plain and not file.is_local]
     parts = []
     if plain:
         parts.append(parsed(spark.read.text(plain).select("value", F.col("_metadata.file_path").alias("file"))))
     if near:
-        names = spark.createDataFrame([(each.uri,) for each in near], "uri string").coalesce(1)
-        tasks = max(_LEAST_TASKS, sum(each.size for each in near) // _TASK_BYTES)
+        names = spark.createDataFrame([(file.uri,) for file in near], "uri string").coalesce(1)
+        tasks = max(_MIN_TASKS, sum(file.size for file in near) // _TASK_BYTES)
         parts.append(names.repartition(min(len(near), tasks)).mapInArrow(partial(_decode_named, options), ROW))
     if far:
         opened = spark.read.format("binaryFile").load(far).select("_metadata.file_path", "content")
@@ -59,7 +59,7 @@ def parsed(texts: DataFrame) -> DataFrame:
     line = F.from_json("value", read, _JSON)
     rows = texts.where(F.trim("value") != "").select(line.alias("line"), "value", "file")
     sound = F.col("line")[_BAD].isNull() & is_whole(F.col("line")) & F.startswith(F.ltrim("value"), F.lit("{"))
-    corrupt = F.when(~sound, F.substring("value", 1, MOST_CORRUPT))
+    corrupt = F.when(~sound, F.substring("value", 1, MAX_CORRUPT))
     rows = rows.select("line", "file", corrupt.alias("corrupt"))
     is_line = F.col("corrupt").isNull()
     damage = F.lit(None).cast("string").alias("damage")

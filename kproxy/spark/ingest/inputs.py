@@ -57,8 +57,8 @@ def find_files(
     for path in paths:
         # Growing files first: one that is renamed meanwhile is then in both lists, not in neither.
         parts = _growing(path) if growing else []
-        listed = [each for each in _listed(spark, path, empty) if growing or not is_growing(each.uri)]
-        here = {each.uri: each for each in (*listed, *parts)}
+        listed = [file for file in _listed(spark, path, empty) if growing or not is_growing(file.uri)]
+        here = {file.uri: file for file in (*listed, *parts)}
         if not here:
             raise UserError(f"{path}: {NO_INPUT} in it")
         found |= here
@@ -107,8 +107,8 @@ def _listed_here(root: Path, empty: Callable[[str], object]) -> list[File]:
         if not size and is_input(path.name):
             empty(str(path.absolute()))
     named = _named(str(root))
-    each = [File(uri_of(path), f"file:{path.absolute()}", size) for path, size in found if size]
-    return [file for file in each if is_input(file.path) or file.uri == named]
+    files = [File(uri_of(path), f"file:{path.absolute()}", size) for path, size in found if size]
+    return [file for file in files if is_input(file.path) or file.uri == named]
 
 
 def _named(path: str) -> str | None:
@@ -138,8 +138,8 @@ def _growing(path: str) -> list[File]:
     here = _here(path)
     if here is None:
         return []
-    found = here.rglob(".*.part") if here.is_dir() else [here] if here.is_file() else []
-    return [File(uri_of(each), str(each), _size(each)) for each in found if each.name.endswith(SUFFIXES)]
+    paths = here.rglob(".*.part") if here.is_dir() else [here] if here.is_file() else []
+    return [File(uri_of(path), str(path), _size(path)) for path in paths if path.name.endswith(SUFFIXES)]
 
 
 def _size(path: Path) -> int:

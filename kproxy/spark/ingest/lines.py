@@ -39,14 +39,18 @@ class Period:
 
     def column(self) -> Column:
         """Whether a row of TABLE is in the period; partitions of other hours are not read."""
-        found, date, hour = F.lit(True), F.col("date"), F.col("hour")
+        condition, date, hour = F.lit(True), F.col("date"), F.col("hour")
         if self.since is not None:
             since = self.since.astimezone(UTC)
-            found &= (F.col("ts") >= since) & ((date > since.date()) | ((date == since.date()) & (hour >= since.hour)))
+            condition &= (F.col("ts") >= since) & (
+                (date > since.date()) | ((date == since.date()) & (hour >= since.hour))
+            )
         if self.until is not None:
             until = self.until.astimezone(UTC)
-            found &= (F.col("ts") < until) & ((date < until.date()) | ((date == until.date()) & (hour <= until.hour)))
-        return found
+            condition &= (F.col("ts") < until) & (
+                (date < until.date()) | ((date == until.date()) & (hour <= until.hour))
+            )
+        return condition
 
     def may_have(self, path: str) -> bool:
         """Whether a file may have lines in the period, according to the hour in its path."""
@@ -97,7 +101,7 @@ def open_lines(
     if kept is not None and where is not None:
         kept &= where | names_cluster() | (F.col("kind") == "open")
     tables = {path: batches(spark, path) is not None for path in paths}
-    found = [path for path, is_table in tables.items() if is_table]
+    tables_found = [path for path, is_table in tables.items() if is_table]
     others = [path for path, is_table in tables.items() if not is_table]
     few: list[DataFrame] = []
     with tempfile.TemporaryDirectory(prefix="kproxy-analyze-") as folder:
@@ -115,8 +119,8 @@ def open_lines(
                 few.append(rows if kept is None else rows.where(kept))
                 made(batch)
             elif convert(spark, files, folder, options, where=kept, made=made):
-                found.append(folder)
-        parts = [*few, *(read_table(spark, path, may_have=period.may_have) for path in found)] or [
+                tables_found.append(folder)
+        parts = [*few, *(read_table(spark, path, may_have=period.may_have) for path in tables_found)] or [
             spark.createDataFrame([], TABLE)
         ]
         rows, clusters = clustered(reduce(DataFrame.unionAll, parts).where(period.column()))

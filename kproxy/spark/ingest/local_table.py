@@ -67,17 +67,17 @@ def batch_folder(folder: Path, number: int, staged: str | None) -> Path:
 def finish(folder: Path) -> None:
     """Complete the last steps of all batches that are part of the table, and remove what is not."""
     new = folder / _NEW
-    found = list(records(folder))
-    for _, record in found:
+    batches = list(records(folder))
+    for _, record in batches:
         for number in record.get("replaces") or ():
             if (old := folder / f"batch={number}").exists():  # one step, so that nobody sees a part of it
                 new.mkdir(exist_ok=True)
                 old.rename(new / f"replaced-{number}-{uuid4()}")
-    for number, record in found:
+    for number, record in batches:
         current = batch_folder(folder, number, record.get("staged"))
         if current.parent == new:
             current.rename(folder / f"batch={number}")
-    for _, record in found:
+    for _, record in batches:
         for number in record.get("replaces") or ():
             shutil.rmtree(folder / _RECORDS / f"batch={number}", ignore_errors=True)
     shutil.rmtree(new, ignore_errors=True)

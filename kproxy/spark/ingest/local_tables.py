@@ -27,7 +27,7 @@ from kproxy.spark.ingest.process_pool import run_tasks
 from kproxy.spark.ingest.schema import ROW
 
 #: Bytes of traces per task: at most, and at least, as a process takes as long to start as to read these.
-_TASK_BYTES, _LEAST_TASK_BYTES = 64 << 20, 8 << 20
+_TASK_BYTES, _MIN_TASK_BYTES = 64 << 20, 8 << 20
 #: How much longer a byte takes that is compressed or captured.
 _SLOWER = 10
 #: Bytes per block that is parsed at once, and of rows in memory per task before they are written.
@@ -91,7 +91,7 @@ def write_files(files: Sequence[File], folder: Path, options: CaptureOptions) ->
 def _tasks(files: Sequence[File]) -> Iterator[list[Piece]]:
     """Divide files into parts of similar size, in order, so that a task writes few hours."""
     share = sum(map(_weight, files)) // (2 * len(os.sched_getaffinity(0)))
-    most = min(_TASK_BYTES, max(_LEAST_TASK_BYTES, share))
+    most = min(_TASK_BYTES, max(_MIN_TASK_BYTES, share))
     task: list[Piece] = []
     size = 0
     for file in files:

@@ -43,9 +43,9 @@ def _complete_size(path: Path) -> int:
         while end:
             start = max(0, end - _BLOCK)
             file.seek(start)
-            found = file.read(end - start).rfind(b"\n")
-            if found >= 0:
-                return start + found + 1
+            position = file.read(end - start).rfind(b"\n")
+            if position >= 0:
+                return start + position + 1
             end = start
     return 0
 
@@ -61,8 +61,8 @@ def read_between(uri: str, start: int, end: int) -> Iterator[bytes | str]:
         yield from decode_file(uri, CaptureOptions())
         return
     # The final name twice: the file may be renamed between the attempts.
-    found = next((each for each in (path, part_of(path), path) if each.exists()), path)
-    with found.open("rb") as file:
+    existing = next((candidate for candidate in (path, part_of(path), path) if candidate.exists()), path)
+    with existing.open("rb") as file:
         file.seek(start)
         while start < end and (line := file.readline()):
             start += len(line)

@@ -50,18 +50,20 @@ def repair(spark: SparkSession, table: str, *, waiting: Callable[[], object] = l
     with locked(spark, table, waiting) as has_lock:
         if (folder := local_input(spark, table)) is not None:
             local_table.finish(folder)
-        found = records(spark, table)
-        if not found:
+        batches = records(spark, table)
+        if not batches:
             raise UserError(f"{table} is not a table of traces")
-        if found[0].form != PARQUET:
-            raise UserError(f"{table} is a {found[0].form} table, which cannot have partial batches")
+        if batches[0].form != PARQUET:
+            raise UserError(f"{table} is a {batches[0].form} table, which cannot have partial batches")
         by_number: dict[int, list[TableBatch]] = {}
-        for batch in found:
+        for batch in batches:
             by_number.setdefault(batch.number, []).append(batch)
         several = {number for number, same in by_number.items() if len(same) > 1}
-        broken = several | written_twice(spark, table, found)
+        broken = several | written_twice(spark, table, batches)
         taken, kept, done = set(by_number), set[str](), []
-        for number in sorted(by_number, key=lambda each: (each in broken, each)):  # valid batches keep their files
+        for number in sorted(
+            by_number, key=lambda number: (number in broken, number)
+        ):  # valid batches keep their files
             files = {uri for batch in by_number[number] for uri in batch.files}
             if number in broken or files & kept:
                 new = next_number(taken, has_lock=has_lock)
@@ -71,10 +73,10 @@ def repair(spark: SparkSession, table: str, *, waiting: Callable[[], object] = l
         return done
 
 
-def _rewrite(spark: SparkSession, table: str, found: Sequence[TableBatch], new: int, kept: set[str]) -> Repaired:
+def _rewrite(spark: SparkSession, table: str, batches: Sequence[TableBatch], new: int, kept: set[str]) -> Repaired:
     """Write the distinct rows of a batch, which may have several records, as another batch."""
-    number = found[0].number
-    files = {uri: size for batch in found for uri, size in batch.files.items()}
+    number = batches[0].number
+    files = {uri: size for batch in batches for uri, size in batch.files.items()}
     mine = {uri: size for uri, size in files.items() if uri not in kept}
     rows = read_batches(spark, table, PARQUET, [number])
     before = rows.where(F.col("date").isNotNull()).count()
@@ -83,12 +85,12 @@ def _rewrite(spark: SparkSession, table: str, found: Sequence[TableBatch], new: 
         once = rows.where(F.col("file").isin(*mine)).select(*TABLE.names).dropDuplicates().persist()
         lines = once.where(F.col("date").isNotNull()).count()
         corrupt = once.where(F.col("corrupt").isNotNull()).count()
-        whole = max(batch.lines for batch in found)
+        whole = max(batch.lines for batch in batches)
         # Each record counts the lines of its own files: comparable if all of these exist.
         lost = len(mine) == len(files) and lines < whole
         if not (lost and all(map(_is_there, mine))):
             write_batch(once, table, PARQUET, new)
-            write_record(spark, table, replace(found[0], number=new, files=mine, lines=lines, corrupt=corrupt))
+            write_record(spark, table, replace(batches[0], number=new, files=mine, lines=lines, corrupt=corrupt))
         once.unpersist()
     delete(spark, f"{table}/_files/batch={number}")
     delete(spark, f"{table}/batch={number}")

@@ -36,18 +36,18 @@ def _spark_type(info: inspect.Type) -> T.DataType:
     if isinstance(info, inspect.TupleType):
         return T.ArrayType(_spark_type(info.item_types[0]))
     if isinstance(info, inspect.StructType):
-        fields = {each.encode_name: _without_null(each.type) for each in info.fields}
-        if any(isinstance(each, inspect.StructType) and each.cls is info.cls for each in fields.values()):
+        fields = {field.encode_name: _without_null(field.type) for field in info.fields}
+        if any(isinstance(field, inspect.StructType) and field.cls is info.cls for field in fields.values()):
             return T.StringType()  # recursive, which Spark schemas cannot express: JSON text too
-        return T.StructType([T.StructField(name, _spark_type(each)) for name, each in fields.items()])
+        return T.StructType([T.StructField(name, _spark_type(field)) for name, field in fields.items()])
     return _PLAIN[type(info)]()
 
 
 def _without_null(info: inspect.Type) -> inspect.Type:
     if not isinstance(info, inspect.UnionType):
         return info
-    [found] = [each for each in info.types if not isinstance(each, inspect.NoneType)]
-    return found
+    [kind] = [choice for choice in info.types if not isinstance(choice, inspect.NoneType)]
+    return kind
 
 
 def _fields(kind: str) -> tuple[inspect.Field, ...]:
@@ -65,10 +65,10 @@ def _trace() -> T.StructType:
     columns: dict[str, T.DataType] = {"kind": T.StringType()}
     for kind in KINDS:
         for field in _fields(kind):
-            made = _spark_type(field.type)
-            if columns.setdefault(field.name, made) != made:
+            data_type = _spark_type(field.type)
+            if columns.setdefault(field.name, data_type) != data_type:
                 raise TypeError(f"{field.name} of {kind} lines has another type than elsewhere")
-    return T.StructType([T.StructField(name, made) for name, made in columns.items()])
+    return T.StructType([T.StructField(name, column) for name, column in columns.items()])
 
 
 #: A line of a trace.

@@ -65,9 +65,9 @@ def planned(
     """
     pool = ThreadPoolExecutor(1)
     try:
-        made = deque((each, pool.submit(own.get(each.name, partial(each.run, lines)))) for each in map(find, wanted))
-        while made:  # releases what Java holds for a table
-            each, future = made.popleft()
-            yield each, future.result
+        running = deque((job, pool.submit(own.get(job.name, partial(job.run, lines)))) for job in map(find, wanted))
+        while running:  # releases what Java holds for a table
+            job, future = running.popleft()
+            yield job, future.result
     finally:
         pool.shutdown(cancel_futures=True)

@@ -19,20 +19,20 @@ _HOUR, _DAY, _WEEK_DAYS = 3600, 86_400, 7
 #: Hours are compared by parts of ten minutes.
 _SLOT = 600
 #: Minimum number of other days. A week of traces has four other working days.
-_LEAST_DAYS = 4
+_MIN_DAYS = 4
 #: From this many other weeks on, only the same day of the week counts.
-_LEAST_WEEKS = 3
+_MIN_WEEKS = 3
 #: Minimum observed seconds of an hour, for comparing its rate.
-_LEAST_SECONDS = 600
+_MIN_SECONDS = 600
 #: Minimum observed seconds of a slot on another day for it to count.
-_LEAST_OF_SLOT = 60
+_MIN_OF_SLOT = 60
 #: Minimum responses for a share or a 99th percentile.
-_LEAST_RESPONSES = 100
+_MIN_RESPONSES = 100
 #: Threshold in deviations. With a minimum deviation of a tenth, differences below half of the usual are never reported.
 _UNUSUAL = 5
 _TENTH = 0.1
 #: Smaller deviations of a latency are noise of clocks and schedulers.
-_LEAST_US = 200
+_MIN_US = 200
 #: The relative standard error of a 99th percentile of n latencies is this divided by the square root of n. The value is
 #: for a log-normal distribution as wide as is usual for brokers (sigma 0.5).
 _P99_ERROR = 2.0
@@ -88,10 +88,10 @@ def anomalies(lines: DataFrame, *, time_zone: str = "UTC", since: datetime | Non
         - sentence (string): a description
     """
     calendar = _Calendar(time_zone, since)
-    each = _rates(lines, calendar).unionByName(_answers(lines, calendar))
-    is_weekly = F.size("weeks") >= _LEAST_WEEKS
+    measures = _rates(lines, calendar).unionByName(_answers(lines, calendar))
+    is_weekly = F.size("weeks") >= _MIN_WEEKS
     compared = (
-        each.where(is_weekly | (F.size("others") >= _LEAST_DAYS))
+        measures.where(is_weekly | (F.size("others") >= _MIN_DAYS))
         .withColumn("days", F.when(is_weekly, F.col("weeks")).otherwise(F.col("others")))
         .withColumn("usual", once(_median(F.col("days"))))
         .withColumn("weekly", once(F.coalesce(_median(F.col("weeks")), "usual")))
@@ -199,13 +199,13 @@ def _rates(lines: DataFrame, calendar: _Calendar) -> DataFrame:
     ).select(
         *_WHAT, "day.hour", F.lit("rate").alias("measure"), (requests / F.col("day.seconds")).alias("actual"),
         F.col("day.seconds").alias("amount"), "others", "weeks",
-    ).where(F.col("amount") >= _LEAST_SECONDS)  # fmt: skip
+    ).where(F.col("amount") >= _MIN_SECONDS)  # fmt: skip
 
 
 def _observed(lines: DataFrame) -> DataFrame:
     """Return the seconds of each slot that each source observed."""
-    each = observed(lines, source(across_runs=True), _SLOT * _US)
-    return each.select(
+    frame = observed(lines, source(across_runs=True), _SLOT * _US)
+    return frame.select(
         F.col("by").alias("source"),
         (F.col("slot") / _US).cast("long").alias("slot"),
         (F.col("observed_us") / _US).alias("seconds"),
@@ -221,7 +221,7 @@ def _in_same_parts(day: Column, other: Column) -> Column:
 
     def add(so_far: Column, entry: Column) -> Column:
         share, same = entry["value"], other["parts"][entry["key"]]
-        is_known = F.coalesce(same["seconds"] >= _LEAST_OF_SLOT, F.lit(False))
+        is_known = F.coalesce(same["seconds"] >= _MIN_OF_SLOT, F.lit(False))
         usual = F.when(is_known, same["requests"] * share["seconds"] / same["seconds"]).otherwise(share["requests"])
         return F.struct(
             (so_far["requests"] + usual).alias("requests"),
@@ -240,13 +240,15 @@ def _answers(lines: DataFrame, calendar: _Calendar) -> DataFrame:
 
     def measure(name: str, actual: Column, amount: Column) -> Column:
         columns = {"measure": F.lit(name), "hour": F.col("hour"), "actual": actual, "amount": amount.cast("double")}
-        return F.when(amount >= _LEAST_RESPONSES, F.struct(*(each.alias(name) for name, each in columns.items())))
+        return F.when(amount >= _MIN_RESPONSES, F.struct(*(column.alias(name) for name, column in columns.items())))
 
     share = measure("errors", F.try_divide("failed", "responses"), F.col("responses"))
     p99 = measure("p99", F.col("p99"), F.col("answered"))
-    each = hours.select(*_WHAT, F.explode(F.array_compact(F.array(share, p99))).alias("day")).select(*_WHAT, "day.*")
+    measures = hours.select(*_WHAT, F.explode(F.array_compact(F.array(share, p99))).alias("day")).select(
+        *_WHAT, "day.*"
+    )
     return _with_others(
-        each, calendar, ("hour", "actual", "amount"), lambda other: other["actual"], "measure"
+        measures, calendar, ("hour", "actual", "amount"), lambda other: other["actual"], "measure"
     ).select(*_WHAT, "measure", "day.hour", "day.actual", "day.amount", "others", "weeks")  # fmt: skip
 
 
@@ -286,19 +288,19 @@ def _with_others(
     Returns:
         Items, `more`, `day`, `others` (values of other days), and `weeks` (those of the same day of the week).
     """
-    is_other = lambda each: each["date"] != F.col("day.date")  # noqa: E731
-    is_alike = lambda each: _is_weekend(each["date"]) == _is_weekend(F.col("day.date"))  # noqa: E731
-    is_same = lambda each: F.pmod(each["date"] - F.col("day.date"), F.lit(_WEEK_DAYS)) == 0  # noqa: E731
+    is_other = lambda day: day["date"] != F.col("day.date")  # noqa: E731
+    is_alike = lambda day: _is_weekend(day["date"]) == _is_weekend(F.col("day.date"))  # noqa: E731
+    is_same = lambda day: F.pmod(day["date"] - F.col("day.date"), F.lit(_WEEK_DAYS)) == 0  # noqa: E731
     others = F.transform(
-        F.filter("days", is_other), lambda each: F.struct(each["date"].alias("date"), value(each).alias("value"))
+        F.filter("days", is_other), lambda day: F.struct(day["date"].alias("date"), value(day).alias("value"))
     )
-    known = F.filter(others, lambda each: each["value"].isNotNull())
+    known = F.filter(others, lambda day: day["value"].isNotNull())
     alike = F.filter("known", is_alike) if kinds else F.col("known")
     return (
         hours.withColumn("local", calendar.local(F.col("hour")))
         .groupBy(*_WHAT, *more, F.pmod("local", F.lit(_DAY)))
         .agg(F.collect_list(F.struct(F.floor(F.col("local") / _DAY).alias("date"), *day)).alias("days"))
-        .where(F.size("days") > _LEAST_WEEKS)
+        .where(F.size("days") > _MIN_WEEKS)
         .select(*_WHAT, *more, "days", F.explode("days").alias("day"))
         .where(calendar.is_reported(F.col("day.hour")))
         .withColumn("known", once(known))
@@ -336,7 +338,7 @@ def _noise(usual: Column) -> Column:
     amount, measure = F.col("amount"), F.col("measure")
     counted = F.sqrt(F.greatest(usual * amount, F.lit(1.0))) / amount
     drawn = F.greatest(F.sqrt(usual * (1 - usual) / amount), 1 / amount)
-    ordered = F.greatest(usual * _P99_ERROR / F.sqrt(amount), F.lit(_LEAST_US))
+    ordered = F.greatest(usual * _P99_ERROR / F.sqrt(amount), F.lit(_MIN_US))
     return F.when(measure == "errors", drawn).otherwise(
         F.greatest(usual * _TENTH, F.when(measure == "rate", counted).otherwise(ordered))
     )
@@ -372,7 +374,7 @@ def _median(numbers: Column) -> Column:
 
 def total(fractions: Column) -> Column:
     """The sum of an array, in sorted order: the order in which tasks deliver fractions would change its last digit."""
-    return F.aggregate(F.array_sort(fractions), F.lit(0.0), lambda so_far, each: so_far + each)
+    return F.aggregate(F.array_sort(fractions), F.lit(0.0), lambda so_far, fraction: so_far + fraction)
 
 
 def in_order(entries: Column) -> Column:

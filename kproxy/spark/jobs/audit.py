@@ -25,7 +25,7 @@ ADMINISTRATIVE: Final = (
 #: What a broker answers to a principal without the permission.
 DENIALS: Final = tuple(error.name for error in Error if error.name.endswith("_AUTHORIZATION_FAILED"))
 #: Most clients and hosts that a row lists.
-_MOST: Final = 10
+_MAX_NAMED: Final = 10
 
 
 @job("what each principal did to which topics and groups, who administered what, and what was denied")
@@ -101,4 +101,4 @@ def _errors() -> Column:
 
 
 def _some(name: str) -> Column:
-    return F.slice(F.array_sort(F.collect_set(name)), 1, _MOST)
+    return F.slice(F.array_sort(F.collect_set(name)), 1, _MAX_NAMED)

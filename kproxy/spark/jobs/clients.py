@@ -112,8 +112,8 @@ def _with_verdict(rows: DataFrame, release: str) -> DataFrame:
     rows = (
         rows.withColumns(
             {
-                "lowest": constants({key: each[0] for key, each in ranges.items()})[F.col("api_key")],
-                "highest": constants({key: each[1] for key, each in ranges.items()})[F.col("api_key")],
+                "lowest": constants({key: bounds[0] for key, bounds in ranges.items()})[F.col("api_key")],
+                "highest": constants({key: bounds[1] for key, bounds in ranges.items()})[F.col("api_key")],
                 "refused_from": refused_since(F.col("api_key"), version),
             }
         )
@@ -139,8 +139,8 @@ def _with_verdict(rows: DataFrame, release: str) -> DataFrame:
     ]
     verdicts = F.coalesce(*(F.when(case, verdict.value) for case, verdict, _ in cases))
     reasons = F.coalesce(*(F.when(case, why) for case, _, why in cases))  # the reason of a case is not null
-    told = rows.withColumns({"verdict": verdicts, "why": reasons})
-    return told.withColumn("rank", place_in(_WORST_FIRST, "verdict"))
+    judged = rows.withColumns({"verdict": verdicts, "why": reasons})
+    return judged.withColumn("rank", place_in(_WORST_FIRST, "verdict"))
 
 
 def _of_use(release: str) -> Column:

@@ -42,7 +42,7 @@ def connections(lines: DataFrame) -> DataFrame:
     """
     minute = F.date_trunc("minute", "opened_at")
     life = F.unix_micros("closed_at") - F.unix_micros("opened_at")
-    each = connections_of(lines).select(
+    lives = connections_of(lines).select(
         "cluster", client_name().alias("client"), "host", F.col("server").alias("broker"), minute.alias("minute"),
         life.alias("life_us"), "requests", "unanswered", "by", "how", "opened_at",
     )  # fmt: skip
@@ -50,7 +50,7 @@ def connections(lines: DataFrame) -> DataFrame:
     opened = F.col("opened_at").isNotNull()
     peak = F.when(opened, F.struct((-F.count("*").over(together)).alias("less"), "minute"))
     return (
-        each.withColumn("peak", peak)
+        lives.withColumn("peak", peak)
         .groupBy("cluster", "client", "host", "broker")
         .agg(
             F.count("*").alias("connections"),

@@ -84,10 +84,10 @@ def _views() -> Column:
         return F.struct(*(column.alias(name) for name, column in named.items()))
 
     whole = brought(F.lit(None).cast("string"), _sum("bytes"), _sum("records"), _sum("lag"))
-    each = F.transform(
+    entries = F.transform(
         "topics", lambda entry: brought(topic_name(entry), entry["bytes"], entry["records"], entry["lag"])
     )
-    return F.concat(F.array(whole), maybe(each))
+    return F.concat(F.array(whole), maybe(entries))
 
 
 def _sum(key: str) -> Column:

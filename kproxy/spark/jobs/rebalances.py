@@ -42,10 +42,10 @@ def rebalances(lines: DataFrame) -> DataFrame:
         - connection_id (string): of the first member
     """
     events = group_events(lines).where(F.col("own"))
-    found = _generations(events).unionByName(_epochs(events))
+    generations = _generations(events).unionByName(_epochs(events))
     until = Window.partitionBy("group_id", "life").orderBy("begun_us").rangeBetween(-int(WITHIN.default * 1_000_000), 0)
     a_minute = F.col("generation") - F.min("generation").over(until)
-    rows = found.withColumn("a_minute", a_minute).withColumn("storm", F.col("a_minute") >= GENERATIONS.default)
+    rows = generations.withColumn("a_minute", a_minute).withColumn("storm", F.col("a_minute") >= GENERATIONS.default)
     return (
         rows.withColumn("most", F.max("a_minute").over(Window.partitionBy("group_id")))
         .orderBy(F.desc("most"), "group_id", "since_us", "generation")
@@ -60,22 +60,22 @@ def rebalances(lines: DataFrame) -> DataFrame:
 def _generations(events: DataFrame) -> DataFrame:
     """Return generations of the classic protocol: all members join, then all get their assignment."""
     ok, error = F.col("ok"), F.col("error")
-    told = is_kind(EventKind.HEARTBEAT, EventKind.SYNC) & error.isin(*TELLING)
+    notifications = is_kind(EventKind.HEARTBEAT, EventKind.SYNC) & error.isin(*TELLING)
     joins, leaves, syncs = is_kind(EventKind.JOIN) & ok, is_kind(EventKind.LEAVE) & ok, is_kind(EventKind.SYNC) & ok
-    classic = events.where((F.col("protocol") == Protocol.CLASSIC.value) & (joins | leaves | syncs | told))
-    each = in_lives(classic.withColumn("heard_us", F.col("answered_us")), joins)
+    classic = events.where((F.col("protocol") == Protocol.CLASSIC.value) & (joins | leaves | syncs | notifications))
+    lived = in_lives(classic.withColumn("heard_us", F.col("answered_us")), joins)
     # A leave, or REBALANCE_IN_PROGRESS, belongs to the generation that the next joins start.
     order = ("heard_us", "asked_us", "correlation_id")
     next_joined = coming(F.col("generation"), joins, ("group_id", "life"), order)
-    each = each.withColumn("round", F.when(syncs, F.col("generation")).otherwise(next_joined))
+    lived = lived.withColumn("round", F.when(syncs, F.col("generation")).otherwise(next_joined))
 
     def first(kind: Column) -> Column:
         return F.min(F.when(kind, F.struct("asked_us", "label", "connection_id", "who")))
 
-    rounds = each.groupBy("group_id", "life", "protocol", F.col("round").alias("generation")).agg(
+    rounds = lived.groupBy("group_id", "life", "protocol", F.col("round").alias("generation")).agg(
         first(joins).alias("joined"),
         first(leaves).alias("left"),
-        F.min(F.when(told, F.col("heard_us"))).alias("told_us"),
+        F.min(F.when(notifications, F.col("heard_us"))).alias("told_us"),
         F.min(F.when(joins, F.col("heard_us"))).alias("begun_us"),
         F.min(F.when(syncs, F.col("heard_us"))).alias("until_us"),
         F.collect_set(F.when(joins, F.col("who"))).alias("those"),
@@ -114,14 +114,14 @@ def _epochs(events: DataFrame) -> DataFrame:
             )
         )
     )
-    each = in_lives(
+    frame = in_lives(
         firsts.select(
             "group_id", "protocol", "generation", "who", F.col("event.answered_us").alias("heard_us"), "event.*"
         ),
         is_kind(EventKind.JOIN),
     )
     first = F.min(F.struct("heard_us", "label", "connection_id", "kind"))
-    epochs = each.groupBy("group_id", "life", "protocol", "generation").agg(
+    epochs = frame.groupBy("group_id", "life", "protocol", "generation").agg(
         first.alias("first"), F.max("heard_us").alias("until_us"), F.count("*").cast("int").alias("members")
     )
     why = F.when(F.col("first.kind") == EventKind.JOIN.value, CauseKind.JOIN.value).otherwise(CauseKind.TOLD.value)

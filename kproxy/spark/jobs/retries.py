@@ -75,10 +75,10 @@ def _row(kind: str, why: str, before_us: str) -> list[Column | str]:
 
 
 def _batches(lines: DataFrame) -> DataFrame:
-    told = F.transform("findings", lambda each: _told(each, F.lit(1).cast("long")))
-    counted = F.transform("repeated", lambda each: _told(each, each["count"]))
-    both = F.concat(maybe(told.cast(_ENTRIES)), maybe(counted.cast(_ENTRIES)))
-    found = F.filter(both, lambda each: each["code"].isin(*_SAME_BATCH))
+    findings = F.transform("findings", lambda finding: _told(finding, F.lit(1).cast("long")))
+    counted = F.transform("repeated", lambda repeat: _told(repeat, repeat["count"]))
+    both = F.concat(maybe(findings.cast(_ENTRIES)), maybe(counted.cast(_ENTRIES)))
+    found = F.filter(both, lambda entry: entry["code"].isin(*_SAME_BATCH))
     # Close lines have no client id: it is that of the connection's frames.
     rows = lines.where(F.col("findings").isNotNull() | F.col("repeated").isNotNull()).select(
         "cluster", "connection_id", "client", "server", "client_id", "ts", F.explode(found).alias("found")

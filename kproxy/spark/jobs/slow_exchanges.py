@@ -10,7 +10,7 @@ from kproxy.spark.jobs import job
 
 #: Rows per API: otherwise Fetch and JoinGroup, which wait by design, would fill the table.
 _OF_EACH = 10
-_MOST_AHEAD = 10
+_MAX_AHEAD = 10
 
 
 @job("the slowest exchanges of each API, and what was in flight on their connection before them")
@@ -78,7 +78,7 @@ def slow_exchanges(lines: DataFrame) -> DataFrame:
     grouped = pairs.groupBy(*slow.columns).agg(
         F.count(other).alias("ahead"), until.alias("ahead_us"), F.array_sort(F.collect_list(other)).alias("others")
     )
-    first = F.transform(F.slice("others", 1, _MOST_AHEAD), lambda each: each["other_api"])
+    first = F.transform(F.slice("others", 1, _MAX_AHEAD), lambda exchange: exchange["other_api"])
     return grouped.select(*slow.columns, "ahead", "ahead_us", first.alias("ahead_apis")).orderBy(
         F.desc("latency_us"), "answered_at", "connection_id", "offset", "cluster"
     )

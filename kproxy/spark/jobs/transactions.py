@@ -82,7 +82,7 @@ def _events(lines: DataFrame) -> DataFrame:
         )
     )
     is_write = (kind == _BEGIN) & api.isin("Produce", "AddPartitionsToTxn")
-    written = F.aggregate(maybe(F.transform("topics", lambda each: F.coalesce(each["records"], F.lit(0)))),
+    written = F.aggregate(maybe(F.transform("topics", lambda topic: F.coalesce(topic["records"], F.lit(0)))),
                           F.lit(0).cast("long"), lambda total, number: total + number)  # fmt: skip
     frames = lines.where(F.col("transactional_id").isNotNull() & api.isin(*APIS, "Produce")).select(
         *_ID, F.unix_micros("ts").alias("us"), "connection_id", "offset", kind.alias("event"),
@@ -106,10 +106,10 @@ def _events(lines: DataFrame) -> DataFrame:
 def _markers(lines: DataFrame, frames: DataFrame) -> DataFrame:
     """Return the markers of known producers as events: one with a higher epoch is of a coordinator that aborts."""
     names = frames.where(F.col("producer_id").isNotNull()).select(*_ID, "producer_id").distinct()
-    each = lines.where(F.size(maybe(F.col("markers"))) > 0).select(
+    markers = lines.where(F.size(maybe(F.col("markers"))) > 0).select(
         "cluster", F.unix_micros("ts").alias("us"), "connection_id", "offset", F.explode("markers").alias("marker")
     )
-    return each.select(
+    return markers.select(
         "cluster", "us", "connection_id", "offset", F.lit(_MARKER).alias("event"), "marker.producer_id",
         "marker.producer_epoch", F.when(F.col("marker.committed"), "committed").otherwise("fenced").alias("outcome"),
         F.lit(0).cast("long").alias("records"), F.lit(False).alias("is_refused"),
@@ -125,7 +125,7 @@ def _transactions(events: DataFrame) -> DataFrame:
     init = F.when(event == _INIT, F.col("connection_id"))
     used = F.concat(set_over(F.when(event != _MARKER, F.col("connection_id")), since_init),
                     F.array(F.coalesce("opened_by", F.lit(""))))  # fmt: skip
-    each = (
+    lived = (
         events.withColumn("life", F.coalesce(F.count_if(ends).over(earlier), F.lit(0)))
         .withColumn("era", F.coalesce(F.count_if(F.coalesce(event == _INIT, F.lit(False))).over(earlier), F.lit(0)))
         .withColumn("opened_by", F.last(init, ignorenulls=True).over(earlier))
@@ -136,7 +136,7 @@ def _transactions(events: DataFrame) -> DataFrame:
     begun = F.struct("us", "offset", "producer_id", "producer_epoch", "client", "host", "connection_id")
     ended = F.struct("us", "offset", outcome.alias("outcome"), "version")
     return (
-        each.groupBy(*_ID, "life")
+        lived.groupBy(*_ID, "life")
         .agg(
             F.min(F.when(event == _BEGIN, begun)).alias("begun"),
             F.max(F.when(ends, ended)).alias("ended"),

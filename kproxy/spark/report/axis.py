@@ -17,8 +17,8 @@ _STEPS = (
     30 * _MINUTE, _HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR, 24 * _HOUR, 7 * 24 * _HOUR, 28 * 24 * _HOUR,
 )  # fmt: skip
 #: Most buckets of a chart, and most consecutive empty buckets that are kept.
-MOST_BUCKETS = 144
-_MOST_EMPTY = 3
+MAX_BUCKETS = 144
+_MAX_EMPTY = 3
 #: The resolution of the first pass: 10 s for a day.
 _FINE = 20_000
 
@@ -45,9 +45,9 @@ def axis(lines: DataFrame, first_us: int, last_us: int) -> Axis:
     fine = next((step for step in _STEPS if span / step < _FINE), _STEPS[-1])
     seen = lines.select((F.floor(F.unix_micros("ts") / fine) * fine).alias("at")).distinct()
     moments = sorted(row["at"] for row in seen.where(F.col("at").isNotNull()).limit(2 * _FINE).collect())
-    for step in (each for each in _STEPS if each >= fine):
+    for step in (step for step in _STEPS if step >= fine):
         begins = tuple(_with_short_gaps(sorted({at // step * step for at in moments}), step))
-        if len(begins) + sum(1 for _ in _cuts(begins, step)) <= MOST_BUCKETS:
+        if len(begins) + sum(1 for _ in _cuts(begins, step)) <= MAX_BUCKETS:
             break
     return Axis(step, begins)
 
@@ -56,7 +56,7 @@ def _with_short_gaps(begins: list[int], step: int) -> Iterator[int]:
     """Return the non-empty buckets, and empty ones between them where there are few."""
     before: int | None = None
     for begin in begins:
-        if before is not None and (begin - before) // step - 1 <= _MOST_EMPTY:
+        if before is not None and (begin - before) // step - 1 <= _MAX_EMPTY:
             yield from range(before + step, begin, step)
         yield begin
         before = begin

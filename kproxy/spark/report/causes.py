@@ -29,16 +29,18 @@ def anomalies(rows: list[Row]) -> list[AnomalyCause]:
         hours[row["since"]].append((place, row))
     placed: list[tuple[int, AnomalyCause]] = []
     slow: dict[str, list[tuple[int, float, int]]] = defaultdict(list)
-    for since, found in sorted(hours.items()):
-        p99 = [(place, row) for place, row in found if row["measure"] == "p99"]
-        clients = _by_value([each for each in p99 if each[1]["by"] == "client"])
-        brokers = {name: each for name, each in _by_value(p99, "broker").items() if _is_cause(each, clients)}
-        for name, each in brokers.items():
-            slow[name].append((since, median(map(_factor, (row for _, row in each))), each[0][0]))
-        known = {(row["api"], _factor(row)) for each in brokers.values() for _, row in each}
+    for since, hour in sorted(hours.items()):
+        p99 = [(place, row) for place, row in hour if row["measure"] == "p99"]
+        clients = _by_value([anomaly for anomaly in p99 if anomaly[1]["by"] == "client"])
+        brokers = {
+            name: anomalies for name, anomalies in _by_value(p99, "broker").items() if _is_cause(anomalies, clients)
+        }
+        for name, broker in brokers.items():
+            slow[name].append((since, median(map(_factor, (row for _, row in broker))), broker[0][0]))
+        known = {(row["api"], _factor(row)) for broker in brokers.values() for _, row in broker}
         rest = [(place, row) for place, row in p99 if row["value"] not in brokers and not _explained(row, known)]
         placed += _of_apis(rest, since)
-        placed += _of_apis([each for each in found if each[1]["measure"] == "errors"], since)
+        placed += _of_apis([anomaly for anomaly in hour if anomaly[1]["measure"] == "errors"], since)
     for name, times in slow.items():
         placed += _of_broker(name, times)
     return [cause for _, cause in sorted(placed)]
@@ -47,11 +49,11 @@ def anomalies(rows: list[Row]) -> list[AnomalyCause]:
 def _of_broker(name: str, times: list[tuple[int, float, int]]) -> list[tuple[int, AnomalyCause]]:
     """Return one cause for each run of hours in which a broker was slow; `times` are (hour, factor, place)."""
     runs: list[list[tuple[int, float, int]]] = []
-    for each in times:
-        if runs and each[0] - runs[-1][-1][0] == _HOUR_US:
-            runs[-1].append(each)
+    for time in times:
+        if runs and time[0] - runs[-1][-1][0] == _HOUR_US:
+            runs[-1].append(time)
         else:
-            runs.append([each])
+            runs.append([time])
     return [
         (
             min(place for _, _, place in run),
@@ -62,10 +64,10 @@ def _of_broker(name: str, times: list[tuple[int, float, int]]) -> list[tuple[int
     ]  # fmt: skip
 
 
-def _of_apis(found: list[tuple[int, Row]], since: int) -> list[tuple[int, AnomalyCause]]:
+def _of_apis(anomalies: list[tuple[int, Row]], since: int) -> list[tuple[int, AnomalyCause]]:
     """Return one cause per API, with the client or broker if there is only one."""
     causes = []
-    for api, each in _by_value(found).items():
+    for api, each in _by_value(anomalies).items():
         of_all = next((row for _, row in each if row["by"] == "api"), each[0][1])
         where = []
         for by in ("client", "broker"):
@@ -77,18 +79,18 @@ def _of_apis(found: list[tuple[int, Row]], since: int) -> list[tuple[int, Anomal
     return causes
 
 
-def _by_value(found: list[tuple[int, Row]], by: str | None = None) -> dict[str, list[tuple[int, Row]]]:
+def _by_value(anomalies: list[tuple[int, Row]], by: str | None = None) -> dict[str, list[tuple[int, Row]]]:
     """Group rows by the name of their item; by their API if `by` is None."""
     groups: dict[str, list[tuple[int, Row]]] = defaultdict(list)
-    for place, row in found:
+    for place, row in anomalies:
         if by is None or row["by"] == by:
             groups[row["api"] if by is None else row["value"]].append((place, row))
     return groups
 
 
-def _is_cause(found: list[tuple[int, Row]], clients: dict[str, list[tuple[int, Row]]]) -> bool:
+def _is_cause(anomalies: list[tuple[int, Row]], clients: dict[str, list[tuple[int, Row]]]) -> bool:
     """Whether the broker itself is slow: in several APIs, or in one and not for one client only."""
-    return len(found) > 1 or any(len(clients.get(row["api"], [])) != 1 for _, row in found)
+    return len(anomalies) > 1 or any(len(clients.get(row["api"], [])) != 1 for _, row in anomalies)
 
 
 def _explained(row: Row, brokers: set[tuple[str, float]]) -> bool:

@@ -19,8 +19,8 @@ from kproxy.trace.formatting import safe
 WAITING = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup")
 #: Rows of the latency chart per factor of ten.
 BINS_A_DECADE = 4
-MOST_APIS, MOST_BROKERS, MOST_ERRORS = 10, 12, 6
-MOST_SERIES = 6  # as many as there are colours
+MAX_APIS, MAX_BROKERS, MAX_ERRORS = 10, 12, 6
+MAX_SERIES = 6  # as many as there are colours
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def heat(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
         marks.setdefault(api, []).append([place, number, answers])
         if api not in WAITING:
             swift[place, number] = swift.get((place, number), 0) + answers
-    names = sorted(total, key=lambda api: (-total[api], api))[:MOST_APIS]
+    names = sorted(total, key=lambda api: (-total[api], api))[:MAX_APIS]
     together = [[*where, answers] for where, answers in sorted(swift.items())]
     return [ChartSeries("", together), *(ChartSeries(safe(name), sorted(marks[name])) for name in names)]
 
@@ -61,7 +61,7 @@ def heat(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
 def brokers(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
     """The p99 of responses that do not wait by design, per broker, busiest first: (bucket, responses, p99 in us)."""
     answered = _answered(lines).where(~F.col("api").isin(*WAITING))
-    names = _most(answered, F.col("server"), MOST_BROKERS)
+    names = _most(answered, F.col("server"), MAX_BROKERS)
     rows = (
         answered.where(F.col("server").isin(names))
         .groupBy("server", axis.bucket(F.col("ts")).alias("at"))
@@ -73,12 +73,12 @@ def brokers(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
 
 def errors(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
     """Responses with an error that is not routine, per error, most frequent first: (bucket, responses)."""
-    each = lines.where(F.size("errors") > 0).select(
+    errors_by_time = lines.where(F.size("errors") > 0).select(
         "ts", F.explode(F.array_distinct(F.transform(refusals(), lambda error: error["name"]))).alias("name")
     )
-    names = _most(each, F.col("name"), MOST_ERRORS)
+    names = _most(errors_by_time, F.col("name"), MAX_ERRORS)
     rows = (
-        each.where(F.col("name").isin(names))
+        errors_by_time.where(F.col("name").isin(names))
         .groupBy("name", axis.bucket(F.col("ts")).alias("at"))
         .agg(F.count("*"))
         .collect()
@@ -120,8 +120,8 @@ def lags(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
         "ts", F.explode("topics").alias("entry")
     )
     named = F.coalesce("entry.topic", "entry.topic_id", F.lit("?"))
-    each = entries.where(F.col("entry.lag") > 0).select("ts", named.alias("name"), F.col("entry.lag").alias("size"))
-    return _aggregated(each, axis, F.max)
+    lags = entries.where(F.col("entry.lag") > 0).select("ts", named.alias("name"), F.col("entry.lag").alias("size"))
+    return _aggregated(lags, axis, F.max)
 
 
 def connections(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
@@ -135,7 +135,7 @@ def _summed(rows: DataFrame, axis: Axis) -> list[ChartSeries]:
 
 
 def _aggregated(rows: DataFrame, axis: Axis, function: Callable[[str], Column]) -> list[ChartSeries]:
-    """The `MOST_SERIES` names with the largest values over time: by bucket the aggregate of `size`."""
+    """The `MAX_SERIES` names with the largest values over time: by bucket the aggregate of `size`."""
     found = (
         rows.where(F.col("size") > 0)
         .groupBy("name", axis.bucket(F.col("ts")).alias("at"))
@@ -145,7 +145,7 @@ def _aggregated(rows: DataFrame, axis: Axis, function: Callable[[str], Column]) 
     total: dict[str, int] = {}
     for name, _, value in found:
         total[name] = total.get(name, 0) + value
-    names = sorted(total, key=lambda name: (-total[name], name))[:MOST_SERIES]
+    names = sorted(total, key=lambda name: (-total[name], name))[:MAX_SERIES]
     kept = set(names)
     return _series(names, [row for row in found if row["name"] in kept], axis)
 
@@ -171,4 +171,4 @@ def _series(names: list[str], rows: list[Any], axis: Axis) -> list[ChartSeries]:
     places = axis.places()
     for name, at, *numbers in rows:
         marks[name].append([places[at], *numbers])
-    return [ChartSeries(safe(name), sorted(found)) for name, found in marks.items()]
+    return [ChartSeries(safe(name), sorted(mark)) for name, mark in marks.items()]

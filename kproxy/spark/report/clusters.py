@@ -12,15 +12,15 @@ from kproxy.spark.report.tables import JobTable
 
 def headlines_by_cluster(figures: Figures) -> list[Headline]:
     """Return the headlines of a report, most urgent first; if tables name clusters, each headline does too."""
-    found = {row[CLUSTER] for table in figures.tables.values() for row in table.records() if row.get(CLUSTER)}
+    names = {row[CLUSTER] for table in figures.tables.values() for row in table.records() if row.get(CLUSTER)}
     nothing = headlines(replace(figures, tables={}))
-    if not found:
+    if not names:
         return headlines(figures)
     tables_of_cluster = [
-        replace(each, text=f"Cluster {name}: {each.text}", rows={**each.rows, CLUSTER: name})
-        for name in sorted(found)
-        for each in headlines(replace(figures, tables=_of(figures.tables, name)))
-        if each not in nothing
+        replace(headline, text=f"Cluster {name}: {headline.text}", rows={**headline.rows, CLUSTER: name})
+        for name in sorted(names)
+        for headline in headlines(replace(figures, tables=_of(figures.tables, name)))
+        if headline not in nothing
     ]
     return sorted(tables_of_cluster, key=urgency) or nothing
 

@@ -14,7 +14,7 @@ from kproxy.spark.derived.connection_ids import source
 from kproxy.spark.routine_errors import refusals
 
 #: Most names of proxies and captures.
-MOST_NAMES = 500
+MAX_NAMES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Facts:
     """Totals over all lines: counts, `wire_bytes` of frames, `missed_bytes` of gaps; first and last time (us) or None.
 
     `refused` counts responses with an error that is not routine; `proxies` counts proxies and captures, and `names` has
-    the names of the first `MOST_NAMES`.
+    the names of the first `MAX_NAMES`.
     """
 
     lines: int
@@ -43,7 +43,7 @@ class Facts:
 def facts(lines: DataFrame) -> Facts:
     """Compute the totals in one pass."""
     is_frame = F.col("kind").isin("request", "response")
-    each = (
+    connections_seen = (
         with_cluster(lines)
         .groupBy(
             "cluster", "connection_id", F.when(is_frame, client_name()).alias("client"), F.col("server").alias("broker")
@@ -60,7 +60,7 @@ def facts(lines: DataFrame) -> Facts:
         )
     )
     sums = ("lines", "requests", "responses", "refused", "wire_bytes", "missed_bytes")
-    [row] = each.agg(
+    [row] = connections_seen.agg(
         *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in sums),
         F.count_distinct("connection_id").alias("connections"),
         F.count_distinct("cluster", "client").alias("clients"),
@@ -68,6 +68,6 @@ def facts(lines: DataFrame) -> Facts:
         F.count_distinct(source()).alias("proxies"),
         F.min("first_us").alias("first_us"),
         F.max("last_us").alias("last_us"),
-        F.slice(F.array_sort(F.collect_set(source())), 1, MOST_NAMES).alias("names"),
+        F.slice(F.array_sort(F.collect_set(source())), 1, MAX_NAMES).alias("names"),
     ).collect()
     return Facts(**row.asDict())

@@ -29,7 +29,7 @@ _LEVELS: Final = ("error", "warning", "info")
 #: responses, connections per minute.
 _SKEW, _STALL_US, _ERROR_SHARE, _CHURN = 3.0, 5_000_000, 0.001, 60
 #: From these shares of an API's responses on, it fails, or fails often, if at least so many have the error.
-_FAILING, _FAILING_OFTEN, _LEAST = 0.5, 0.05, 5
+_FAILING, _FAILING_OFTEN, _MIN_SHOWN = 0.5, 0.05, 5
 #: How Kafka writes the names of errors.
 _ERROR_NAME: Final = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
 #: This many errors, at one per second or more from the first to the last, are a burst.
@@ -120,7 +120,7 @@ def headlines(figures: Figures) -> list[Headline]:
 
 def _without_repeats(ordered: list[Headline]) -> Iterator[Headline]:
     """Leave out what says again, of the same error, what a more urgent headline says: one cause, one headline."""
-    told: set[tuple[Stage, str]] = {
+    reported: set[tuple[Stage, str]] = {
         (headline.stage, name)
         for headline in ordered
         if headline.about == "findings"  # which say why
@@ -129,9 +129,9 @@ def _without_repeats(ordered: list[Headline]) -> Iterator[Headline]:
     for headline in ordered:
         if headline.about in ("errors", "rules"):
             names = _ERROR_NAME.findall(headline.text)
-            if any((stage, name) in told for name in names for stage in list(Stage)[: _rank(headline.stage) + 1]):
+            if any((stage, name) in reported for name in names for stage in list(Stage)[: _rank(headline.stage) + 1]):
                 continue
-            told.update((headline.stage, name) for name in names)
+            reported.update((headline.stage, name) for name in names)
         yield headline
 
 
@@ -197,7 +197,7 @@ def _group_stalls(rows: list[Row]) -> Iterator[Statement]:
         blamed = f", waiting for {_names(longest['blamed'])}" if longest.get("blamed") else ""
         starts = [row["since"] for row in stalls]
         if (hour := _same_hour(starts)) is not None:
-            days = len({_moment(each).date() for each in starts if _moment(each).hour == hour})
+            days = len({_moment(start).date() for start in starts if _moment(start).hour == hour})
             often = f"every day at {hour:02d}:00 UTC ({days} days)"
         else:
             often = _times(len(stalls))
@@ -212,13 +212,13 @@ def _rebalances(rows: list[Row]) -> Iterator[Statement]:
     for row in rows:
         if row["storm"]:
             storms[row["group_id"]].append(row)
-    for name, found in list(storms.items())[:4]:
-        by = list(dict.fromkeys(row["by"] for row in found if row["by"]))
-        most, starts = max(row["a_minute"] for row in found), [row["since"] for row in found]
+    for name, rebalances in list(storms.items())[:4]:
+        by = list(dict.fromkeys(row["by"] for row in rebalances if row["by"]))
+        most, starts = max(row["a_minute"] for row in rebalances), [row["since"] for row in rebalances]
         text = f"Group {name} rebalanced {most} times within a minute, because of {_names(by)}"
         yield Statement(
             "error", text, min(starts), max(starts), ", ", f"Group {name} rebalances without end", Stage.DEGRADES, 1,
-            len(found), {"group_id": name}, f"group_id={_quoted(name)}",
+            len(rebalances), {"group_id": name}, f"group_id={_quoted(name)}",
         )  # fmt: skip
 
 
@@ -283,10 +283,10 @@ def _errors(rows: list[Row]) -> Iterator[Statement]:
         row for row in rows if row["by"] == "api" and not is_routine(row["value"], row["error"]) and _is_notable(row)
     ]
     for row in of_apis[:3]:
-        topics = [each["value"] for each in rows if each["by"] == "topic" and each["error"] == row["error"]]
+        topics = [other["value"] for other in rows if other["by"] == "topic" and other["error"] == row["error"]]
         about = f" about {_names(topics)}" if topics else ""
         often = f"{_times(row['responses'])} ({row['share']:.2%} of its responses)"
-        share = row["share"] if row["responses"] >= _LEAST else 0
+        share = row["share"] if row["responses"] >= _MIN_SHOWN else 0
         level = "error" if share >= _FAILING else "warning" if share >= _FAILING_OFTEN else "info"
         yield Statement(
             level, f"{row['value']} got {row['error']}{about} {often}", *_time_range([row]), ", ",
@@ -305,8 +305,8 @@ def _is_notable(error: Row) -> bool:
 def _throttling(rows: list[Row]) -> Iterator[Statement]:
     for row in [row for row in rows if row["since"] is None][:3]:
         of_hours = [
-            each["since"] for each in rows
-            if each["since"] is not None and (each["client"], each["broker"]) == (row["client"], row["broker"])
+            other["since"] for other in rows
+            if other["since"] is not None and (other["client"], other["broker"]) == (row["client"], row["broker"])
         ]  # fmt: skip
         often = f"{_times(row['throttled'])} by {row['broker']}"
         text = f"{row['client']} was throttled {often}, for {duration(row['total_throttle_us'])} in all"
@@ -377,7 +377,7 @@ def _same_hour(moments: list[int]) -> int | None:
     days: dict[int, set[Any]] = defaultdict(set)
     for at in moments:
         days[_moment(at).hour].add(_moment(at).date())
-    hour = max(days, key=lambda each: len(days[each]))
+    hour = max(days, key=lambda day: len(days[day]))
     return hour if len(days[hour]) >= _NIGHTS else None
 
 

@@ -441,7 +441,7 @@ const drawTables = () => {
 };
 
 /* The header. */
-const MOST_SHOWN = 6;
+const MAX_SHOWN = 6;
 const drawHead = () => {
   const facts = data.facts, from = facts.first_us === null ? "" : time(facts.first_us).slice(0, 16), to = facts.last_us === null ? "" : time(facts.last_us).slice(0, 16);
   $("period").textContent = !from ? "No traffic" : from.slice(0, 10) === to.slice(0, 10) ? `${from} to ${to.slice(11)} UTC` : `${from} to ${to} UTC`;
@@ -459,7 +459,7 @@ const drawHead = () => {
       made.href = `#rows-${place}`;
       return el("li", "", made);
     });
-    const shown = el("ol", "", ...items.slice(0, MOST_SHOWN)), rest = items.slice(MOST_SHOWN);
+    const shown = el("ol", "", ...items.slice(0, MAX_SHOWN)), rest = items.slice(MAX_SHOWN);
     if (rest.length) shown.append(el("li", "", el("details", "more", el("summary", "", `${rest.length} more`), el("ol", "", ...rest))));
     return [el("h2", "", title), shown];
   }));

@@ -12,31 +12,31 @@ from kproxy.html.assemble import page
 from kproxy.outputs import rulebook
 from kproxy.spark.report.clusters import headlines_by_cluster
 from kproxy.spark.report.contents import Figures
-from kproxy.spark.report.tables import MOST_ROWS
+from kproxy.spark.report.tables import MAX_ROWS
 from kproxy.trace.formatting import safe
 from kproxy.version import __version__
 
 #: Most bytes of a page.
-MOST_SIZE = 1_000_000
+MAX_SIZE = 1_000_000
 #: Most characters of paths in a command; beyond that, it has a placeholder.
-_MOST_PATHS = 1000
+_MAX_PATHS = 1000
 
 
 def report(figures: Figures, paths: Iterable[str]) -> str:
-    """Return a self-contained page of less than `MOST_SIZE` bytes; tables are truncated to fit.
+    """Return a self-contained page of less than `MAX_SIZE` bytes; tables are truncated to fit.
 
     `paths` are the traces and captures, as the user named them; the page has commands with them.
     """
     names = list(paths)
-    for halved in range(MOST_ROWS.bit_length() + 1):  # the last attempt has no rows
-        data = contents(figures, names, MOST_ROWS >> halved)
+    for halved in range(MAX_ROWS.bit_length() + 1):  # the last attempt has no rows
+        data = contents(figures, names, MAX_ROWS >> halved)
         made = page("kproxy: report", data, __package__, ("page.js",))
-        if len(made.encode()) < MOST_SIZE:
+        if len(made.encode()) < MAX_SIZE:
             break
     return made
 
 
-def contents(figures: Figures, paths: list[str], most: int = MOST_ROWS) -> dict[str, Any]:
+def contents(figures: Figures, paths: list[str], most: int = MAX_ROWS) -> dict[str, Any]:
     """Return the data of a page, with at most this many rows per table.
 
     Returns:
@@ -52,7 +52,7 @@ def contents(figures: Figures, paths: list[str], most: int = MOST_ROWS) -> dict[
         "sources": [safe(name) for name in _sources(figures, paths)],
         "paths": _as_words(paths),
         "facts": {name: value for name, value in asdict(figures.facts).items() if name != "names"},
-        "headlines": [_safe_texts(asdict(each)) for each in headlines_by_cluster(figures)],
+        "headlines": [_safe_texts(asdict(headline)) for headline in headlines_by_cluster(figures)],
         "axis": {"step_us": figures.axis.step_us, "begins": figures.axis.begins, "observed_us": figures.observed_us},
         **{
             name: [asdict(series) for series in getattr(figures, name)]
@@ -75,7 +75,7 @@ def _sources(figures: Figures, paths: list[str]) -> Sequence[str]:
 
 def _as_words(paths: list[str]) -> str:
     words = " ".join(map(shell_word, paths))
-    return words if len(words) <= _MOST_PATHS else "TRACES"
+    return words if len(words) <= _MAX_PATHS else "TRACES"
 
 
 def _safe_texts(headline: dict[str, Any]) -> dict[str, Any]:

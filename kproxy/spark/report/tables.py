@@ -14,9 +14,9 @@ from kproxy.spark.jobs import Job
 from kproxy.trace.formatting import safe
 
 #: Most rows of a table, and of each kind of item in a table with several (column `by`).
-MOST_ROWS = 300
-MOST_OF_A_KIND = 60
-_MOST_TEXT = 400
+MAX_ROWS = 300
+MAX_PER_KIND = 60
+_MAX_TEXT = 400
 _PLACE, _NUMBER = "_place", "_number"
 #: The column that separates kinds in tables without `by`: totals, and their parts.
 _TOTALS = {"clients": "api", "fetches": "topic", "throttling": "since"}
@@ -70,15 +70,15 @@ def listed(job: Job, table: DataFrame) -> JobTable:
 def _kind_of_row(name: str, columns: list[str]) -> tuple[Column, int] | None:
     """Return the expression for the kind of a row, and the number of rows per kind; None if there is only one kind."""
     if "by" in columns:
-        return F.col("by"), MOST_OF_A_KIND
+        return F.col("by"), MAX_PER_KIND
     if name in _TOTALS:
-        return F.col(_TOTALS[name]).isNull(), MOST_ROWS
+        return F.col(_TOTALS[name]).isNull(), MAX_ROWS
     return None
 
 
 def _first(table: DataFrame) -> tuple[list[Any], bool]:
-    rows = table.limit(MOST_ROWS + 1).collect()
-    return rows[:MOST_ROWS], len(rows) > MOST_ROWS
+    rows = table.limit(MAX_ROWS + 1).collect()
+    return rows[:MAX_ROWS], len(rows) > MAX_ROWS
 
 
 def _first_of_each(table: DataFrame, kind: Column, most: int) -> tuple[list[Any], bool]:
@@ -111,7 +111,7 @@ def _plain(field: T.StructField) -> Column:
     if isinstance(kind, T.TimestampType):
         return F.unix_micros(name).alias(name)
     if isinstance(kind, T.ArrayType) and not isinstance(kind.elementType, T.AtomicType):
-        return F.transform(name, lambda each: F.to_json(each)).alias(name)
+        return F.transform(name, lambda element: F.to_json(element)).alias(name)
     if isinstance(kind, T.StructType | T.MapType):
         return F.to_json(name).alias(name)
     return F.col(name)
@@ -119,10 +119,10 @@ def _plain(field: T.StructField) -> Column:
 
 def _value(value: Any) -> Any:
     if isinstance(value, str):
-        text = safe(value[:_MOST_TEXT])
-        return text if len(value) <= _MOST_TEXT and len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
+        text = safe(value[:_MAX_TEXT])
+        return text if len(value) <= _MAX_TEXT and len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
     if isinstance(value, list):
-        return [_value(each) for each in value[:20]]
+        return [_value(element) for element in value[:20]]
     if isinstance(value, bool | int | float) or value is None:
         return value
     return str(value)

@@ -109,30 +109,30 @@ def busy_rule(code: str, *, hint: str) -> Callable[[FindBusy], FindBusy]:
 def findings_of(lines: DataFrame) -> DataFrame:
     """Return the findings of all rules, as `Fleet.findings` does; those about busy minutes take one pass together."""
     lines = with_cluster(lines)
-    alone = [each.found(lines) for each in rules() if each.find_busy is None]
-    busy = {each.rule.code: each.find_busy() for each in rules() if each.find_busy is not None}
+    alone = [rule.found(lines) for rule in rules() if rule.find_busy is None]
+    busy = {rule.rule.code: rule.find_busy() for rule in rules() if rule.find_busy is not None}
     return _described(reduce(DataFrame.unionByName, [*alone, _find_busy(lines, busy)]))
 
 
 def _find_busy(lines: DataFrame, sought: Mapping[str, BusyRule]) -> DataFrame:
-    found = busy_minutes(lines, {code: each.busy for code, each in sought.items()})
-    texts = (F.when(F.col("code") == code, each.message) for code, each in sought.items())
-    columns = [name for name in _FINDING_COLUMNS if name in found.columns]
+    frame = busy_minutes(lines, {code: busy.busy for code, busy in sought.items()})
+    texts = (F.when(F.col("code") == code, busy.message) for code, busy in sought.items())
+    columns = [name for name in _FINDING_COLUMNS if name in frame.columns]
     nothing = [F.lit(None).cast("string").alias(name) for name in ("expected", "got")]
-    named = found.withColumnRenamed("name", "code")
+    named = frame.withColumnRenamed("name", "code")
     return named.select("code", *columns, F.coalesce(*texts).alias("message"), *nothing)
 
 
-def _described(found: DataFrame) -> DataFrame:
+def _described(frame: DataFrame) -> DataFrame:
     """Add what is the same for all findings of a rule, by code."""
 
     def of_rule(value: Callable[[Fleet], str]) -> Column:
-        return chosen(F.col("code"), {each.rule.code: value(each) for each in rules()})
+        return chosen(F.col("code"), {rule.rule.code: value(rule) for rule in rules()})
 
-    return found.select(
-        "cluster", of_rule(lambda each: each.rule.severity.value).alias("severity"), "code",
-        of_rule(lambda each: each.rule.name).alias("name"), "client", "broker", "findings", "first_at", "last_at",
-        "message", of_rule(lambda each: each.rule.blame).alias("blame"), of_rule(lambda each: each.hint).alias("hint"),
+    return frame.select(
+        "cluster", of_rule(lambda fleet: fleet.rule.severity.value).alias("severity"), "code",
+        of_rule(lambda fleet: fleet.rule.name).alias("name"), "client", "broker", "findings", "first_at", "last_at",
+        "message", of_rule(lambda rule: rule.rule.blame).alias("blame"), of_rule(lambda rule: rule.hint).alias("hint"),
         "expected", "got", "connection_id",
     )  # fmt: skip
 
@@ -164,4 +164,4 @@ def when(at: str = "ts") -> list[Column]:
 
 def message(template: str, *values: Column | str) -> Column:
     """A message with the values of columns, as in `format_string`; null parts become ``null``."""
-    return F.format_string(template, *(F.col(each) if isinstance(each, str) else each for each in values))
+    return F.format_string(template, *(F.col(element) if isinstance(element, str) else element for element in values))

@@ -24,4 +24,4 @@ def busy_poll() -> BusyRule:
 
 def _bytes() -> Column:
     zero = F.lit(0).cast("long")
-    return F.aggregate("topics", zero, lambda total, each: total + F.coalesce(each["bytes"], zero))
+    return F.aggregate("topics", zero, lambda total, topic: total + F.coalesce(topic["bytes"], zero))

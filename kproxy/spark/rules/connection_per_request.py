@@ -10,14 +10,14 @@ from kproxy.spark.derived.connections import connections
 from kproxy.spark.rules import finding_rows, message, rule, when
 
 #: Minimum connections of a client within an hour (UTC), maximum errands per connection, maximum share of others.
-_MIN_CONNECTIONS, _MOST_ERRANDS, _MOST_OTHERS = 20, 2, 0.1
+_MIN_CONNECTIONS, _MAX_ERRANDS, _MAX_OTHERS = 20, 2, 0.1
 
 
 @rule("C018", hint="create one producer, consumer or admin client per process, and share it")
 def connection_per_request(lines: DataFrame) -> DataFrame:
     """Connections opened and closed with one or two requests other than log-in and Metadata."""
     whole = connections(lines).where(F.col("opened_at").isNotNull() & F.col("closed_at").isNotNull())
-    for_one = F.col("errands").between(1, _MOST_ERRANDS)
+    for_one = F.col("errands").between(1, _MAX_ERRANDS)
     found = (
         whole.withColumn("hour", F.date_trunc("hour", "opened_at"))
         .groupBy("cluster", client_name().alias("client"), "host", F.col("server").alias("broker"), "hour")
@@ -26,7 +26,7 @@ def connection_per_request(lines: DataFrame) -> DataFrame:
             F.count_if(for_one).alias("short"),
             F.sum(F.when(for_one, F.col("errands"))).alias("errands"),
         )
-        .where((F.col("short") >= _MIN_CONNECTIONS) & (F.col("short") >= (1 - _MOST_OTHERS) * F.col("findings")))
+        .where((F.col("short") >= _MIN_CONNECTIONS) & (F.col("short") >= (1 - _MAX_OTHERS) * F.col("findings")))
     )
     text = message("client %s at %s opened %d connections within an hour for %d requests", "client", "host", "short",
                 "errands")  # fmt: skip

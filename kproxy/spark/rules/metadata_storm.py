@@ -9,7 +9,7 @@ from kproxy.spark.rules import BusyRule, busy_rule, message
 
 #: Metadata requests per minute on one connection: a failing client retries once a second (retry.backoff.max.ms), others
 #: refresh every five minutes (metadata.max.age.ms).
-_LEAST = 60
+_MIN_REQUESTS = 60
 
 
 @busy_rule(
@@ -27,4 +27,4 @@ def metadata_storm() -> BusyRule:
     text = message(
         "client %s requested Metadata from %s %d times in a minute, on one connection", "client", "broker", "hits"
     )
-    return BusyRule(Busy(answers, F.lit(True), least=_LEAST), text)
+    return BusyRule(Busy(answers, F.lit(True), least=_MIN_REQUESTS), text)

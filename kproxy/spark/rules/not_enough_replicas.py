@@ -11,7 +11,7 @@ from kproxy.spark.rules import finding_rows, message, rule, when
 
 _TOO_FEW = (Error.NOT_ENOUGH_REPLICAS.name, Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND.name)
 #: A broker that restarts causes a few, over which clients try again.
-_LEAST = 3
+_MIN_RESPONSES = 3
 
 
 @rule("S047", hint="find the broker that is down or behind (kafka-topics --describe --under-min-isr-partitions)")
@@ -23,7 +23,7 @@ def not_enough_replicas(lines: DataFrame) -> DataFrame:
     found = (
         refused.groupBy("cluster", F.col("server").alias("broker"), topic_name(entry).alias("topic"))
         .agg(*when(), F.mode("error.name", True).alias("error"))
-        .where(F.col("findings") >= _LEAST)
+        .where(F.col("findings") >= _MIN_RESPONSES)
     )
     text = message("%s refused batches for topic %s %d times: %s", "broker", F.coalesce("topic", F.lit("?")),
                 "findings", "error")  # fmt: skip

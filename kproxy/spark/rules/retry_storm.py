@@ -12,7 +12,7 @@ from kproxy.spark.rules import finding_rows, message, rule, when
 #: A shorter pause (us) does not count as one: retry.backoff.ms is 100.
 _AT_ONCE_US = 50_000
 #: Minimum retries per second.
-_LEAST = 10
+_MIN_RETRIES = 10
 
 
 @rule("S050", hint="make the client wait before it retries (retry.backoff.ms), and longer each time")
@@ -24,7 +24,7 @@ def retry_storm(lines: DataFrame) -> DataFrame:
         at_once.withColumn("ts", F.timestamp_micros("again_us"))
         .groupBy(*by, F.date_trunc("second", "ts"))
         .agg(F.count("*").alias("count"), F.min("ts").alias("ts"), F.max("ts").alias("until"))
-        .where(F.col("count") >= _LEAST)
+        .where(F.col("count") >= _MIN_RETRIES)
     )
     found = seconds.groupBy(
         "cluster", client_name().alias("client"), F.col("server").alias("broker"), "api", "error"

@@ -9,7 +9,7 @@ from dissectors.records.schema_ids import HEX_PREFIX
 from kproxy.spark.columns import client_name, maybe
 from kproxy.spark.rules import finding_rows, message, rule, when
 
-_LEAST = 10
+_MIN_RECORDS = 10
 _BODY = (
     "topic_data array<struct<name string, topic_id string, partition_data array<struct<records array<struct<"
     "records array<struct<value string>>>>>>>>"
@@ -34,12 +34,12 @@ def schema_id_missing(lines: DataFrame) -> DataFrame:
         )
         .withColumns({
             "right": F.size(F.filter(values, _has_id)),
-            "wrong": F.size(F.filter(values, lambda each: ~_has_id(each))),
+            "wrong": F.size(F.filter(values, lambda element: ~_has_id(element))),
         })
         .groupBy("cluster", "client", "broker", "topic", (F.col("wrong") > 0).alias("lacking"))
         .agg(*when(), F.sum("right").alias("right"), F.sum("wrong").alias("wrong"))
         .withColumns({"have": F.sum("right").over(totals), "lack": F.sum("wrong").over(totals)})
-        .where(F.col("lacking") & (F.col("have") >= _LEAST) & (F.col("have") > F.col("lack")))
+        .where(F.col("lacking") & (F.col("have") >= _MIN_RECORDS) & (F.col("have") > F.col("lack")))
     )  # fmt: skip
     return finding_rows(
         found,

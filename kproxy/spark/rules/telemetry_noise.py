@@ -10,7 +10,7 @@ from kproxy.spark.rules import finding_rows, message, rule, when
 
 _TELEMETRY = ("GetTelemetrySubscriptions", "PushTelemetry")
 #: The first error is how a client finds out.
-_LEAST = 3
+_MIN_REQUESTS = 3
 
 
 @rule(
@@ -23,7 +23,7 @@ def telemetry_noise(lines: DataFrame) -> DataFrame:
         lines.where((F.col("kind") == "response") & F.col("api").isin(*_TELEMETRY) & (F.size("errors") > 0))
         .groupBy("cluster", client_name().alias("client"), F.col("server").alias("broker"), "api")
         .agg(*when(), F.mode(F.col("errors")[0]["name"], True).alias("error"))
-        .where(F.col("findings") >= _LEAST)
+        .where(F.col("findings") >= _MIN_REQUESTS)
     )
     text = message("client %s sent %s to %s, which refused it %d times (%s)", "client", "api", "broker", "findings",
                 "error")  # fmt: skip

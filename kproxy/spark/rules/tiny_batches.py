@@ -26,4 +26,4 @@ def tiny_batches() -> BusyRule:
 
 def _sum(key: str) -> Column:
     zero = F.lit(0).cast("long")
-    return F.aggregate("topics", zero, lambda total, each: total + F.coalesce(each[key], zero))
+    return F.aggregate("topics", zero, lambda total, topic: total + F.coalesce(topic[key], zero))

@@ -34,9 +34,9 @@ def archive_options(folder: Path, key: str) -> str:
     path, base = _paths(folder, key)
     if not (path.exists() and base.exists()):
         return ""
-    for each in (path, base):
+    for file in (path, base):
         with contextlib.suppress(OSError):  # may have been deleted
-            os.utime(each)  # mark as used
+            os.utime(file)  # mark as used
     return f"-XX:SharedArchiveFile={base}:{path}"
 
 
@@ -141,11 +141,11 @@ def _is_complete(path: Path) -> bool:
 
 def _tidy(folder: Path, current: str) -> None:
     """Remove leftovers of killed runs, and the least recently used archives other than `current`."""
-    files = [each for each in folder.glob("classes-*") if _NAME.match(each.name)]
-    used = {each.name: each.stat().st_mtime for each in files if _NAME.fullmatch(each.name)}
+    files = [path for path in folder.glob("classes-*") if _NAME.match(path.name)]
+    used = {file.name: file.stat().st_mtime for file in files if _NAME.fullmatch(file.name)}
     others = sorted((name for name in used if name != current), key=used.__getitem__, reverse=True)
     kept = {current, *others[: _KEPT - 1]}
-    for each in files:
-        name, end = each.name[:24], each.name[24:]
+    for file in files:
+        name, end = file.name[:24], file.name[24:]
         if name not in kept or end not in ("", "-base", ".wanted"):
-            each.unlink(missing_ok=True)
+            file.unlink(missing_ok=True)

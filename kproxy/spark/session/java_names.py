@@ -35,6 +35,6 @@ def remember_names(spark: SparkSession) -> None:
     """Make a classic session look up each class and method for columns once; has no effect on what they do."""
     jvm: Any = spark._jvm
     for name in _CLASSES:
-        found = getattr(jvm, name)
-        if not isinstance(found, _JavaClass):
-            setattr(jvm, name, _JavaClass(found))
+        value = getattr(jvm, name)
+        if not isinstance(value, _JavaClass):
+            setattr(jvm, name, _JavaClass(value))

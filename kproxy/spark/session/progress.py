@@ -53,7 +53,9 @@ def _tracker(spark: SparkSession | None) -> StatusTracker | None:
 
 def _watch(tracker: StatusTracker | None, bar: Progress, task: TaskID, over: threading.Event) -> None:
     while tracker is not None and not over.wait(_REFRESH_S):
-        stages = [info for each in tracker.getActiveStageIds() if (info := tracker.getStageInfo(each)) is not None]
+        stages = [
+            info for stage_id in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage_id)) is not None
+        ]
         if total := sum(stage.numTasks for stage in stages):
             done = sum(stage.numCompletedTasks for stage in stages)
             bar.update(task, total=total, completed=done, tasks=f"{done}/{total} tasks")

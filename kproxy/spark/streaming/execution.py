@@ -87,13 +87,13 @@ class RunningQueries:
 
         def emit(rows: DataFrame, _: int) -> None:
             try:
-                found = rows.collect()
+                collected = rows.collect()
             except (PySparkException, Py4JError) as error:
                 # Not raised here: Spark would parse its own messages recursively until the stack overflows.
                 self._events.put(error)
                 return
-            if found:
-                self._events.put(QueryRows(name, found))
+            if collected:
+                self._events.put(QueryRows(name, collected))
 
         self._start(table.writeStream.foreachBatch(emit).outputMode(mode), name, f"{self._folder.name}/{name}")
 

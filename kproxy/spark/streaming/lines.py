@@ -55,10 +55,10 @@ def follow_lines(
 
 
 def _rows(spark: SparkSession, path: str, since: datetime | None) -> DataFrame:
-    if (made := batches(spark, path)) is not None:
-        if made and made[0].form != PARQUET:
-            raise UserError(f"{path} is a {made[0].form} table: follow its traces, or a Parquet table")
-        check(spark, path, made)
+    if (table_batches := batches(spark, path)) is not None:
+        if table_batches and table_batches[0].form != PARQUET:
+            raise UserError(f"{path} is a {table_batches[0].form} table: follow its traces, or a Parquet table")
+        check(spark, path, table_batches)
         # A batch is complete before its record exists; only a kill between the two could repeat its rows.
         table = spark.readStream.schema(TABLE).option("basePath", path).parquet(f"{path}/batch=*")
         return table.select(*TABLE.names)

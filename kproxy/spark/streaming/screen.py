@@ -125,7 +125,7 @@ _HEADS = {
 def _latency(rolling: Rolling) -> Iterator[list[str]]:
     """Sort by latency, slowest first."""
     before = rolling.before()
-    for key, row in sorted(rolling.now().items(), key=lambda each: (-(each[1]["p99_us"] or 0), each[0])):
+    for key, row in sorted(rolling.now().items(), key=lambda item: (-(item[1]["p99_us"] or 0), item[0])):
         values = (cell(name, row[name]) for name in ("p50_us", "p90_us", "p99_us", "max_us"))
         yield [row["api"], f"{row['per_s']:,.1f}", *values, _of(before.get(key), "p99_us")]
 
@@ -133,7 +133,7 @@ def _latency(rolling: Rolling) -> Iterator[list[str]]:
 def _errors(rolling: Rolling) -> Iterator[list[str]]:
     """Sort by frequency, highest first."""
     before = rolling.before()
-    for key, row in sorted(rolling.now().items(), key=lambda each: (-each[1]["responses"], str(each[0]))):
+    for key, row in sorted(rolling.now().items(), key=lambda item: (-item[1]["responses"], str(item[0]))):
         share = f"{100 * row['share']:.3g} %"
         yield [row["error"], row["api"], safe(row["client"]), cell("", row["responses"]), share,
                _of(before.get(key), "responses")]  # fmt: skip

@@ -54,14 +54,14 @@ class ApiView(OverviewView[ApiUsage]):
         TableColumn("findings", 9, drop=1),
     )
     orders: ClassVar = (
-        ("a", "asked", lambda each: each.requests),
-        ("r", "rate", lambda each: each.rate),
-        ("5", "p50", lambda each: each.p50_us or -1),
-        ("9", "p99", lambda each: each.p99_us or -1),
-        ("m", "max", lambda each: each.max_us or -1),
-        ("e", "errors", lambda each: each.refusals),
-        ("b", "bytes", lambda each: each.request_bytes + each.response_bytes),
-        ("f", "findings", lambda each: each.findings[::-1]),
+        ("a", "asked", lambda row: row.requests),
+        ("r", "rate", lambda row: row.rate),
+        ("5", "p50", lambda row: row.p50_us or -1),
+        ("9", "p99", lambda row: row.p99_us or -1),
+        ("m", "max", lambda row: row.max_us or -1),
+        ("e", "errors", lambda row: row.refusals),
+        ("b", "bytes", lambda row: row.request_bytes + row.response_bytes),
+        ("f", "findings", lambda row: row.findings[::-1]),
     )
 
     def __init__(self, session: BrowseSession) -> None:

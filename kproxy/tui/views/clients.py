@@ -42,11 +42,11 @@ class ClientView(OverviewView[Client]):
         TableColumn("because", 20, grow=4),
     )
     orders: ClassVar = (
-        ("k", "Kafka 4", lambda each: (_BAD[each.verdict], each.requests)),
-        ("a", "asked", lambda each: each.requests),
-        ("e", "errors", lambda each: each.refusals),
-        ("f", "findings", lambda each: each.findings[::-1]),
-        ("l", "last seen", lambda each: each.last_at),
+        ("k", "Kafka 4", lambda client: (_BAD[client.verdict], client.requests)),
+        ("a", "asked", lambda row: row.requests),
+        ("e", "errors", lambda row: row.refusals),
+        ("f", "findings", lambda row: row.findings[::-1]),
+        ("l", "last seen", lambda row: row.last_at),
     )
 
     def __init__(self, session: BrowseSession) -> None:

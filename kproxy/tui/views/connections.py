@@ -45,13 +45,13 @@ class ConnectionView(OverviewView[ConnectionSummary]):
         TableColumn("findings", 9),
     )
     orders: ClassVar = (
-        ("t", "time", lambda each: -each.first_at),
-        ("w", "waiting", lambda each: (each.in_flight, -(each.oldest.since if each.oldest else 0))),
-        ("b", "bytes", lambda each: each.request_bytes + each.response_bytes),
-        ("a", "asked", lambda each: each.requests),
-        ("9", "p99", lambda each: each.p99_us or -1),
-        ("e", "errors", lambda each: each.refusals),
-        ("f", "findings", lambda each: each.findings[::-1]),
+        ("t", "time", lambda row: -row.first_at),
+        ("w", "waiting", lambda summary: (summary.in_flight, -(summary.oldest.since if summary.oldest else 0))),
+        ("b", "bytes", lambda row: row.request_bytes + row.response_bytes),
+        ("a", "asked", lambda row: row.requests),
+        ("9", "p99", lambda row: row.p99_us or -1),
+        ("e", "errors", lambda row: row.refusals),
+        ("f", "findings", lambda row: row.findings[::-1]),
     )
 
     def __init__(self, session: BrowseSession) -> None:

@@ -24,7 +24,7 @@ from kproxy.verdict.cause import Cause
 from kproxy.verdict.causes import Causes
 
 #: Most connections that are listed below a cause.
-_MOST_CONNECTIONS = 12
+_MAX_CONNECTIONS = 12
 
 #: Cells beside the text, for padding and a scroll bar.
 _GUTTER = 4
@@ -49,10 +49,10 @@ class FindingView(OverviewView[Cause]):
         TableColumn("what", 30, grow=6),
     )
     orders: ClassVar = (
-        ("u", "urgency", lambda each: -each.rank),
-        ("c", "count", lambda each: each.count),
-        ("t", "time", lambda each: -time_of(each.first_ts)),
-        ("r", "rule", lambda each: [-ord(letter) for letter in each.finding.code]),
+        ("u", "urgency", lambda cause: -cause.rank),
+        ("c", "count", lambda row: row.count),
+        ("t", "time", lambda cause: -time_of(cause.first_ts)),
+        ("r", "rule", lambda row: [-ord(letter) for letter in row.finding.code]),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p", "page", "the rule's page"),
@@ -106,10 +106,10 @@ class FindingView(OverviewView[Cause]):
             text.append("follows from: ", "dim").append(safe(f"{finding.code} {finding.name}  {finding.message}\n"))
         text.append("seen: ", "dim").append(safe(item.seen), "bold" if item.lasts else "")
         text.append(f"; first {safe(item.first_ts)}, last {safe(item.last_ts)}", "dim")
-        for connection_id, found in islice(item.connections.items(), _MOST_CONNECTIONS):
-            text.append(f"\n{found.count:>7,}x  ", "bold").append(f"{safe(connection_id)}  ", "dim")
-            text.append(f"{safe(found.client or '')} -> {safe(found.server or '')}")
-        if (more := len(item.connections) - _MOST_CONNECTIONS) > 0:
+        for connection_id, connection in islice(item.connections.items(), _MAX_CONNECTIONS):
+            text.append(f"\n{connection.count:>7,}x  ", "bold").append(f"{safe(connection_id)}  ", "dim")
+            text.append(f"{safe(connection.client or '')} -> {safe(connection.server or '')}")
+        if (more := len(item.connections) - _MAX_CONNECTIONS) > 0:
             text.append(f"\nand {more:,} more connections", "dim")
         return text
 

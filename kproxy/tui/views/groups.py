@@ -26,9 +26,9 @@ from kproxy.tui.timeline import Timeline
 
 _STATE_STYLES = {GroupStatus.STABLE: "response", GroupStatus.PREPARING: "warning", GroupStatus.COMPLETING: "warning"}
 #: Most stalls that are shown below the timeline.
-_MOST_STALLS = 20
+_MAX_STALLS = 20
 #: The newest generations whose causes are shown.
-_MOST_GENERATIONS = 8
+_MAX_GENERATIONS = 8
 
 
 class GroupsView(OverviewView[GroupRow]):
@@ -56,10 +56,10 @@ class GroupsView(OverviewView[GroupRow]):
         TableColumn("why it is stalled", 20, grow=5, drop=1),
     )
     orders: ClassVar = (
-        ("s", "stalls", lambda each: (each.stalls, each.ended_stalls, each.last_at)),
-        ("r", "rebalances", lambda each: each.rebalances),
-        ("m", "members", lambda each: each.members),
-        ("l", "last seen", lambda each: each.last_at),
+        ("s", "stalls", lambda row: (row.stalls, row.ended_stalls, row.last_at)),
+        ("r", "rebalances", lambda row: row.rebalances),
+        ("m", "members", lambda row: row.members),
+        ("l", "last seen", lambda row: row.last_at),
     )
     DEFAULT_CSS = """
     GroupsView > Table { height: auto; max-height: 30%; }
@@ -145,9 +145,9 @@ class GroupsView(OverviewView[GroupRow]):
 
 def _group_text(view: GroupView, clock: TimeDisplay) -> Text:
     text = Text()
-    for stall in view.stalls[:_MOST_STALLS]:
+    for stall in view.stalls[:_MAX_STALLS]:
         text.append_text(painted(_stall(stall, clock))).append("\n")
-    for boundary in reversed(view.boundaries[-_MOST_GENERATIONS:]):
+    for boundary in reversed(view.boundaries[-_MAX_GENERATIONS:]):
         if boundary.cause is not None:
             unit = "generation" if view.row.protocol is Protocol.CLASSIC else "epoch"
             text.append(f"{unit} {boundary.generation}", "bold").append(f"  {clock.time(boundary.at)}  ")

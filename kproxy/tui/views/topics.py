@@ -18,7 +18,7 @@ from kproxy.tui.table import Cell, TableColumn
 
 _BARS = 14
 #: Most readers, clients and partitions that are shown for a topic.
-_MOST = 30
+_MAX_SHOWN = 30
 
 
 class TopicView(OverviewView[TopicSummary]):
@@ -49,13 +49,13 @@ class TopicView(OverviewView[TopicSummary]):
         TableColumn("errors", 12, grow=1, drop=1),
     )
     orders: ClassVar = (
-        ("l", "lag", lambda each: each.lag or -1),
-        ("t", "behind", lambda each: each.age_ms or -1),
-        ("w", "written", lambda each: each.produced.records),
-        ("r", "read", lambda each: each.fetched.records),
-        ("b", "bytes", lambda each: each.produced.bytes + each.fetched.bytes),
-        ("e", "errors", lambda each: sum(number for _, number in each.errors)),
-        ("s", "last seen", lambda each: each.last_at),
+        ("l", "lag", lambda row: row.lag or -1),
+        ("t", "behind", lambda row: row.age_ms or -1),
+        ("w", "written", lambda row: row.produced.records),
+        ("r", "read", lambda row: row.fetched.records),
+        ("b", "bytes", lambda row: row.produced.bytes + row.fetched.bytes),
+        ("e", "errors", lambda row: sum(number for _, number in row.errors)),
+        ("s", "last seen", lambda row: row.last_at),
     )
 
     def __init__(self, session: BrowseSession) -> None:
@@ -99,7 +99,7 @@ class TopicView(OverviewView[TopicSummary]):
 
     def item_text(self, item: TopicSummary) -> Text:
         """See `OverviewView`."""
-        return lines(*topics.facts(self.session, item, _MOST))
+        return lines(*topics.facts(self.session, item, _MAX_SHOWN))
 
     def open(self, item: TopicSummary) -> None:
         """See `OverviewView`."""

@@ -22,8 +22,8 @@ from kproxy.tui.timeline import Timeline
 
 #: The width of each column, and how it gives way.
 _WIDTHS: Mapping[str, TableColumn] = {
-    each.title: each
-    for each in (
+    order.title: order
+    for order in (
         TableColumn("transactional id", 16, grow=2),
         TableColumn("producer", 12, right=True, drop=4),
         TableColumn("client", 12, grow=1, drop=5),
@@ -54,11 +54,11 @@ class TransactionsView(OverviewView[TransactionRow]):
     )
     columns: ClassVar[Sequence[TableColumn]] = tuple(_WIDTHS[name] for name in COLUMNS)
     orders: ClassVar = (
-        ("o", "open longest", lambda each: (len(each.held), each.begun_at is not None, -(each.begun_at or 0),
-                                            each.last_at)),
-        ("a", "aborts", lambda each: (each.aborts + each.fenced, each.commits)),
-        ("c", "commits", lambda each: each.commits),
-        ("l", "last seen", lambda each: each.last_at),
+        ("o", "open longest", lambda row: (len(row.held), row.begun_at is not None, -(row.begun_at or 0),
+                                            row.last_at)),
+        ("a", "aborts", lambda row: (row.aborts + row.fenced, row.commits)),
+        ("c", "commits", lambda row: row.commits),
+        ("l", "last seen", lambda row: row.last_at),
     )  # fmt: skip
     DEFAULT_CSS = """
     TransactionsView > Table { height: auto; max-height: 40%; }
@@ -88,7 +88,7 @@ class TransactionsView(OverviewView[TransactionRow]):
 
     def cells(self, item: TransactionRow) -> Sequence[Cell]:
         """See `OverviewView`."""
-        return [[each] for each in cells(item, self.session.now)]
+        return [[cell] for cell in cells(item, self.session.now)]
 
     def update_text(self) -> None:
         """Show the timeline, and more about the transactional id under the cursor."""

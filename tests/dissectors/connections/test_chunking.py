@@ -45,10 +45,10 @@ class Dialogue:
 @st.composite
 def dialogues(draw: st.DrawFn) -> Dialogue:
     """Requests and responses with whatever may go wrong between them."""
-    told = Dialogue(
+    dialogue = Dialogue(
         draw(st.sampled_from([{}, {}, {"midstream": True}, {"max_decoded_bytes": 60}, {"max_frame_bytes": 200}]))
     )
-    say = told.turns.append
+    say = dialogue.turns.append
     if draw(st.booleans()):
         say(
             (
@@ -87,13 +87,13 @@ def dialogues(draw: st.DrawFn) -> Dialogue:
             say((draw(st.sampled_from(Direction)), draw(st.binary(max_size=40))))
         else:
             say((RESPONSE, response("Heartbeat", 0, {}, correlation_id=77)))
-    return told
+    return dialogue
 
 
-def tell(told: Dialogue, cuts: list[int] | None = None) -> tuple[Connection, list[Event]]:
+def tell(dialogue: Dialogue, cuts: list[int] | None = None) -> tuple[Connection, list[Event]]:
     """The events of a dialogue, each turn cut into pieces of these sizes in turn; whole without."""
-    connection, events, count = Connection(**told.limits), [], 0
-    for direction, said in told.turns:
+    connection, events, count = Connection(**dialogue.limits), [], 0
+    for direction, said in dialogue.turns:
         if isinstance(said, int):
             events += connection.lose_data(direction, said, at=0, reason="not captured")
             continue
@@ -107,11 +107,13 @@ def tell(told: Dialogue, cuts: list[int] | None = None) -> tuple[Connection, lis
 
 
 def fingerprints(events: list[Event]) -> list[tuple[object, ...]]:
-    made: list[tuple[object, ...]] = []
+    fingerprints: list[tuple[object, ...]] = []
     for line, event in zip(story(events), events, strict=True):
         message = event.message if isinstance(event, RequestReceived | ResponseReceived) else None
-        made.append((line, message and (message.frame, message.body, str(message.error), message.decode_warnings)))
-    return made
+        fingerprints.append(
+            (line, message and (message.frame, message.body, str(message.error), message.decode_warnings))
+        )
+    return fingerprints
 
 
 @given(dialogues(), st.lists(st.integers(1, 30), min_size=1, max_size=8))

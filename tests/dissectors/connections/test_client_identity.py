@@ -45,7 +45,7 @@ def test_the_first_request_says_it_for_the_connection() -> None:
     assert first.header["client_instance_id"] == INSTANCE
     assert "client_id" in later.header
     assert later.header["client_id"] is None
-    assert [each.client_id for each in (first, later, older)] == ["app", "app", "app"]
+    assert [connection.client_id for connection in (first, later, older)] == ["app", "app", "app"]
     assert [each.client_instance_id for each in (first, later, older)] == [INSTANCE] * 3
     assert first.well_formed
     assert later.well_formed

@@ -88,23 +88,23 @@ class Realistic:
 
     def values(self, of: Layout) -> dict[str, Any]:
         """Values for a layout; tagged fields now and then."""
-        made = {one.name: self._field(one) for one in of.fields}
-        made.update({one.name: self._field(one) for one in of.tagged if self.random.random() < 0.3})
-        self._agree(made)
-        return made
+        values = {field.name: self._field(field) for field in of.fields}
+        values.update({field.name: self._field(field) for field in of.tagged if self.random.random() < 0.3})
+        self._agree(values)
+        return values
 
     def complete(self, of: Layout, made: dict[str, Any]) -> None:
         """Add what `of` has and `made` lacks, in structs below too: the fields of another version."""
-        for one in of.fields:
-            if one.name not in made or (one.struct is not None and isinstance(made[one.name], bytes)):
-                made[one.name] = self._field(one)
-            elif one.struct is not None and made[one.name] is not None:
-                below = made[one.name]
-                if one.array and below and not isinstance(below[0], dict):
-                    made[one.name] = self._field(one)  # an array of names that became one of structs
+        for field in of.fields:
+            if field.name not in made or (field.struct is not None and isinstance(made[field.name], bytes)):
+                made[field.name] = self._field(field)
+            elif field.struct is not None and made[field.name] is not None:
+                below = made[field.name]
+                if field.array and below and not isinstance(below[0], dict):
+                    made[field.name] = self._field(field)  # an array of names that became one of structs
                     continue
-                for each in below if one.array else (below,):
-                    self.complete(one.struct, each)
+                for element in below if field.array else (below,):
+                    self.complete(field.struct, element)
 
     def _agree(self, made: dict[str, Any]) -> None:
         """Make fields of a struct say the same, as they do where they are about one thing."""
@@ -131,19 +131,19 @@ class Realistic:
         if "error_message" in made and "error_code" in made and made["error_code"] == 0:
             made["error_message"] = None
 
-    def _field(self, one: Field) -> Any:
+    def _field(self, field: Field) -> Any:
         random = self.random
-        if one.nullable and random.random() < 0.15:
+        if field.nullable and random.random() < 0.15:
             return None
-        if one.array:
-            number = random.choice((0, 1, 1, 2, 3) if one.name not in ("brokers", "api_keys") else (1, 3, 3, 6))
-            return self._distinct(one, [self._one(one) for _ in range(number)])
-        return self._one(one)
+        if field.array:
+            number = random.choice((0, 1, 1, 2, 3) if field.name not in ("brokers", "api_keys") else (1, 3, 3, 6))
+            return self._distinct(field, [self._one(field) for _ in range(number)])
+        return self._one(field)
 
-    def _distinct(self, one: Field, made: list[Any]) -> list[Any]:
+    def _distinct(self, field: Field, made: list[Any]) -> list[Any]:
         """The elements of an array without those that name the same; indexes count up."""
-        if one.struct is None:
-            return sorted(set(made), key=made.index) if one.name in _SETS or one.type == "string" else made
+        if field.struct is None:
+            return sorted(set(made), key=made.index) if field.name in _SETS or field.type == "string" else made
         for key in _KEYS:
             if made and key in made[0]:
                 if key in _PARTITIONS and self.random.random() < 0.7:
@@ -152,22 +152,22 @@ class Realistic:
                 made = list({each[key]: each for each in made}.values())
         return made
 
-    def _one(self, one: Field) -> Any:
-        if one.struct is not None:
-            return self.values(one.struct)
-        if one.type == "string":
-            return self._text(one)
-        if one.type in ("bytes", "records"):
-            return self._bytes(one)
-        return self._number(one)
+    def _one(self, field: Field) -> Any:
+        if field.struct is not None:
+            return self.values(field.struct)
+        if field.type == "string":
+            return self._text(field)
+        if field.type in ("bytes", "records"):
+            return self._bytes(field)
+        return self._number(field)
 
-    def _text(self, one: Field) -> str:
-        random, name = self.random, one.name
+    def _text(self, field: Field) -> str:
+        random, name = self.random, field.name
         if name in _NAMED:
             return random.choice(_NAMED[name])
-        if one.entity == "topicName" or name in ("topic", "topics"):
+        if field.entity == "topicName" or name in ("topic", "topics"):
             return random.choice(_TOPICS)
-        if one.entity == "groupId" or "group" in name:
+        if field.entity == "groupId" or "group" in name:
             return random.choice(_GROUPS)
         if "host" in name:
             return random.choice(_HOSTS)
@@ -180,9 +180,9 @@ class Realistic:
             return random.choice(_CLIENTS)
         return random.choice(_WORDS)
 
-    def _bytes(self, one: Field) -> bytes:
+    def _bytes(self, field: Field) -> bytes:
         random = self.random
-        if one.type == "records":
+        if field.type == "records":
             entries = [
                 {"key": None, "value": random.randbytes(random.randint(1, 40)), "timestamp": 1_790_000_000_000 + index}
                 for index in range(random.randint(1, 3))
@@ -190,15 +190,15 @@ class Realistic:
             return records.encode([{"base_offset": random.randint(0, 9999), "records": entries}])
         return random.randbytes(random.choice((0, 4, 16, 33)))
 
-    def _number(self, one: Field) -> Any:
-        random, name = self.random, one.name
-        if one.type == "bool":
+    def _number(self, field: Field) -> Any:
+        random, name = self.random, field.name
+        if field.type == "bool":
             return random.random() < 0.4
-        if one.type == "uuid":
+        if field.type == "uuid":
             raw = bytearray(random.randbytes(16))
             raw[6], raw[8] = raw[6] & 0x0F | 0x40, raw[8] & 0x3F | 0x80
             return uuid_text(bytes(raw))
-        if one.type == "float64":
+        if field.type == "float64":
             return random.choice((0.0, 1024.0, 1.5e6))
         if name.endswith("error_code"):
             return random.choice(_ERRORS)
@@ -208,9 +208,9 @@ class Realistic:
             return random.choice((9092, 9093, 19092, 29092, 31001))
         if name.endswith("authorized_operations"):
             return random.choice((-2147483648, 264, 3400))
-        if name in _PARTITIONS and one.type == "int32":
+        if name in _PARTITIONS and field.type == "int32":
             return random.choice((0, 0, 1, 2, 3, 7, 11, 49))
-        if (name in _NODES or one.entity == "brokerId") and one.type == "int32":
+        if (name in _NODES or field.entity == "brokerId") and field.type == "int32":
             return random.choice(self.nodes)
         if name in _CODES:
             return random.choice(_CODES[name])
@@ -218,7 +218,7 @@ class Realistic:
             return random.randrange(69)
         if name == "session_id":
             return random.choice((0, random.getrandbits(31)))
-        if one.type == "int64":
+        if field.type == "int64":
             if "period" in name or "life" in name or "retention" in name:
                 return random.choice((-1, 0, 3_600_000, 86_400_000, 604_800_000))
             if "time" in name:
@@ -228,8 +228,8 @@ class Realistic:
             return random.choice((500, 5000, 10_000, 30_000, 45_000, 300_000))
         if "bytes" in name:
             return random.choice((1, 65_536, 1_048_576, 52_428_800))
-        if one.type == "int8":
+        if field.type == "int8":
             return random.choice((0, 1, 2))
-        if one.type == "int16":
+        if field.type == "int16":
             return random.choice((0, 1, 2, 3, 5, 12, -1))
         return random.choice((0, 0, 1, 1, 2, 3, 5, 7, 12, 31, 101, -1))

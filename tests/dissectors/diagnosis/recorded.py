@@ -18,8 +18,8 @@ from tests.dissectors.diagnosis.realistic import Realistic
 from tests.kproxy.captured import DATA, lines_of
 
 #: Of each struct and each field so many are kept, and so many elements of an array.
-_MOST = 400
-_MOST_ELEMENTS = 3
+_MAX_FRAMES = 400
+_MAX_ELEMENTS = 3
 
 _CODES = {
     "operation": "acl_operation", "permission_type": "acl_permission_type", "pattern_type": "pattern_type",
@@ -86,13 +86,13 @@ def recording() -> _Recording:
         assert message.layout is not None
         for layout, made in _structs(message.layout, message.body):
             kept = structs[layout.name]
-            if len(kept) < _MOST:
+            if len(kept) < _MAX_FRAMES:
                 kept.setdefault(repr(made), made)
             for name, value in made.items():
-                if len(values[name]) < 4 * _MOST:
-                    values[name] += value[:_MOST_ELEMENTS] if isinstance(value, list) else [value]
-    kept_values = {name: [one for one in found if not isinstance(one, dict)] for name, found in values.items()}
-    return _Recording({name: list(kept.values()) for name, kept in structs.items()}, kept_values, sorted(clients))
+                if len(values[name]) < 4 * _MAX_FRAMES:
+                    values[name] += value[:_MAX_ELEMENTS] if isinstance(value, list) else [value]
+    kept_values = {name: [one for one in inner if not isinstance(one, dict)] for name, inner in values.items()}
+    return _Recording({name: list(struct.values()) for name, struct in structs.items()}, kept_values, sorted(clients))
 
 
 def _messages() -> list[Message]:
@@ -114,11 +114,11 @@ def _messages() -> list[Message]:
 
 def _structs(layout: Layout, values: dict[str, Any]) -> list[tuple[Layout, dict[str, Any]]]:
     found = [(layout, values)]
-    for one in (*layout.fields, *layout.tagged):
-        value = values.get(one.name)
-        if one.struct is not None and value:
-            for each in value if one.array else [value]:
-                found += _structs(one.struct, each)
+    for field in (*layout.fields, *layout.tagged):
+        value = values.get(field.name)
+        if field.struct is not None and value:
+            for element in value if field.array else [value]:
+                found += _structs(field.struct, element)
     return found
 
 
@@ -147,84 +147,90 @@ class Recorded(Realistic):
 
     def _shortened(self, value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: self._shortened(each) for name, each in value.items()}
+            return {name: self._shortened(inner) for name, inner in value.items()}
         if isinstance(value, list):
-            at = self.random.randrange(max(len(value) - _MOST_ELEMENTS, 0) + 1)
-            return [self._shortened(each) for each in value[at : at + _MOST_ELEMENTS]]
+            at = self.random.randrange(max(len(value) - _MAX_ELEMENTS, 0) + 1)
+            return [self._shortened(element) for element in value[at : at + _MAX_ELEMENTS]]
         return bytes(value) if isinstance(value, memoryview) else value
 
     def _fit(self, of: Layout, made: dict[str, Any]) -> None:
         """Add what `of` has and `made` lacks, and take out or put anew what another version has otherwise."""
-        for name in made.keys() - {one.name for one in (*of.fields, *of.tagged)}:
+        for name in made.keys() - {field.name for field in (*of.fields, *of.tagged)}:
             del made[name]
-        for one in of.fields:
-            value = made.get(one.name)
-            if one.name not in made or not _fits(one, value):
-                made[one.name] = self._field(one)
-            elif one.struct is not None and value is not None:
-                for each in value if one.array else (value,):
-                    self._fit(one.struct, each)
+        for field in of.fields:
+            value = made.get(field.name)
+            if field.name not in made or not _fits(field, value):
+                made[field.name] = self._field(field)
+            elif field.struct is not None and value is not None:
+                for element in value if field.array else (value,):
+                    self._fit(field.struct, element)
 
-    def _number(self, one: Field) -> Any:
-        return self._seen(one) if self._has(one) else _invented(one, self.random)
+    def _number(self, field: Field) -> Any:
+        return self._seen(field) if self._has(field) else _invented(field, self.random)
 
-    def _text(self, one: Field) -> str:
-        text = self._seen(one) if self._has(one) else self.random.choice(_TEXTS.get(one.name, _WORDS))
+    def _text(self, field: Field) -> str:
+        text = self._seen(field) if self._has(field) else self.random.choice(_TEXTS.get(field.name, _WORDS))
         assert isinstance(text, str)
         return text
 
-    def _has(self, one: Field) -> bool:
-        if one.type in ("int8", "uuid") or one.name in _TEXTS:
-            return one.type == "uuid" and one.name in self.recording.values
-        return any(_holds(one, value) for value in self.recording.values.get(one.name, ()))
+    def _has(self, field: Field) -> bool:
+        if field.type in ("int8", "uuid") or field.name in _TEXTS:
+            return field.type == "uuid" and field.name in self.recording.values
+        return any(_holds(field, value) for value in self.recording.values.get(field.name, ()))
 
-    def _seen(self, one: Field) -> Any:
-        known = [value for value in self.recording.values[one.name] if _holds(one, value)]
+    def _seen(self, field: Field) -> Any:
+        known = [value for value in self.recording.values[field.name] if _holds(field, value)]
         return self.random.choice(known if self.random.random() < 0.5 else sorted(set(known)))
 
 
-def _fits(one: Field, value: Any) -> bool:
+def _fits(field: Field, value: Any) -> bool:
     """Whether a value of another version can stand in a field."""
     if value is None:
-        return one.nullable
-    if one.array:
-        return isinstance(value, list) and all(isinstance(each, dict) == (one.struct is not None) for each in value)
-    return isinstance(value, dict) if one.struct is not None else one.type in ("bytes", "records") or _holds(one, value)
+        return field.nullable
+    if field.array:
+        return isinstance(value, list) and all(
+            isinstance(element, dict) == (field.struct is not None) for element in value
+        )
+    return (
+        isinstance(value, dict)
+        if field.struct is not None
+        else field.type in ("bytes", "records") or _holds(field, value)
+    )
 
 
-def _holds(one: Field, value: Any) -> bool:
-    if one.type in ("string", "uuid"):
+def _holds(field: Field, value: Any) -> bool:
+    if field.type in ("string", "uuid"):
         return isinstance(value, str)
-    if one.type == "bool":
+    if field.type == "bool":
         return isinstance(value, bool)
-    if one.type == "float64":
+    if field.type == "float64":
         return isinstance(value, float)
-    bits = 8 * WIDTHS.get(one.type, 0)
-    least = 0 if one.type.startswith("u") else -(1 << bits - 1) if bits else 0
+    bits = 8 * WIDTHS.get(field.type, 0)
+    least = 0 if field.type.startswith("u") else -(1 << bits - 1) if bits else 0
     return isinstance(value, int) and not isinstance(value, bool) and least <= value < least + (1 << bits)
 
 
-def _invented(one: Field, random: Random) -> Any:
+def _invented(field: Field, random: Random) -> Any:
     """A number as no capture has it."""
-    name = one.name
-    if one.type == "bool":
+    name = field.name
+    if field.type == "bool":
         return random.random() < 0.25
-    if one.type == "float64":
+    if field.type == "float64":
         return random.choice((2_097_152.0, 50.0))
     if name in _CODES:
         return random.choice([code for code, text in schemas.enum(_CODES[name]).items() if text != "UNKNOWN"])
-    if one.type == "int8":
+    if field.type == "int8":
         return random.choice((0, 1, 2))
-    if one.type == "uuid":
+    if field.type == "uuid":
         return random.choice(recording().values["topic_id"])
-    if name.endswith("_ms") and one.type != "int64":
+    if name.endswith("_ms") and field.type != "int64":
         return random.choice(_TIMES)
-    if "time" in name and one.type == "int64":
+    if "time" in name and field.type == "int64":
         return (
             1_763_200_000_000 + random.randrange(10**9) if "period" not in name and "life" not in name else 86_400_000
         )
     if "epoch" in name or name in ("zk_version", "iterations"):
         return random.choice((0, 1, 4, 17, 62))
     if "replica" in name or "isr" in name or name.endswith(("_id", "broker_ids")) or name == "leader":
-        return random.choice(_NODES) if one.type != "int64" else random.randrange(4000)
+        return random.choice(_NODES) if field.type != "int64" else random.randrange(4000)
     return random.choice((0, 1, 2, 6, 24))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from dissectors.diagnosis.candidates import SECOND_MOST, Choice, choices, second_edits, struct_locations
+from dissectors.diagnosis.candidates import MAX_SECOND_COST, Choice, choices, second_edits, struct_locations
 from dissectors.diagnosis.checkpoints import Trace
 from dissectors.diagnosis.costs import FrameReading
 from dissectors.diagnosis.diagnose import right_layout
@@ -103,7 +103,7 @@ def test_no_edit_of_a_struct_that_is_not_reached_fits(seed: int) -> None:
         _, trace = traced(data, base)
         for location in struct_locations(base.body):
             if trace.end is None and not trace.reach(location):
-                for each in Proposals(proposals.name, proposals.version).of(location, SECOND_MOST):
+                for each in Proposals(proposals.name, proposals.version).of(location, MAX_SECOND_COST):
                     assert from_the_start(data, base.changed(each.edit)) is None, (first.edit, each.edit)
 
 

@@ -37,32 +37,32 @@ class Item(NamedTuple):
 
 def items(layout: Layout, nodes: list[Node], path: tuple[str, ...] = ()) -> Iterator[Item]:
     """The items of a struct in wire order."""
-    for one, node in zip(layout.fields, nodes, strict=False):
-        yield from _of_field(one, node, (*path, one.name))
+    for field, node in zip(layout.fields, nodes, strict=False):
+        yield from _of_field(field, node, (*path, field.name))
     if layout.flexible:
         yield from _of_tags(layout, nodes[-1], (*path, "_tags"))
 
 
-def _of_field(one: Field, node: Node, path: tuple[str, ...]) -> Iterator[Item]:
-    written = (one.type, one.array, one.length, one.writes)
-    if one.array:
+def _of_field(field: Field, node: Node, path: tuple[str, ...]) -> Iterator[Item]:
+    written = (field.type, field.array, field.length, field.writes)
+    if field.array:
         yield Item(path, written, node.start)
         for child in node.children:
-            if one.struct is not None:
-                yield from items(one.struct, child.children, (*path, child.name))
+            if field.struct is not None:
+                yield from items(field.struct, child.children, (*path, child.name))
             else:
-                yield Item((*path, child.name), (one.type, one.element_length), child.start)
-    elif one.struct is not None:
-        if one.length is not None:
+                yield Item((*path, child.name), (field.type, field.element_length), child.start)
+    elif field.struct is not None:
+        if field.length is not None:
             yield Item(path, written, node.start)
         if node.children:
-            yield from items(one.struct, node.children, path)
+            yield from items(field.struct, node.children, path)
     else:
         yield Item(path, written, node.start)
 
 
 def _of_tags(layout: Layout, node: Node, path: tuple[str, ...]) -> Iterator[Item]:
-    known = {one.name: one for one in layout.tagged}
+    known = {field.name: field for field in layout.tagged}
     yield Item(path, (layout.tag_fault == "twice",), node.start)
     for child in node.children:
         one = known.get(child.name)

@@ -28,40 +28,40 @@ SLACK = 500
 
 def work_left(broken: Broken) -> tuple[int, int]:
     """What a diagnosis leaves of its work, and what it may: little below zero, or what making a base takes."""
-    made: list[Search] = []
+    searches: list[Search] = []
 
     class Kept(Search):
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options)
-            made.append(self)
+            searches.append(self)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "Search", Kept)
         message = broken.message
         check(message, diagnose(message))
-    if not made:
+    if not searches:
         return 0, 0  # no schema has that version
-    [one] = made
+    [one] = searches
     return one._frame.work, -SLACK - MAKE * len(single_edits(one._layout, one._proposals.version))
 
 
-def check(message: Message, found: Diagnosis | None) -> None:
-    if found is None:
+def check(message: Message, diagnosis: Diagnosis | None) -> None:
+    if diagnosis is None:
         return
     size = len(message.frame)
-    assert 0 <= found.confidence <= 1
-    assert 0 <= found.start <= found.end <= size
-    assert found.sentence.startswith(f"{message.api} v{message.version} ")
-    assert "\n" not in found.sentence
-    assert found.hint
-    assert parse(found.edit.as_json()) == found.edit
-    likely = [rival.confidence for rival in found.rivals]
+    assert 0 <= diagnosis.confidence <= 1
+    assert 0 <= diagnosis.start <= diagnosis.end <= size
+    assert diagnosis.sentence.startswith(f"{message.api} v{message.version} ")
+    assert "\n" not in diagnosis.sentence
+    assert diagnosis.hint
+    assert parse(diagnosis.edit.as_json()) == diagnosis.edit
+    likely = [rival.confidence for rival in diagnosis.rivals]
     assert likely == sorted(likely, reverse=True)
-    assert all(0 <= each <= found.confidence for each in likely)
-    assert found.confidence + sum(likely) <= 1.01  # they are rounded
-    assert found.edit not in found.also
-    if found.surplus is not None:
-        assert -4096 <= found.surplus < size
+    assert all(0 <= each <= diagnosis.confidence for each in likely)
+    assert diagnosis.confidence + sum(likely) <= 1.01  # they are rounded
+    assert diagnosis.edit not in diagnosis.also
+    if diagnosis.surplus is not None:
+        assert -4096 <= diagnosis.surplus < size
 
 
 @settings(max_examples=15)

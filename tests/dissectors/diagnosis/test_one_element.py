@@ -37,18 +37,18 @@ def diagnosed(edit: Edit, version: int = 4, body: dict[str, Any] = METADATA) -> 
 @pytest.mark.parametrize("index", range(3))
 def test_a_field_that_one_element_lacks_is_named_with_its_index(index: int) -> None:
     edit = Edit.of("field_missing", f"topics[{index}].is_internal", where=2)
-    found = diagnosed(edit)
-    assert found is not None
-    assert (found.edit, found.path) == (edit, f"topics[{index}].is_internal")
+    diagnosis = diagnosed(edit)
+    assert diagnosis is not None
+    assert (diagnosis.edit, diagnosis.path) == (edit, f"topics[{index}].is_internal")
 
 
 def test_an_edit_of_one_element_is_applied_to_no_other() -> None:
     edit = parse({"kind": "field_missing", "field": "topics[1].name", "detail": {"where": 1}})
     written = edit.apply(layout("MetadataResponse", 4))
-    [topics] = [one for one in written.fields if one.name == "topics"]
+    [topics] = [field for field in written.fields if field.name == "topics"]
     assert topics.struct == layout("MetadataResponse", 4).fields[-1].struct
     assert topics.exception is not None
-    assert [one.name for one in topics.exception[1].fields] == ["error_code", "is_internal", "partitions"]
+    assert [field.name for field in topics.exception[1].fields] == ["error_code", "is_internal", "partitions"]
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_an_edit_of_one_element_is_applied_to_no_other() -> None:
 )
 def test_two_edits_at_once_are_both_named(first: Edit, then: Edit) -> None:
     version = 9 if first.kind == "header_version" else 6
-    found = diagnosed(first.followed_by(then), version)
-    assert found is not None
-    names = [found.edit, *found.also]
+    diagnosis = diagnosed(first.followed_by(then), version)
+    assert diagnosis is not None
+    names = [diagnosis.edit, *diagnosis.also]
     right = frame_layout(layout("ResponseHeader", int(version >= 9)), layout("MetadataResponse", version))
-    assert first.followed_by(then).apply(right) in [each.apply(right) for each in names]
-    assert found.confidence > 0.5
+    assert first.followed_by(then).apply(right) in [name.apply(right) for name in names]
+    assert diagnosis.confidence > 0.5
 
 
 def test_a_placeholder_without_its_tag_buffer_is_named() -> None:

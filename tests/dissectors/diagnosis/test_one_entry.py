@@ -6,8 +6,8 @@ from tests.independent import one_entry
 
 
 def test_the_entry_that_is_written_wrongly_is_named() -> None:
-    found = one_entry.tally(islice(one_entry.cases(), 0, None, 13))
-    count = found.total
+    tally = one_entry.tally(islice(one_entry.cases(), 0, None, 13))
+    count = tally.total
     assert count["cases"] > 100
-    assert count["first"] >= 0.85 * count["cases"], f"{found}\n{found.missed[:10]}"
-    assert count["wrong but sure"] <= 0.02 * count["cases"], f"{found}\n{found.missed[:10]}"
+    assert count["first"] >= 0.85 * count["cases"], f"{tally}\n{tally.missed[:10]}"
+    assert count["wrong but sure"] <= 0.02 * count["cases"], f"{tally}\n{tally.missed[:10]}"

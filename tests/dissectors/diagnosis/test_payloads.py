@@ -41,10 +41,10 @@ ORDERS = "00000001 0006 6f7264657273"
     ],
 )  # fmt: skip
 def test_the_edit_of_a_payload_is_found(data: str, name: str, edit: Edit) -> None:
-    found = diagnose_payload(bytes.fromhex(data), name)
-    assert found is not None
-    assert edit in (found.edit, *found.also), found
-    assert found.confidence > 0.5
+    diagnosis = diagnose_payload(bytes.fromhex(data), name)
+    assert diagnosis is not None
+    assert edit in (diagnosis.edit, *diagnosis.also), diagnosis
+    assert diagnosis.confidence > 0.5
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_the_edit_of_a_payload_is_found(data: str, name: str, edit: Edit) -> Non
 def test_the_version_of_user_data_of_streams_may_be_wrong(replace: str, edit: Edit) -> None:
     data = PAYLOADS["streams-sub-7"]
     assert data[:4] == bytes((0, 0, 0, 7))
-    found = diagnose_payload(bytes.fromhex(replace) + data[4:], "SubscriptionInfoData")
-    assert found is not None
-    assert found.edit == edit
+    diagnosis = diagnose_payload(bytes.fromhex(replace) + data[4:], "SubscriptionInfoData")
+    assert diagnosis is not None
+    assert diagnosis.edit == edit
 
 
 @pytest.mark.parametrize("name", PAYLOAD_NAMES)
@@ -68,13 +68,13 @@ def test_no_two_fields_share_a_struct(name: str) -> None:
     """An edit of one of them would be read in both."""
 
     def structs(of: Layout) -> Iterator[Layout]:
-        for one in (*of.fields, *of.tagged):
-            if one.struct is not None:
-                yield one.struct
-                yield from structs(one.struct)
+        for field in (*of.fields, *of.tagged):
+            if field.struct is not None:
+                yield field.struct
+                yield from structs(field.struct)
 
     for version in versions(name):
-        found = [id(each) for each in structs(layout_of(name, version))]
+        found = [id(struct) for struct in structs(layout_of(name, version))]
         assert len(set(found)) == len(found)
 
 
@@ -94,9 +94,9 @@ def test_what_kafkas_classes_wrote_is_whole(name: str) -> None:
 @pytest.mark.parametrize("name", ["connect-meta-1", "connect-assign-0", "connect-assign-2"])
 def test_payloads_of_connect_have_the_same_engine(name: str) -> None:
     payload = "ConnectWorkerState" if "meta" in name else "ConnectAssignment"
-    found = diagnose_payload(PAYLOADS[name][2:], payload)
-    assert found is not None
-    assert found.edit == VERSION_MISSING
+    diagnosis = diagnose_payload(PAYLOADS[name][2:], payload)
+    assert diagnosis is not None
+    assert diagnosis.edit == VERSION_MISSING
 
 
 def test_fields_of_later_versions_are_no_error() -> None:
@@ -106,7 +106,7 @@ def test_fields_of_later_versions_are_no_error() -> None:
 
 
 def departures(message: Message, protocol_type: str | None = None) -> list[Edit]:
-    found = [payload_departure(message, each) for each in group_payloads(message, protocol_type)]
+    found = [payload_departure(message, payload) for payload in group_payloads(message, protocol_type)]
     return [each.edit for each in found if each is not None]
 
 
@@ -145,9 +145,9 @@ def test_user_data_of_streams_is_examined_inside_the_subscription() -> None:
         values = {"topics": ["orders"], "user_data": user_data, "owned_partitions": []}
         metadata = b"\x00\x01" + write(None, body, values)
         protocols = [{"name": "stream", "metadata": metadata}]
-        found = departures(request("JoinGroup", 5, protocol_type="consumer", protocols=protocols))
-        assert len(found) == count
-    edit = dict(dict(found[0].detail)["edit"].detail)
+        edits = departures(request("JoinGroup", 5, protocol_type="consumer", protocols=protocols))
+        assert len(edits) == count
+    edit = dict(dict(edits[0].detail)["edit"].detail)
     assert edit == {"payload": "SubscriptionInfoData", "edit": wrong}
 
 
@@ -156,5 +156,5 @@ def test_two_edits_of_which_the_second_needs_what_the_first_removes_are_no_expla
         "00020000001a636f6e6e6563742d312d663233343963363266383834393030330015687474703a2f2f776f726b65722d323a383038332f"
         "000000000000005700000001000000010000001900000001000762696c6c696e670000000300000003000000010000001900000000"
     )
-    found = diagnose_payload(data, "ConnectAssignment")
-    assert found is None or found.edit.then is None
+    diagnosis = diagnose_payload(data, "ConnectAssignment")
+    assert diagnosis is None or diagnosis.edit.then is None

@@ -96,15 +96,15 @@ def shape(layout: Layout) -> tuple[object, ...]:
     """What a layout is without the names of its fields."""
     fields = [
         (
-            one.type,
-            one.array,
-            one.nullable,
-            one.length,
-            one.element_length,
-            one.writes,
-            one.struct and shape(one.struct),
+            field.type,
+            field.array,
+            field.nullable,
+            field.length,
+            field.element_length,
+            field.writes,
+            field.struct and shape(field.struct),
         )
-        for one in layout.fields
+        for field in layout.fields
     ]
     return (*fields, layout.flexible, layout.tag_fault)
 
@@ -172,8 +172,8 @@ class Tally:
 def run(messages: list[tuple[int, int, bool]], seed: int, source: type[Realistic]) -> Tally:
     tally, random = Tally(), Random(seed)
     for key, version, is_request in messages:
-        for each in cases(key, version, is_request, random, source):
-            tally.add(each)
+        for case in cases(key, version, is_request, random, source):
+            tally.add(case)
     print(f"\n{tally}")  # noqa: T201  # the table is for people
     return tally
 

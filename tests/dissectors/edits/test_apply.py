@@ -22,19 +22,21 @@ METADATA_12 = frame_layout(layout("ResponseHeader", 1), layout("MetadataResponse
 
 def struct_at(shape: Layout, *path: str) -> Layout:
     for name in path:
-        found = next(one.struct for one in (*shape.fields, *shape.tagged) if one.name == name)
+        found = next(field.struct for field in (*shape.fields, *shape.tagged) if field.name == name)
         assert found is not None
         shape = found
     return shape
 
 
 def names(shape: Layout, *path: str) -> list[str]:
-    return [one.name for one in struct_at(shape, *path).fields]
+    return [field.name for field in struct_at(shape, *path).fields]
 
 
 def field_at(shape: Layout, *path: str) -> Field:
     *above, name = path
-    return next(one for one in (*struct_at(shape, *above).fields, *struct_at(shape, *above).tagged) if one.name == name)
+    return next(
+        field for field in (*struct_at(shape, *above).fields, *struct_at(shape, *above).tagged) if field.name == name
+    )
 
 
 def test_a_field_of_a_struct_in_arrays_is_moved() -> None:

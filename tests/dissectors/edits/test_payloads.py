@@ -31,7 +31,7 @@ def subscribed(edit: Edit) -> Edit:
 
 
 def produced(*data: bytes) -> dict[str, Any]:
-    return {"topic_data": [{"name": "a", "partition_data": [{"index": 0, "records": each} for each in data]}]}
+    return {"topic_data": [{"name": "a", "partition_data": [{"index": 0, "records": element} for element in data]}]}
 
 
 def batches(**more: Any) -> bytes:
@@ -53,7 +53,7 @@ def test_records_are_written_in_every_way(written: str, compression: str) -> Non
     assert read.end == len(data)
     [topic] = read.values["topic_data"]
     for partition in (topic["partition_data"][0], topic["partition_data"][2]):
-        assert written in {each.written for each in departures(bytes(partition["records"]))}
+        assert written in {departure.written for departure in departures(bytes(partition["records"]))}
     assert topic["partition_data"][1]["records"] == b""
 
 
@@ -68,7 +68,7 @@ def test_what_is_no_batch_of_format_2_stays_as_it_is() -> None:
 def test_the_payload_in_a_field_is_written_under_its_own_edit() -> None:
     protocols = [{"name": "range", "metadata": WHOLE}, {"name": "sticky", "metadata": WHOLE + b"rest"}]
     read = decode(JOIN, write(subscribed(WITHOUT_OWNED), JOIN, {"protocols": protocols})).values
-    assert [bytes(each["metadata"]) for each in read["protocols"]] == [SHORT, SHORT + b"rest"]
+    assert [bytes(protocol["metadata"]) for protocol in read["protocols"]] == [SHORT, SHORT + b"rest"]
 
 
 def test_the_payload_in_a_frame_too() -> None:

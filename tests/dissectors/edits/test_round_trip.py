@@ -40,26 +40,28 @@ def frame_of(key: int, version: int, is_request: bool) -> Layout:
 def edits_of(key: int, version: int, is_request: bool) -> dict[str, list[Candidate]]:
     """The candidates of a frame by the kind of their edit."""
     by_kind: dict[str, list[Candidate]] = {}
-    for each in single_edits(frame_of(key, version, is_request), version):
-        by_kind.setdefault(each.edit.kind, []).append(each)
+    for edit in single_edits(frame_of(key, version, is_request), version):
+        by_kind.setdefault(edit.edit.kind, []).append(edit)
     return by_kind
 
 
 def as_written(shape: Layout, given: dict[str, Any]) -> dict[str, Any]:
     """What there is to read back: fields that write null or empty whatever the value do so."""
-    made = {one.name: _one(one, given[one.name]) for one in (*shape.fields, *shape.tagged) if one.name in given}
+    made = {
+        field.name: _one(field, given[field.name]) for field in (*shape.fields, *shape.tagged) if field.name in given
+    }
     return made | ({"_tags": given["_tags"]} if "_tags" in given and shape.flexible else {})
 
 
-def _one(one: Field, value: Any) -> Any:
-    if one.writes == "null":
+def _one(field: Field, value: Any) -> Any:
+    if field.writes == "null":
         value = None
     if value is None:
         # Of a length that is one too small, null and empty are the same byte.
-        return ([] if one.array else "" if one.type == "string" else b"") if one.length == "uvarint-1" else None
-    if one.struct is None:
+        return ([] if field.array else "" if field.type == "string" else b"") if field.length == "uvarint-1" else None
+    if field.struct is None:
         return value
-    return [as_written(one.struct, each) for each in value] if one.array else as_written(one.struct, value)
+    return [as_written(field.struct, element) for element in value] if field.array else as_written(field.struct, value)
 
 
 def check(data: st.DataObject, right: Layout, candidate: Candidate) -> None:

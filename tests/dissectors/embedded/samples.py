@@ -102,8 +102,8 @@ def keys(value: Any) -> Iterator[str]:
         yield from value
         value = list(value.values())
     if isinstance(value, list):
-        for each in value:
-            yield from keys(each)
+        for element in value:
+            yield from keys(element)
 
 
 def types(value: Any) -> list[str]:
@@ -114,6 +114,6 @@ def types(value: Any) -> list[str]:
             found.append(value["type"])
         value = list(value.values())
     if isinstance(value, list):
-        for each in value:
-            found += types(each)
+        for element in value:
+            found += types(element)
     return found

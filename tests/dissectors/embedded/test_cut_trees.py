@@ -30,7 +30,7 @@ def test_bytes_behind_a_cut_are_withheld() -> None:
 
 
 def test_explain_shows_no_secret_behind_the_fields_that_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_ROWS", 50)
+    monkeypatch.setattr(module, "MAX_ROWS", 50)
     explained = explain(FRAME)
     assert explained.rows[-1].path == NOT_SHOWN
     assert SECRET not in explained.frame
@@ -38,7 +38,7 @@ def test_explain_shows_no_secret_behind_the_fields_that_it_shows(monkeypatch: py
 
 
 def test_a_frame_without_secrets_is_shown_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_ROWS", 50)
+    monkeypatch.setattr(module, "MAX_ROWS", 50)
     frame = request("Metadata", 9, {"topics": [{"name": f"topic-{number}"} for number in range(100)]})
     explained = explain(frame)
     assert explained.frame == frame

@@ -82,11 +82,11 @@ def test_secret_records_written_twice_are_withheld_twice() -> None:
     message = fetched("__cluster_metadata", batch(SCRAM))
     kinds = set()
     for frame in doubled(message):
-        made = explained(message, frame)
-        kinds.add(made.message.diagnosis and made.message.diagnosis.edit.kind)
-        assert SALT not in made.frame
-        assert "SALT" not in repr(made.rows) + repr(made.body)
-        assert SALT not in redaction.redacted_frame(made.message)
+        explanation = explained(message, frame)
+        kinds.add(explanation.message.diagnosis and explanation.message.diagnosis.edit.kind)
+        assert SALT not in explanation.frame
+        assert "SALT" not in repr(explanation.rows) + repr(explanation.body)
+        assert SALT not in redaction.redacted_frame(explanation.message)
     assert "field_duplicated" in kinds
 
 

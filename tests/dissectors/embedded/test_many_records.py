@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dissectors import embedded
-from dissectors.embedded.tree import MOST_RECORDS
+from dissectors.embedded.tree import MAX_RECORDS
 from dissectors.records.encode import encode
 from tests.dissectors.embedded.samples import fetched, tree
 from tests.growth.work import cpu_seconds
@@ -17,7 +17,7 @@ def batch(count: int, magic: int = 2) -> bytes:
     return encode([{"magic": magic, "compression": "gzip", "records": [{"key": b"k", "value": SECRET}] * count}])
 
 
-@pytest.mark.parametrize(("magic", "most"), [(2, MOST_RECORDS - 50), (1, MOST_RECORDS // 2 - 50)])
+@pytest.mark.parametrize(("magic", "most"), [(2, MAX_RECORDS - 50), (1, MAX_RECORDS // 2 - 50)])
 def test_more_records_than_the_most_have_no_nodes(magic: int, most: int) -> None:
     for count, has_nodes in ((most, True), (2 * most, False)):
         message = fetched("orders", batch(count, magic))
@@ -30,7 +30,7 @@ def test_more_records_than_the_most_have_no_nodes(magic: int, most: int) -> None
 
 
 def test_secrets_in_too_many_records_are_withheld() -> None:
-    message = fetched("__cluster_metadata", batch(2 * MOST_RECORDS))
+    message = fetched("__cluster_metadata", batch(2 * MAX_RECORDS))
     assert embedded.holds_secret_topic(message)
     _, body = tree(message)
     assert embedded.expand_nodes(message, body)

@@ -22,8 +22,8 @@ def records_of(topic: str, data: bytes, version: int = 12) -> Any:
 
 
 def record(topic: str, data: bytes) -> dict[str, Any]:
-    [one] = records_of(topic, data)
-    [found] = one["records"]
+    [record] = records_of(topic, data)
+    [found] = record["records"]
     return dict(found)
 
 
@@ -115,7 +115,7 @@ def test_members_that_still_speak_the_classic_protocol() -> None:
     data = b"\x00\x00" + encode(layout("ConsumerGroupMemberMetadataValue", 0), value)
     records = batch(data, key=b"\x00\x05\x00\x01g\x00\x01m")
     classic = record("__consumer_offsets", records)["value"]["data"]["classic_member_metadata"]
-    assert [each["metadata"] and each["metadata"]["type"] for each in classic["supported_protocols"]] == [
+    assert [protocol["metadata"] and protocol["metadata"]["type"] for protocol in classic["supported_protocols"]] == [
         "ConsumerProtocolSubscription",
         b"",
     ]

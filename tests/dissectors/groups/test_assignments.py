@@ -36,7 +36,7 @@ def two_members(a: tuple[int, ...], b: tuple[int, ...], api: str = SHARE) -> Sto
 
 
 def lost(story: Story, now: float) -> Stall:
-    [stall] = [each for each in story.stalls(now) if each.kind is StallKind.LOST]
+    [stall] = [stall for stall in story.stalls(now) if stall.kind is StallKind.LOST]
     return stall
 
 
@@ -71,7 +71,7 @@ def test_the_stall_ends_when_another_member_gets_the_partitions(api: str) -> Non
     stall = lost(story, 9)
     assert stall.until is not None
     assert "nobody reads jobs[1]" in stall.text
-    [b] = [each.member for each in story.view(9).lanes if each.member.member_id == "b" + TAIL]
+    [b] = [lane.member for lane in story.view(9).lanes if lane.member.member_id == "b" + TAIL]
     assert b.state is MembershipState.OUT
 
 
@@ -95,6 +95,6 @@ def test_refused_acknowledgements_are_no_refused_commits() -> None:
     story = two_members((0,), (0,))
     story.say(4, "a", "ShareAcknowledge", error="INVALID_RECORD_STATE")
     story.say(5, "a", "ShareAcknowledge", error="KAFKA_STORAGE_ERROR")
-    [stall] = [each for each in story.stalls(6) if each.kind is StallKind.COMMIT_REFUSED]
+    [stall] = [stall for stall in story.stalls(6) if stall.kind is StallKind.COMMIT_REFUSED]
     assert stall.error == "KAFKA_STORAGE_ERROR"
     assert stall.text.endswith("; the acknowledgements are not stored, so these records will be delivered again")

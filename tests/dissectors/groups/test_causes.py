@@ -16,8 +16,8 @@ def both_join(story: Story, at: float, generation: int, first: str, then: str) -
     asked = [story.ask(at, first, "JoinGroup")]
     story.say(at + 0.1, then, "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=generation - 1)
     asked.append(story.ask(at + 0.2, then, "JoinGroup"))
-    for each in asked:
-        story.answer(each, at + 0.3, generation_id=generation)
+    for request in asked:
+        story.answer(request, at + 0.3, generation_id=generation)
     story.synced(at + 0.4, first, then, generation=generation)
 
 
@@ -47,7 +47,7 @@ def test_each_generation_has_a_cause() -> None:
         "7: the coordinator began it, for no visible reason",
         "9: d 5dc891 joined",
     ]
-    assert not [each for each in story.stalls(130) if each.kind is StallKind.DISTURBED]
+    assert not [stall for stall in story.stalls(130) if stall.kind is StallKind.DISTURBED]
 
 
 def test_a_join_that_is_refused_begins_nothing() -> None:
@@ -76,11 +76,11 @@ def test_a_process_that_causes_one_rebalance_after_the_other() -> None:
     story.joined(0, "a")
     for number in range(6):
         both_join(story, 5 + 5 * number, 2 + number, "b", "a")
-    [stall] = [each for each in story.stalls(31) if each.kind is StallKind.DISTURBED]
+    [stall] = [stall for stall in story.stalls(31) if stall.kind is StallKind.DISTURBED]
     assert stall.text == (
         "b 5dc891 caused 5 rebalances within 25.0 s: it joined as a new member 1 time, rejoined by itself 4 times"
     )
-    assert not [each for each in story.stalls(50) if each.kind is StallKind.DISTURBED]  # it is over
+    assert not [stall for stall in story.stalls(50) if stall.kind is StallKind.DISTURBED]  # it is over
 
 
 def test_a_cooperative_member_joins_again_after_each_rebalance() -> None:
@@ -91,7 +91,7 @@ def test_a_cooperative_member_joins_again_after_each_rebalance() -> None:
         new = chr(ord("b") + number)
         both_join(story, 4 + 4 * number, 2 + 2 * number, new, "a")
         both_join(story, 6 + 4 * number, 3 + 2 * number, "a", new)
-    assert not [each for each in story.stalls(37) if each.kind is StallKind.DISTURBED]
+    assert not [stall for stall in story.stalls(37) if stall.kind is StallKind.DISTURBED]
 
 
 def test_rebalances_that_are_far_apart_or_asked_for_are_none() -> None:
@@ -102,4 +102,4 @@ def test_rebalances_that_are_far_apart_or_asked_for_are_none() -> None:
             if asked:
                 story.say(apart * number + 1, "a", "Heartbeat", error=asked, generation_id=number + 1)
         found = story.stalls(apart * 8 + 1)
-        assert not [each for each in found if each.kind is StallKind.DISTURBED], apart
+        assert not [stall for stall in found if stall.kind is StallKind.DISTURBED], apart

@@ -54,10 +54,10 @@ def test_facts_are_enough(name: str) -> None:
     tell, now = CASES[name]
     tell(story := Story(name))
     at = BEGAN + int(now * SECOND)
-    plain, lines = (followed(story.lines, from_facts=each) for each in (True, False))
+    plain, lines = (followed(story.lines, from_facts=number) for number in (True, False))
     assert all_stalls(plain, at) == all_stalls(lines, at)
     assert (plain.status(), plain.generation, plain.rebalances) == (lines.status(), lines.generation, lines.rebalances)
-    assert [each.transitions for each in plain.lanes.values()] == [each.transitions for each in lines.lanes.values()]
+    assert [lane.transitions for lane in plain.lanes.values()] == [lane.transitions for lane in lines.lanes.values()]
 
 
 def test_a_frame_of_no_group_or_of_another_api_has_none() -> None:
@@ -96,7 +96,7 @@ def test_a_response_is_that_of_the_request_at_its_offset_whatever_its_correlatio
 def test_in_the_first_traces_it_is_that_of_the_oldest_request_with_its_correlation_id() -> None:
     requests, events = waiting(request(6, offset=0), request(7, offset=100), request(7, offset=200))
     answers = [requests.pop(response(request(7), request_offset=None)) for _ in range(3)]
-    assert [each and each[1] for each in answers] == [*events[1:], None]
+    assert [answer and answer[1] for answer in answers] == [*events[1:], None]
     assert [event for _, event, _ in requests.remove("n-1")] == events[:1]
 
 

@@ -57,7 +57,7 @@ def test_a_rebalance_that_waits_for_a_killed_member_at_real_kafka() -> None:
     assert "its connection was closed by the client" in stall.text
     assert "session.timeout.ms" in stall.hint
     afterwards = seen(lines_of("killed-member"))
-    assert [each.kind for each in afterwards.stalls] == [StallKind.JOIN_WAITS]
+    assert [stall.kind for stall in afterwards.stalls] == [StallKind.JOIN_WAITS]
     assert [boundary.generation for boundary in afterwards.boundaries] == [1, 2]
     assert {lane.member.client_id: lane.member.state for lane in afterwards.lanes} == {
         "shop-a": MembershipState.LEFT,

@@ -288,7 +288,7 @@ def test_what_is_refused_is_told_with_what_it_means(api: str, error: str, times:
     story = two_members(until=3)
     for number in range(times):
         story.say(3 + number, "a", api, error=error, generation_id=0)
-    [stall] = [each for each in story.stalls(3 + times) if each.waiting == ("a" + TAIL,)]
+    [stall] = [stall for stall in story.stalls(3 + times) if stall.waiting == ("a" + TAIL,)]
     assert (stall.kind, stall.severity, stall.since) == (kind, severity, BEGAN + 3_001_000_000)
     assert error in stall.text
     assert stall.hint
@@ -320,12 +320,12 @@ def test_a_generation_that_is_over_once_is_what_happens_in_a_rebalance() -> None
 def test_a_coordinator_that_refuses_what_it_gave_is_not_the_members_fault(api: str, error: str, said: str) -> None:
     story = two_members(until=3)
     story.say(3, "a", api, error=error, generation_id=1)
-    [stall] = [each for each in story.stalls(4) if each.waiting == ("a" + TAIL,)]
+    [stall] = [stall for stall in story.stalls(4) if stall.waiting == ("a" + TAIL,)]
     assert said in stall.text
     assert stall.hint.startswith("the broker must keep what it has given")
     later = two_members(until=30)
     later.say(30, "a", api, error=error, generation_id=0)
-    assert not any(said in each.text for each in later.stalls(31))
+    assert not any(said in stall.text for stall in later.stalls(31))
 
 
 def test_a_member_that_is_back_has_not_disappeared() -> None:
@@ -334,7 +334,7 @@ def test_a_member_that_is_back_has_not_disappeared() -> None:
     story.closes(10.2, "b")
     story.beats(11, 13, "a")
     story.ask(13.5, "b", "Heartbeat", generation_id=1)
-    assert not [each for each in story.stalls(13.6) if each.kind is StallKind.LOST]
+    assert not [stall for stall in story.stalls(13.6) if stall.kind is StallKind.LOST]
 
 
 def test_members_need_time_to_find_a_coordinator_that_moved() -> None:
@@ -344,7 +344,7 @@ def test_members_need_time_to_find_a_coordinator_that_moved() -> None:
     story.closes(10, "b")
     for second in range(13, 60):
         story.say(second, "a", "Heartbeat", generation_id=1, server="b2:9092")
-    lost = {now: [each for each in story.stalls(now) if each.kind is StallKind.LOST] for now in (20, 27, 29, 55, 59)}
+    lost = {now: [stall for stall in story.stalls(now) if stall.kind is StallKind.LOST] for now in (20, 27, 29, 55, 59)}
     assert {now: len(stalls) for now, stalls in lost.items()} == {20: 0, 27: 0, 29: 1, 55: 1, 59: 0}
 
 
@@ -355,7 +355,7 @@ def test_a_client_that_takes_a_new_member_id_because_it_was_refused_has_not_disa
         story.answer(story.ask(11, "a", "JoinGroup", member=None), 11.1, generation_id=1, member_id="a-2")
         for second in range(11, 20):
             story.say(second, "b", "Heartbeat", generation_id=1)
-        lost = [each for each in story.stalls(20) if each.kind is StallKind.LOST]
+        lost = [stall for stall in story.stalls(20) if stall.kind is StallKind.LOST]
         assert len(lost) == known
 
 
@@ -392,14 +392,14 @@ def test_a_coordinator_that_is_none_and_another_that_is_one() -> None:
     for second in range(3, 9):
         story.say(second, "a", "Heartbeat", error="NOT_COORDINATOR", generation_id=1)
         story.say(second, "b", "FindCoordinator", member=None)
-    stall = next(each for each in story.stalls(9) if each.kind is StallKind.COORDINATOR)
+    stall = next(stall for stall in story.stalls(9) if stall.kind is StallKind.COORDINATOR)
     assert "NOT_COORDINATOR from Heartbeat 6 times within 5.0 s" in stall.text
     story.say(10, "a", "Heartbeat", generation_id=1, server="b2:9092")
-    told = [each for each in story.stalls(10) if each.kind is StallKind.COORDINATOR]
-    assert [(each.severity, each.until) for each in told] == [
+    stalls = [stall for stall in story.stalls(10) if stall.kind is StallKind.COORDINATOR]
+    assert [(stall.severity, stall.until) for stall in stalls] == [
         ("warning", BEGAN + 10_001_000_000), ("info", BEGAN + 10_001_000_000),
     ]  # fmt: skip
-    assert "is b2:9092, previously b1:9092: members found it 8.0 s after the last response" in told[1].text
+    assert "is b2:9092, previously b1:9092: members found it 8.0 s after the last response" in stalls[1].text
     assert story.view(10).row.coordinator == "b2:9092"
 
 
@@ -411,9 +411,9 @@ def test_two_names_of_one_broker_are_no_move() -> None:
 
 def test_a_finding_in_a_frame_of_the_group_is_told_as_it_is() -> None:
     story = Story()
-    found = FindingEntry("L003", "field-misplaced", "error", "throttle_time_ms stands last\x1b", hint="first")
+    finding_entry = FindingEntry("L003", "field-misplaced", "error", "throttle_time_ms stands last\x1b", hint="first")
     asked = story.ask(0, "a", "JoinGroup")
-    story.answer(asked, 0.1, generation_id=1, findings=[found, FindingEntry("K001", "x", "info", "so what")])
+    story.answer(asked, 0.1, generation_id=1, findings=[finding_entry, FindingEntry("K001", "x", "info", "so what")])
     missing, told = story.stalls(9)
     assert missing.kind is StallKind.SYNC_MISSING
     assert (told.kind, told.codes, told.text, told.hint) == (
@@ -432,7 +432,7 @@ def test_an_epoch_that_stays_behind_is_a_member_that_gives_nothing_up() -> None:
     assert story.view(28).row.state is GroupStatus.RECONCILING
     story.say(30, "a", "ConsumerGroupHeartbeat", generation_id=1, to=2)
     view = story.view(31)
-    assert [(each.kind, each.until) for each in view.stalls] == [(StallKind.LAGGING, BEGAN + 30_001_000_000)]
+    assert [(stall.kind, stall.until) for stall in view.stalls] == [(StallKind.LAGGING, BEGAN + 30_001_000_000)]
     assert (view.row.state, view.row.rebalances) == (GroupStatus.STABLE, 2)
 
 
@@ -440,11 +440,11 @@ def test_a_member_that_is_fenced_joins_again_with_epoch_0() -> None:
     story = Story()
     story.say(0, "a", "ShareGroupHeartbeat", generation_id=0, to=1)
     story.say(5, "a", "ShareGroupHeartbeat", generation_id=1, error="FENCED_MEMBER_EPOCH")
-    assert [each.member.state for each in story.view(6).lanes] == [MembershipState.OUT]
+    assert [lane.member.state for lane in story.view(6).lanes] == [MembershipState.OUT]
     story.say(6, "a", "ShareGroupHeartbeat", generation_id=0, to=2)
     view = story.view(7)
     assert kinds(view.stalls) == []  # it may have been slow, once
-    assert [each.member.state for each in view.lanes] == [MembershipState.MEMBER]
+    assert [lane.member.state for lane in view.lanes] == [MembershipState.MEMBER]
     story.say(8, "a", "ShareGroupHeartbeat", generation_id=-1)
     assert story.view(9).row.state is GroupStatus.EMPTY
 
@@ -501,7 +501,7 @@ def test_a_member_that_was_alive_just_now_cannot_be_unknown(reason: str) -> None
     story.say(at, "b", "LeaveGroup", error="UNKNOWN_MEMBER_ID")
     texts = [stall.text for stall in story.stalls(at + 1) if stall.error == "UNKNOWN_MEMBER_ID"]
     assert texts
-    assert any("so it cannot have removed it" in each for each in texts) is (reason == "")
+    assert any("so it cannot have removed it" in text for text in texts) is (reason == "")
 
 
 def test_a_commit_that_waits_for_the_previous_transaction_is_refused_only_if_it_lasts() -> None:

@@ -136,11 +136,11 @@ def printed(value: Any) -> Iterator[BrokerAddress]:
     if isinstance(value, dict):
         if {"host", "port"} <= value.keys() and value.keys() & {"nodeId", "brokerId"}:
             yield BrokerAddress(value.get("nodeId", value.get("brokerId")), value["host"], value["port"])
-        for each in value.values():
-            yield from printed(each)
+        for inner in value.values():
+            yield from printed(inner)
     elif isinstance(value, list):
-        for each in value:
-            yield from printed(each)
+        for element in value:
+            yield from printed(element)
 
 
 def test_finds_the_addresses_that_kafka_prints() -> None:

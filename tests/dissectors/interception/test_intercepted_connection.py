@@ -82,13 +82,13 @@ def brokers(number: int, host: str = "b") -> bytes:
 @st.composite
 def conversations(draw: st.DrawFn) -> list[tuple[bytes, bytes]]:
     """Requests with their responses; sizes from a header alone to many times the chunks."""
-    made = []
+    conversations = []
     for number in range(draw(st.integers(1, 8))):
         key = draw(st.sampled_from([METADATA, HEARTBEAT, int(ApiKey.FETCH), 9999]))
         padding = b"x" * draw(st.sampled_from([0, 1, 5, 300, 2000]))
         head = key.to_bytes(2, "big") + b"\0\1" + number.to_bytes(4, "big")
-        made.append((framed(head + padding), framed(number.to_bytes(4, "big") + padding)))
-    return made
+        conversations.append((framed(head + padding), framed(number.to_bytes(4, "big") + padding)))
+    return conversations
 
 
 def chunks(data: bytes, cuts: Sequence[int]) -> list[bytes]:
@@ -139,7 +139,7 @@ def produce(number: int, acks: int, padding: bytes = b"", version: int = 12) -> 
 @st.composite
 def frames(draw: st.DrawFn, *, answers: bool) -> list[Frame]:
     """A conversation with pipelined requests, some without a response, and some that interceptors handle."""
-    made = []
+    frames = []
     actions: list[Action] = [FORWARD, FORWARD, Delay(1.5), Drop(), Replace(b"\0\0\0\5other")]
     for number in range(draw(st.integers(1, 8))):
         key = draw(st.sampled_from([METADATA, HEARTBEAT, PRODUCE]))
@@ -154,8 +154,8 @@ def frames(draw: st.DrawFn, *, answers: bool) -> list[Frame]:
         if key == METADATA:
             answer: list[Action] = [Answer(framed(b"made by an interceptor"))] if answers else []
             on_request, on_response = draw(st.sampled_from(actions + answer)), draw(st.sampled_from(actions))
-        made.append(Frame(ask, reply, on_request, on_response))
-    return made
+        frames.append(Frame(ask, reply, on_request, on_response))
+    return frames
 
 
 def outcome(frame: bytes, action: Action) -> tuple[bytes, float]:

@@ -222,10 +222,10 @@ def test_every_message_with_a_field_named_like_a_secret_is_on_the_list() -> None
     found = set()
 
     def look(message: str, fields: list[dict[str, Any]]) -> None:
-        for each in fields:
-            if snake_case(each["name"]) in told:
+        for field in fields:
+            if snake_case(field["name"]) in told:
                 found.add(message)
-            look(message, each.get("fields", []))
+            look(message, field.get("fields", []))
 
     for name in schemas.message_names():
         message = schemas.message(name)

@@ -228,52 +228,52 @@ def test_record_data_of_a_partition_without_its_number_counts_all_the_same() -> 
 
 
 def facts_of(*batches: bytes, at_ms: int = 1_000_500) -> TopicFacts:
-    parts = [{"partition_index": number, "high_watermark": 9, "records": each} for number, each in enumerate(batches)]
+    parts = [{"partition_index": number, "high_watermark": 9, "records": batch} for number, batch in enumerate(batches)]
     message = answered("Fetch", 4, {"responses": [{"topic": "t", "partitions": parts}]})
-    [found] = topics(message, at=at_ms * 1_000_000 + 999_999)
-    return found
+    [topic] = topics(message, at=at_ms * 1_000_000 + 999_999)
+    return topic
 
 
 def batch(offset: int, *timestamps: int, **more: Any) -> bytes:
-    records = [{"value": b"v", "timestamp": each} for each in timestamps]
+    records = [{"value": b"v", "timestamp": timestamp} for timestamp in timestamps]
     return encode([{"base_offset": offset, "records": records, **more}])
 
 
 def test_the_first_record_of_each_partition_has_an_offset_and_an_age() -> None:
     two = batch(40, 1_000_000, 1_000_400) + batch(42, 1_000_499)
-    found = facts_of(two, b"", batch(7, 1_000_501))
-    assert found.offsets == [40, None, 7]
-    assert found.ages_ms == [500, None, -1]  # the producer's clock is ahead
-    assert not found.append_time
+    facts = facts_of(two, b"", batch(7, 1_000_501))
+    assert facts.offsets == [40, None, 7]
+    assert facts.ages_ms == [500, None, -1]  # the producer's clock is ahead
+    assert not facts.append_time
 
 
 def test_with_append_time_the_age_is_that_by_the_broker() -> None:
     data = bytearray(batch(40, 900_000))
     data[22] |= 8  # the timestamp type
     data[35:43] = (1_000_300).to_bytes(8, "big")  # the broker sets the maximum only
-    found = facts_of(bytes(data))
-    assert (found.offsets, found.ages_ms, found.append_time) == ([40], [200], True)
+    facts = facts_of(bytes(data))
+    assert (facts.offsets, facts.ages_ms, facts.append_time) == ([40], [200], True)
 
 
 @pytest.mark.parametrize("attributes", [0x20, 0x40])
 def test_markers_and_delete_horizons_have_no_age(attributes: int) -> None:
     data = bytearray(batch(40, 1_000_000))
     data[22] |= attributes
-    found = facts_of(bytes(data), batch(7, 1_000_000))
-    assert found.offsets == [40, 7]
-    assert found.ages_ms == [None, 500]
+    facts = facts_of(bytes(data), batch(7, 1_000_000))
+    assert facts.offsets == [40, 7]
+    assert facts.ages_ms == [None, 500]
 
 
 def test_a_batch_that_is_cut_off_or_has_no_timestamp_has_none() -> None:
-    found = facts_of(batch(40, 1_000_000)[:-1], batch(7, -1))
-    assert found.offsets == [None, 7]
-    assert found.ages_ms == []
+    facts = facts_of(batch(40, 1_000_000)[:-1], batch(7, -1))
+    assert facts.offsets == [None, 7]
+    assert facts.ages_ms == []
 
 
 def test_requests_have_neither() -> None:
     body = {"topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": batch(0, 1_000_000)}]}]}
-    [found] = topics(asked("Produce", 9, body), at=1)
-    assert (found.offsets, found.ages_ms) == ((), ())
+    [topic] = topics(asked("Produce", 9, body), at=1)
+    assert (topic.offsets, topic.ages_ms) == ((), ())
 
 
 @given(
@@ -391,10 +391,10 @@ _EPOCHS = {"generation_id", "generation_id_or_member_epoch", "member_epoch"}
 
 def _with_generation(layout: Layout, value: int) -> dict[str, Any] | None:
     """A body of one group with that generation; None where the layout has none of its own."""
-    for one in layout.fields:
-        if one.name in _EPOCHS:
-            return {one.name: value}
-        if one.name == "groups" and one.struct and (row := _with_generation(one.struct, value)):
+    for field in layout.fields:
+        if field.name in _EPOCHS:
+            return {field.name: value}
+        if field.name == "groups" and field.struct and (row := _with_generation(field.struct, value)):
             return {"groups": [row]}
     return None
 

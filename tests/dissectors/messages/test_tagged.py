@@ -63,7 +63,7 @@ def test_a_message_without_tag_buffers_has_none() -> None:
 
 def field(of: Layout, *names: str) -> Any:
     for name in names:
-        found = next(one for one in (*of.fields, *of.tagged) if one.name == name)
+        found = next(field for field in (*of.fields, *of.tagged) if field.name == name)
         of = found.struct or of
     return found
 

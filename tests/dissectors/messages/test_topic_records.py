@@ -14,7 +14,7 @@ def test_each_partition_has_the_header_of_its_first_batch() -> None:
     message = read_request(request("Produce", 9, {"topic_data": [{"name": "orders", "partition_data": rows}]}))
     [topic] = topic_records(message)
     assert topic.key == "orders"
-    assert [each.partition for each in topic.partitions] == [4, 5, 6]
+    assert [partition.partition for partition in topic.partitions] == [4, 5, 6]
     first, null, old = topic.partitions
     assert first.batch is not None
     assert (first.batch.producer_id, first.batch.base_sequence, first.batch.next_sequence) == (9, 7, 9)

@@ -18,16 +18,16 @@ from tests.dissectors.embedded.samples import FRAMES, at, every, joined, read, r
 
 def field_names() -> set[tuple[str, str]]:
     """Every field of every message, as (message, name)."""
-    found = set()
+    names = set()
 
     def collect(message: str, fields: list[Any]) -> None:
         for field in fields:
-            found.add((message, snake_case(field["name"])))
+            names.add((message, snake_case(field["name"])))
             collect(message, field.get("fields", []))
 
     for name in schemas.message_names():
         collect(name, schemas.message(name)["fields"])
-    return found
+    return names
 
 
 #: Not in the schemas: record batches, and payloads that have a layout of their own.

@@ -11,8 +11,8 @@ import pytest
 _FILE = Path(__file__).parents[2] / "data" / "records.jsonl.gz"
 with gzip.open(_FILE, "rt", encoding="utf-8") as lines:
     ROWS = [json.loads(line) for line in lines]
-for each in ROWS:
-    each["data"] = bytes.fromhex(each["hex"])
+for row in ROWS:
+    row["data"] = bytes.fromhex(row["hex"])
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.records import encode
-from dissectors.records.checks import MOST_SUSPECTS, Examined, examine
+from dissectors.records.checks import MAX_SUSPECTS, Examined, examine
 from dissectors.records.compression import compress
 from dissectors.records.faults import Fault, FaultKind
 from dissectors.records.layout_departures import write_departed
@@ -195,7 +195,7 @@ def test_a_departure_is_all_that_is_said_of_its_batch(compression: str) -> None:
 
 def test_a_departure_that_may_be_another_says_so() -> None:
     fault = only(write_departed(ONE, "attributes_missing"))
-    assert [each.written for each in fault.rivals] == ["offset_delta_missing", "timestamp_delta_missing"]
+    assert [rival.written for rival in fault.rivals] == ["offset_delta_missing", "timestamp_delta_missing"]
     assert "; or records have no offset delta before their key" in fault.message
 
 
@@ -227,9 +227,9 @@ def test_timestamps_far_apart() -> None:
 
 def test_only_some_bad_batches_are_looked_into() -> None:
     data = write_departed(TWO, "record_length_int32")
-    assert len(look(data * 100, produced=False).faults) < 100 + MOST_SUSPECTS
-    encodings = [each for each in look(data * 100, produced=False).faults if each.kind is FaultKind.ENCODING]
-    assert len(encodings) == MOST_SUSPECTS
+    assert len(look(data * 100, produced=False).faults) < 100 + MAX_SUSPECTS
+    encodings = [fault for fault in look(data * 100, produced=False).faults if fault.kind is FaultKind.ENCODING]
+    assert len(encodings) == MAX_SUSPECTS
 
 
 def test_what_is_not_wanted_is_not_looked_into() -> None:

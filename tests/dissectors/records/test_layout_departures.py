@@ -41,7 +41,7 @@ def test_what_was_written_is_named(batch: dict[str, Any], written: str) -> None:
     if "error" not in read:
         assert found == ()
         return
-    assert written in [each.written for each in found]
+    assert written in [departure.written for departure in found]
     if batch["compression"] != "none":
         assert (found[0].offset, found[0].size) == (HEADER_SIZE, 0)
 
@@ -73,7 +73,7 @@ def test_the_likeliest_way_is_the_right_one(written: str) -> None:
     data = write_departed(PLAIN, written)
     [first, *rivals] = departures(data)
     assert first.written == written or write_departed(PLAIN, first.written) == data
-    assert all(write_departed(PLAIN, each.written) == data for each in rivals) or first.written == written
+    assert all(write_departed(PLAIN, rival.written) == data for rival in rivals) or first.written == written
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_the_likeliest_way_is_the_right_one(written: str) -> None:
 )
 def test_points_at_the_first_byte_that_departs(written: str, offset: int, field: str) -> None:
     data = write_departed(PLAIN, written)
-    [departure] = [each for each in departures(data) if each.written == written]
+    [departure] = [departure for departure in departures(data) if departure.written == written]
     assert departure.offset == HEADER_SIZE + offset
     assert data[departure.offset : departure.offset + departure.size].hex() == field
     assert departure.sentence == ENCODINGS[written].sentence
@@ -101,13 +101,13 @@ def test_points_at_the_first_byte_that_departs(written: str, offset: int, field:
 def test_a_missing_field_that_cannot_be_told_from_another_has_rivals() -> None:
     # with all times alike, attributes, timestamp delta and offset delta of one record are three zeros
     batch = {"records": [{"timestamp": TIME, "value": b"a"}]}
-    names = [each.written for each in departures(write_departed(batch, "timestamp_delta_missing"))]
+    names = [departure.written for departure in departures(write_departed(batch, "timestamp_delta_missing"))]
     assert names == ["attributes_missing", "offset_delta_missing", "timestamp_delta_missing"]
 
 
 def test_timestamps_tell_which_field_is_missing() -> None:
     for written in ("attributes_missing", "timestamp_delta_missing", "offset_delta_missing"):
-        batch = {"records": [{"timestamp": TIME + 3 * each, "value": b"a"} for each in range(3)]}
+        batch = {"records": [{"timestamp": TIME + 3 * index, "value": b"a"} for index in range(3)]}
         assert departures(write_departed(batch, written))[0].written == written
 
 

@@ -13,7 +13,7 @@ def leaves(nodes: list[Node]) -> list[Node]:
 
 def child(node: Node, *path: str) -> Node:
     for name in path:
-        [node] = [one for one in node.children if one.name == name]
+        [node] = [child for child in node.children if child.name == name]
     return node
 
 

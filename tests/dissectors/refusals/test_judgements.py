@@ -37,7 +37,7 @@ def name_of(value: Any) -> str:
 
 
 def test_no_error_code_is_without_a_judgement() -> None:
-    assert {each.code for each in schemas.errors()} - {0} == set(refusals.generic())
+    assert {error.code for error in schemas.errors()} - {0} == set(refusals.generic())
     assert sum(len(table.ERRORS) for table in TABLES) == len(refusals.generic()), "an error is in two tables"
 
 
@@ -74,7 +74,7 @@ def test_it_is_written_to_be_put_into_a_sentence(key: Any, judgement: ErrorJudge
 
 @pytest.mark.parametrize(("key", "judgement"), list(everything()), ids=name_of)
 def test_its_fields_are_fields_of_a_request(key: Any, judgement: ErrorJudgement) -> None:
-    apis = [key[0]] if isinstance(key, tuple) else [each.name for each in schemas.apis()]
+    apis = [key[0]] if isinstance(key, tuple) else [api.name for api in schemas.apis()]
     for name in judgement.fields:
         assert any(name in names_of(schemas.message(f"{api}Request")["fields"]) for api in apis), name
 
@@ -82,7 +82,7 @@ def test_its_fields_are_fields_of_a_request(key: Any, judgement: ErrorJudgement)
 def names_of(fields: Sequence[Mapping[str, Any]]) -> set[str]:
     """The names of fields at any depth, as values have them."""
     found = set()
-    for each in fields:
-        found.add(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", each["name"]).lower())
-        found |= names_of(each.get("fields", ()))
+    for field in fields:
+        found.add(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", field["name"]).lower())
+        found |= names_of(field.get("fields", ()))
     return found

@@ -35,7 +35,7 @@ def acknowledged(epoch: int, *batches: tuple[int, int, list[int]], **more: Any) 
 
 
 def listed(*partitions: int) -> dict[str, Any]:
-    return {"topics": [{"name": "orders", "partitions": [{"partition_index": each} for each in partitions]}]}
+    return {"topics": [{"name": "orders", "partitions": [{"partition_index": partition} for partition in partitions]}]}
 
 
 REFUSED = [
@@ -104,8 +104,8 @@ REFUSED = [
 @pytest.mark.parametrize(("api", "body", "version", "code", "text"), REFUSED, ids=lambda each: str(each)[:40])
 def test_what_kafka_refuses(api: str, body: dict[str, Any], version: int, code: int, text: str) -> None:
     found = violations(api, body, version, code)
-    assert [each for each in found if text in each.text], found
-    assert all(each.change and not each.change.endswith(".") for each in found)
+    assert [violation for violation in found if text in violation.text], found
+    assert all(violation.change and not violation.change.endswith(".") for violation in found)
     assert not violations(api, body, version, Error.COORDINATOR_NOT_AVAILABLE), "another error has another reason"
 
 
@@ -150,9 +150,9 @@ def test_requests_of_real_clients_violate_nothing() -> None:
 
 
 def test_checks_belong_to_apis() -> None:
-    assert set(VALIDATIONS) <= {each.name for each in schemas.apis()}
+    assert set(VALIDATIONS) <= {api.name for api in schemas.apis()}
 
 
 def test_a_hostile_request_has_a_bounded_number_of_violations() -> None:
-    topics = [{**TOPIC, "name": str(each), "num_partitions": 0} for each in range(100_000)]
+    topics = [{**TOPIC, "name": str(index), "num_partitions": 0} for index in range(100_000)]
     assert len(violations("CreateTopics", {"topics": topics}, 5, Error.INVALID_PARTITIONS)) <= 100

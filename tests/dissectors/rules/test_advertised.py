@@ -20,12 +20,12 @@ CODES = ("S001", "S002", "S003", "S004", "S005")
 def told(*parts: str) -> list[FindingEntry | FindingLine]:
     """What S001 to S005 say of a story, whose lines may be indented."""
     lines = [line.strip() for part in parts for line in part.splitlines()]
-    return [each for each in findings("\n".join(lines)) if each.code in CODES]
+    return [finding for finding in findings("\n".join(lines)) if finding.code in CODES]
 
 
 def seen(*parts: str) -> list[str]:
     """The codes among S001 to S005 that a story fires."""
-    return [each.code for each in told(*parts)]
+    return [finding.code for finding in told(*parts)]
 
 
 def question(broker: str, port: int, *, topic: str = "t") -> str:
@@ -41,11 +41,11 @@ def question(broker: str, port: int, *, topic: str = "t") -> str:
 def test_a_capture_tells_of_the_address_once_and_points_at_its_port(client: str) -> None:
     path = DATA / "bugs" / f"advertised-mismatch--{client}.pcap.gz"
     [(line, finding)] = [
-        (line, each)
+        (line, finding)
         for line in lines_of(path, detail=Detail.RAW)
         if isinstance(line, ResponseLine)
-        for each in line.findings
-        if each.code in CODES
+        for finding in line.findings
+        if finding.code in CODES
     ]
     assert finding.code == "S001"
     assert "localhost:9092" in finding.message
@@ -58,7 +58,7 @@ def test_a_capture_tells_of_the_address_once_and_points_at_its_port(client: str)
 
 @pytest.mark.parametrize(
     "path",
-    [each for bug in ("metadata", "findcoordinator", "joingroup") for each in sorted((DATA / "bugs").glob(f"{bug}-*"))],
+    [path for bug in ("metadata", "findcoordinator", "joingroup") for path in sorted((DATA / "bugs").glob(f"{bug}-*"))],
     ids=lambda path: path.name.removesuffix(".pcap.gz"),
 )
 def test_what_a_client_does_that_cannot_read_its_answers_is_no_news(path: Path) -> None:

@@ -10,7 +10,7 @@ def test_frames_that_are_cut_off_at_different_bytes_are_one_cause() -> None:
     cut = [f"00000001 00000001 0034 {'61' * there}" for there in (40, 45, 50)]
     frames = [f"{len(bytes.fromhex(body)) + 4:08x} {number:08x} {body}" for number, body in enumerate(cut, 1)]
     story = "".join(f"{ASKED}< hex {frame}\n" for frame in frames)
-    assert [each.code for each in findings(story) if each.severity != "info"] == ["L002"]
+    assert [finding.code for finding in findings(story) if finding.severity != "info"] == ["L002"]
 
 
 def test_an_edit_in_different_elements_is_one_cause() -> None:
@@ -22,5 +22,5 @@ def test_an_edit_in_different_elements_is_one_cause() -> None:
         body = f"00000000 00000001 00000003 {topics}"
         return f'> Metadata v1 {{"topics": []}}\n< hex {len(bytes.fromhex(body)) + 4:08x} {number:08x} {body}\n'
 
-    told = [each for each in findings(frame(1, 0x61) + frame(2, 0x63)) if each.severity != "info"]
-    assert [each.code for each in told] == ["L004"]
+    told = [finding for finding in findings(frame(1, 0x61) + frame(2, 0x63)) if finding.severity != "info"]
+    assert [finding.code for finding in told] == ["L004"]

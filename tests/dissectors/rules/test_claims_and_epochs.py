@@ -157,7 +157,7 @@ def test_heartbeats_with_an_old_epoch_count_only_in_a_row_and_joins_do_not() -> 
 
 def test_what_s095_explains_is_not_reported_as_a_refusal() -> None:
     refused = 8 * ("".join(beat("a", 5, '{"error_code": 110}')) + "+1s\n")
-    assert {each.code for each in findings(refused)} & {"E001", "E002"}
+    assert {finding.code for finding in findings(refused)} & {"E001", "E002"}
     explained = "".join(beat("a", 0, '{"member_id": "a", "member_epoch": 7}')) + refused
-    assert "S095" in {each.code for each in findings(explained)}
-    assert not {each.code for each in findings(explained)} & {"E001", "E002"}
+    assert "S095" in {finding.code for finding in findings(explained)}
+    assert not {finding.code for finding in findings(explained)} & {"E001", "E002"}

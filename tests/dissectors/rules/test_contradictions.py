@@ -58,7 +58,7 @@ PRODUCE = (
 
 
 def denied(leader: int, *endpoints: int) -> str:
-    nodes = [{"node_id": each, "host": f"10.0.0.{each}", "port": 9092} for each in endpoints]
+    nodes = [{"node_id": endpoint, "host": f"10.0.0.{endpoint}", "port": 9092} for endpoint in endpoints]
     row = {"error_code": 6, "base_offset": -1, "current_leader": {"leader_id": leader, "leader_epoch": 6}}
     answer = {"responses": [{"name": "orders", "partition_responses": [row]}]}
     return PRODUCE + f"< {json.dumps(answer | ({'node_endpoints': nodes} if nodes else {}))}\n+500ms\n"
@@ -300,7 +300,7 @@ def test_user_data_that_fits(story: str) -> None:
 
 def assigned(generation: int, *members: str, leader_only: bool = False) -> str:
     """All members join and get their assignment in a generation; each has its own connection, the first leads."""
-    rows = [{"member_id": each} for each in members]
+    rows = [{"member_id": member} for member in members]
     asked = '{"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": "%s"}'
     visible = members[:1] if leader_only else members
     lines = [f"{number}> JoinGroup v5 {asked % member}\n" for number, member in enumerate(visible, 1)]
@@ -432,7 +432,9 @@ OPEN_TRANSACTION = (
 def test_records_above_the_last_stable_offset_are_wrong_if_that_has_not_moved(then: int, is_right: bool) -> None:
     early = committed_only(5, records=OPEN_TRANSACTION, offset=4)
     found = findings(early + committed_only(then), "S085")
-    assert [each.path for each in found] == ([] if is_right else ["responses[0].partitions[0].last_stable_offset"])
+    assert [finding.path for finding in found] == (
+        [] if is_right else ["responses[0].partitions[0].last_stable_offset"]
+    )
     assert not findings(committed_only(6, records=OPEN_TRANSACTION, offset=4) + committed_only(6), "S085")
     assert not findings(early + "+61s\n" + committed_only(then), "S085")
     assert not findings(early + committed_only(then).replace("> ", "2> ").replace("< ", "2< "), "S085")
@@ -471,7 +473,7 @@ def test_what_is_shown_while_the_request_is_in_flight_may_be_later() -> None:
 )
 def test_the_latest_offset_is_not_below_what_was_shown(before: str, pause: str, latest: int, said: str | None) -> None:
     found = findings(before + pause + listed(-1, latest), "S089")
-    assert [said in each.message for each in found if said] == [True] * (said is not None)
+    assert [said in finding.message for finding in found if said] == [True] * (said is not None)
     assert len(found) == (said is not None)
     assert not findings(before + pause + listed(-1, latest, level=1), "S089")
     other = listed(-1, latest).replace("> ", "2> ").replace("< ", "2< ")

@@ -26,7 +26,7 @@ def codes(story: str) -> list[str]:
 @pytest.mark.parametrize("client", ["java", "kafka-go", "kafkajs", "librdkafka"])
 def test_an_id_that_is_off_is_told_once_and_explains_the_rest(client: str) -> None:
     found = [each for _, each in findings_of(DATA / "bugs" / f"corrid-wrong--{client}.pcap.gz") if each.code[0] == "C"]
-    assert [each.code for each in found] == ["C001"]
+    assert [finding.code for finding in found] == ["C001"]
     assert "Metadata" in found[0].message
     assert "off by +1000" in found[0].message
     assert (found[0].got, found[0].span) == (str(int(found[0].expected or 0) + 1000), (4, 8))
@@ -209,7 +209,7 @@ def test_who_cut_a_request() -> None:
     cut = "> hex 00 00 00 50  00 03 00 08  00 00 00 01\n"
     by_client = findings(f"{cut}close by=client how=reset", "C014")
     by_server = findings(f"{cut}close by=server how=reset", "C014")
-    assert [(each.severity, each.blame) for each in by_client + by_server] == [
+    assert [(finding.severity, finding.blame) for finding in by_client + by_server] == [
         ("error", "client"),
         ("warning", "broker"),
     ]
@@ -235,7 +235,7 @@ def test_a_server_that_ends_one_request_after_the_other_is_told_with_its_count()
 
 
 def test_an_end_that_another_rule_explains() -> None:
-    assert [each.code for each in findings("> ListGroups v2\nclose by=server how=fin")] == ["X006"]
+    assert [finding.code for finding in findings("> ListGroups v2\nclose by=server how=fin")] == ["X006"]
     too_new = """
         > ApiVersions v0
         < {"api_keys": [{"api_key": 3, "max_version": 7}, {"api_key": 18, "max_version": 3}]}
@@ -244,7 +244,7 @@ def test_an_end_that_another_rule_explains() -> None:
         > Metadata v8
         close by=server how=fin
     """
-    assert [each.code for each in findings(too_new)] == ["V001"]
+    assert [finding.code for finding in findings(too_new)] == ["V001"]
 
 
 def test_a_deep_pipeline_is_told_once() -> None:
@@ -365,4 +365,4 @@ def test_connections_that_the_server_closes_upon_a_request_are_no_reconnect_stor
 )
 def test_a_fetch_that_comes_late(wait_ms: int, took: str, severities: list[str]) -> None:
     found = findings(f'> Fetch v11 {{"max_wait_ms": {wait_ms}, "topics": []}}\n+{took}\n< {{}}\n', "C012")
-    assert [each.severity for each in found] == severities
+    assert [finding.severity for finding in found] == severities

@@ -134,7 +134,7 @@ def test_topics_by_id_are_named_where_the_name_is_known() -> None:
 
 @pytest.mark.parametrize("most", [0, 1])
 def test_a_session_with_too_many_partitions_is_not_followed(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dissectors.trackers.fetches._MOST_PARTITIONS", most)
+    monkeypatch.setattr("dissectors.trackers.fetches._MAX_PARTITIONS", most)
     teller = Teller()
     teller.tell(OPENED + in_session(1, topics=[{"topic": "u", "partitions": [{"partition": 0, "fetch_offset": 1}]}]))
     [state] = teller.inspector._connections.values()
@@ -281,7 +281,7 @@ def test_a_broker_waits_for_records(
     assert not findings(19 * exchange, "S088")
     found = findings(20 * exchange, "S088")
     assert bool(found) is not is_right
-    assert all("although they ask it to wait 500 ms for 1 byte" in each.message for each in found)
+    assert all("although they ask it to wait 500 ms for 1 byte" in finding.message for finding in found)
     assert not findings(10 * exchange + asked(9) + answered(records="00") + 10 * exchange, "S088")
     assert not findings(20 * (exchange + "+4s\n"), "S088")
 

@@ -14,7 +14,9 @@ GOOD = "> hex 00 00 00 0a 00 12 00 00 00 00 00 2a ff ff\n"
 
 
 def framing(story: str) -> list[tuple[str, str, str | None]]:
-    return [(each.code, each.severity, each.blame) for each in findings(story) if each.code.startswith("M")]
+    return [
+        (finding.code, finding.severity, finding.blame) for finding in findings(story) if finding.code.startswith("M")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +61,7 @@ def test_a_text_is_shown() -> None:
 
 
 def stalls(story: str) -> list[str]:
-    return [each.message for each in findings(story, "M005")]
+    return [finding.message for finding in findings(story, "M005")]
 
 
 @pytest.mark.parametrize(
@@ -170,8 +172,8 @@ def test_a_request_inside_another_one_is_the_cause_of_a_wrong_crc() -> None:
     frame = request("Produce", 3, {"acks": -1, "topic_data": topics})
     inner = frame[:8] + (int.from_bytes(frame[8:12], "big") + 1).to_bytes(4, "big") + frame[12:]
     mixed = frame[:120] + inner[: len(frame) - 120]
-    found = [each for each in findings(f"> hex {mixed.hex()}") if each.severity == "error"]
-    assert [each.code for each in found] == ["M009"]
+    found = [finding for finding in findings(f"> hex {mixed.hex()}") if finding.severity == "error"]
+    assert [finding.code for finding in found] == ["M009"]
     assert "at byte 120 another request begins inside it: Produce v3 (correlation id 2)" in found[0].message
 
 
@@ -185,10 +187,10 @@ def test_a_frame_that_ends_early_because_a_length_was_cast_is_an_error() -> None
         < hex {size + 2:08x} {body} 01 {batch} 00 00 00
         +31s
     """
-    [found] = findings(story, "M005")
-    assert found.severity == "error"
-    assert "has length 0, but records of 65536 bytes follow" in found.message
-    assert "2 bytes early" in found.message
+    [finding] = findings(story, "M005")
+    assert finding.severity == "error"
+    assert "has length 0, but records of 65536 bytes follow" in finding.message
+    assert "2 bytes early" in finding.message
 
 
 def test_a_client_id_that_is_no_text_has_no_request_inside() -> None:

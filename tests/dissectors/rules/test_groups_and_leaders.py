@@ -10,7 +10,7 @@ JOIN = '{"group_id": "g", "session_timeout_ms": 30000, "rebalance_timeout_ms": 6
 def seen(code: str, *parts: str) -> list[str]:
     """What one rule says of a story, whose lines may be indented."""
     lines = [line.strip() for part in parts for line in part.splitlines()]
-    return [each.message for each in findings("\n".join(lines), code)]
+    return [finding.message for finding in findings("\n".join(lines), code)]
 
 
 def join(generation: int, member: str, *, on: int = 1, asked: str = "", version: int = 3) -> str:

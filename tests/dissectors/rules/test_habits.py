@@ -21,7 +21,7 @@ ANSWER = '< {"responses": []}'
 
 
 def messages(lines: Iterable[str], code: str) -> list[str]:
-    return [each.message for each in findings("\n".join(lines), code)]
+    return [finding.message for finding in findings("\n".join(lines), code)]
 
 
 def flushed(pause: str = "", count: int = 10, partitions: int = 1) -> list[str]:
@@ -224,7 +224,7 @@ def test_key_skew(hot: int, cold: int, partitions: int, found: int) -> None:
 def test_key_skew_of_a_client_that_sends_a_request_for_each_partition() -> None:
     [together] = skewed(8, 1)
     partitions = re.findall(r'{"index".*?]}]}', together)
-    apart = [together[: together.index('{"index"')] + each + "]}]}" for each in partitions]
+    apart = [together[: together.index('{"index"')] + partition + "]}]}" for partition in partitions]
     assert messages(["rule H006:records=9", *apart], "H006") == []  # the partition's batch is over
     assert len(messages(["rule H006:records=9", *apart, *apart], "H006")) == 1
     assert len(messages(["rule H006:records=9", *reversed(apart)], "H006")) == 1
@@ -316,7 +316,7 @@ def test_polls_that_are_barely_in_time() -> None:
 
 
 def joined(generation: int, *members: str, protocol: str = "range") -> list[str]:
-    rows = ", ".join(f'{{"member_id": "{each}"}}' for each in members)
+    rows = ", ".join(f'{{"member_id": "{member}"}}' for member in members)
     return [
         f'> JoinGroup v5 {{"group_id": "g", "member_id": "{members[0]}", "session_timeout_ms": 9000}}',
         f'< {{"generation_id": {generation}, "protocol_name": "{protocol}", "leader": "{members[0]}", "member_id":'
@@ -385,10 +385,10 @@ def test_the_same_question_again_and_again(calls: int, pause: str, found: int) -
 
 def test_a_wait_for_each_result_behind_a_linger_time() -> None:
     lines = flushed("+6ms")
-    [found] = findings("\n".join(lines), "R026")
-    assert found.message.endswith("each sent only after the response to the one before")
-    assert found.hint is not None
-    assert "then wait once; if it does not, let the producer collect records: linger.ms=" in found.hint
+    [finding] = findings("\n".join(lines), "R026")
+    assert finding.message.endswith("each sent only after the response to the one before")
+    assert finding.hint is not None
+    assert "then wait once; if it does not, let the producer collect records: linger.ms=" in finding.hint
     assert messages(flushed("+7ms"), "R026") == []
 
 

@@ -52,9 +52,9 @@ def test_a_response_to_a_request_that_cannot_be_read(api: str) -> None:
     for second in range(0, 60, 10):
         request = RequestReceived(second * SECOND, 0, 11, broken)
         for event in (request, ResponseReceived(second * SECOND + 1, 0, len(body), 9, response, request)):
-            for each in connection.run.trackers.interested(event, EVERY):
-                (connection.run if each.is_shared else connection).state(each.kind).observe(event, connection)
-            assert not [each.code for each in rules.check(event, connection) if "S019" <= each.code <= "S035"]
+            for tracker in connection.run.trackers.interested(event, EVERY):
+                (connection.run if tracker.is_shared else connection).state(tracker.kind).observe(event, connection)
+            assert not [finding.code for finding in rules.check(event, connection) if "S019" <= finding.code <= "S035"]
 
 
 def test_a_produce_response_to_a_request_that_went_by_before() -> None:

@@ -6,7 +6,7 @@ API_VERSIONS = "> ApiVersions v0\n"
 
 
 def messages(story: str, code: str) -> list[str]:
-    return [each.message for each in findings(story, code)]
+    return [finding.message for finding in findings(story, code)]
 
 
 def test_a_gap_is_told_once_a_connection() -> None:

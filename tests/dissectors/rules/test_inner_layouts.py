@@ -70,13 +70,13 @@ def found(frame: bytes, asked: bytes | tuple[int, int] | None) -> list[dict[str,
     )
     return [
         {
-            "code": each.code,
-            "edit": each.problem.diagnosis.edit.as_json(),
-            "message": each.problem.message,
-            "problem": each.problem,
+            "code": finding.code,
+            "edit": finding.problem.diagnosis.edit.as_json(),
+            "message": finding.problem.message,
+            "problem": finding.problem,
         }
-        for each in explained.findings
-        if each.problem.diagnosis is not None
+        for finding in explained.findings
+        if finding.problem.diagnosis is not None
     ]
 
 
@@ -127,7 +127,7 @@ def test_the_subscription_of_a_member_inside_the_record_of_its_group() -> None:
 def test_real_frames_have_no_layout_errors_inside(name: str) -> None:
     row = FRAMES[name]
     frame = bytes.fromhex(row["frame"])
-    codes = {each["code"] for each in found(frame, None if row["request"] else (row["api_key"], row["version"]))}
+    codes = {finding["code"] for finding in found(frame, None if row["request"] else (row["api_key"], row["version"]))}
     assert not codes & {"L037", "L040", "L041"}
 
 

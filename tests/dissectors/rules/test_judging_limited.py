@@ -9,7 +9,7 @@ from dissectors.connections.events import RequestReceived
 from dissectors.findings import Finding
 from dissectors.messages.locate import locate
 from dissectors.messages.message import Message, OutOfSteps, read_request
-from dissectors.rules import MOST_FINDINGS
+from dissectors.rules import MAX_FINDINGS
 from dissectors.trackers.state import ConnectionState, RunState
 from tests.kproxy.frames import request
 
@@ -29,22 +29,22 @@ def checked(message: Message, connection: ConnectionState | None = None) -> list
 
 def test_a_rule_has_no_more_than_some_findings_of_a_frame_and_the_rest_is_counted() -> None:
     connection = ConnectionState(RunState(rules.trackers()))
-    found = checked(tagged(MOST_FINDINGS + 7), connection)
-    assert [each.code for each in found].count("L014") == MOST_FINDINGS
-    assert found[-1].code == "K009"
-    assert "7 more findings" in found[-1].problem.message
-    assert "7 of L014" in found[-1].problem.message
+    findings = checked(tagged(MAX_FINDINGS + 7), connection)
+    assert [finding.code for finding in findings].count("L014") == MAX_FINDINGS
+    assert findings[-1].code == "K009"
+    assert "7 more findings" in findings[-1].problem.message
+    assert "7 of L014" in findings[-1].problem.message
     assert connection.repeated["L014", "unknown-tag"] == 7
 
 
 def test_exactly_the_most_are_not_limited() -> None:
-    assert "K009" not in [each.code for each in checked(tagged(MOST_FINDINGS))]
+    assert "K009" not in [finding.code for finding in checked(tagged(MAX_FINDINGS))]
 
 
 def test_rules_that_ran_out_of_steps_are_named() -> None:
     message = tagged(3)
     message.steps_left = 70  # for the tree and one problem
-    [unknown, limited] = [each for each in checked(message) if each.code in ("L014", "K009")]
+    [unknown, limited] = [finding for finding in checked(message) if finding.code in ("L014", "K009")]
     assert unknown.code == "L014"
     assert "L014 did not finish" in limited.problem.message
     assert limited.severity == "warning"
@@ -55,7 +55,7 @@ def test_another_frame_has_steps_of_its_own() -> None:
     spent = tagged(3)
     spent.steps_left = 0
     checked(spent, connection)
-    assert "L014" in [each.code for each in checked(tagged(3), connection)]
+    assert "L014" in [finding.code for finding in checked(tagged(3), connection)]
 
 
 def test_the_tree_is_shared_and_freed() -> None:

@@ -115,9 +115,9 @@ def test_sequences_may_have_been_sent_in_what_was_not_read() -> None:
     )
     written = '< {"responses": [{"name": "t", "partition_responses": [{}]}]}\n'
     story = f"> {batch.format(0)}{written}{{}}> {batch.format(2)}< {OUT_OF_ORDER}\n"
-    assert any("sequence 2" in each.message for each in findings(story.replace("{}>", ">", 1), "S032"))
+    assert any("sequence 2" in finding.message for finding in findings(story.replace("{}>", ">", 1), "S032"))
     hidden = story.replace("{}>", f"> skipped {batch.format(1)}{written}>", 1)
-    assert not any("sequence 2 to" in each.message for each in findings(hidden, "S032"))
+    assert not any("sequence 2 to" in finding.message for finding in findings(hidden, "S032"))
 
 
 @pytest.mark.parametrize("group", ["g", 60 * "g"], ids=["in the head", "behind the head"])

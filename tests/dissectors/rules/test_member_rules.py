@@ -37,7 +37,7 @@ def test_a_late_heartbeat_is_a_warning_and_a_missing_one_an_error() -> None:
     [late] = findings(begin + "+8s\n" + beat() + "+6s\n", "S019")
     assert late.severity == "warning"
     assert "for 6.67 s; after 10 s" in late.message
-    assert [each.severity for each in findings(begin + "+11s\n", "S019")] == ["warning", "error"]
+    assert [finding.severity for finding in findings(begin + "+11s\n", "S019")] == ["warning", "error"]
 
 
 def test_a_commit_is_a_sign_of_life() -> None:
@@ -73,7 +73,7 @@ def test_a_heartbeat_that_crosses_a_rebalance_is_for_information() -> None:
     [once] = findings(joined(generation=2) + beat(22), "S020")
     assert once.severity == "info"
     assert once.message.endswith("the ended generation 1; it has since joined generation 2")
-    assert [each.severity for each in findings(3 * beat(22), "S020")] == ["info", "warning"]
+    assert [finding.severity for finding in findings(3 * beat(22), "S020")] == ["info", "warning"]
 
 
 def test_a_commit_that_is_lost_is_a_warning() -> None:

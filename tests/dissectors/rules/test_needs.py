@@ -22,7 +22,7 @@ from dissectors.trackers.state import ConnectionState, RunState
 from tests.dissectors.rules.needed import keeper, read_by
 
 MODULES = [
-    importlib.import_module(f"{trackers.__name__}.{each.name}") for each in pkgutil.iter_modules(trackers.__path__)
+    importlib.import_module(f"{trackers.__name__}.{module.name}") for module in pkgutil.iter_modules(trackers.__path__)
 ]
 TRACKERS = [
     tracker
@@ -34,12 +34,12 @@ TRACKERS = [
 
 
 def marked_by(only: int) -> set[type]:
-    return {each.kind for each in TRACKERS if each.flags & only}
+    return {tracker.kind for tracker in TRACKERS if tracker.flags & only}
 
 
 @pytest.mark.parametrize("rule", rules.rules(), ids=lambda rule: rule.code)
 def test_a_rule_declares_the_trackers_that_it_reads_and_no_others(rule: rules.Rule) -> None:
-    marked = set().union(*(marked_by(each.only) for each in rule.triggers))
+    marked = set().union(*(marked_by(trigger.only) for trigger in rule.triggers))
     assert set(rule.needs) == read_by(inspect.unwrap(rule.check)) | marked  # type: ignore[arg-type]
 
 
@@ -49,12 +49,12 @@ def test_a_tracker_declares_the_others_that_it_reads(tracker: Tracker) -> None:
 
 
 def test_every_tracker_is_needed() -> None:
-    assert {each.kind for each in rules.trackers().order} == {each.kind for each in TRACKERS}
+    assert {each.kind for each in rules.trackers().order} == {tracker.kind for tracker in TRACKERS}
 
 
 def test_no_tracker_mentions_a_rule() -> None:
-    names = {each.name for each in rules.rules() if "-" in each.name}  # `throttled` is a word, too
-    codes = {each.code for each in rules.rules()} | names
+    names = {rule.name for rule in rules.rules() if "-" in rule.name}  # `throttled` is a word, too
+    codes = {rule.code for rule in rules.rules()} | names
     for module in MODULES:
         words = set(re.findall(r"[\w-]+", inspect.getsource(module)))
         assert not words & codes, module.__name__
@@ -65,11 +65,11 @@ def test_trackers_run_after_those_that_they_need() -> None:
     for tracker in rules.trackers().order:
         needed = [each.kind for kind in tracker.needs if (each := keeper(kind)) is not None]
         assert all(order.index(each) < order.index(tracker.kind) for each in needed)
-    assert [each.kind for each in in_order([Listeners])] == [DelegationTokens, Authentication, Listeners]
+    assert [tracker.kind for tracker in in_order([Listeners])] == [DelegationTokens, Authentication, Listeners]
 
 
 def test_only_what_is_needed_runs() -> None:
-    kinds = {each.kind for each in in_order([AnsweredApis])}
+    kinds = {tracker.kind for tracker in in_order([AnsweredApis])}
     assert kinds == {InFlight, RebalanceTimeouts}
     assert MetadataOnlyVisits not in kinds
 

@@ -87,14 +87,14 @@ def test_a_broken_envelope_has_one_finding(
     source = registered()
     source.add(6, "AVRO", CHANGED_ORDER, "orders-value")
     assert not valid or produced(topic, valid, source) == []
-    found = produced(topic, [*valid, broken, broken], source)
+    finding_entries = produced(topic, [*valid, broken, broken], source)
     expected = ["P003", "P003"] if code == "P003" else [code]  # the key and the value
-    assert [each.code for each in found] == expected
-    assert text in "; ".join(each.message for each in found)
-    assert found[0].blame == "client"
-    path = found[0].path or ""
+    assert [finding_entry.code for finding_entry in finding_entries] == expected
+    assert text in "; ".join(finding_entry.message for finding_entry in finding_entries)
+    assert finding_entries[0].blame == "client"
+    path = finding_entries[0].path or ""
     assert path.startswith(f"topic_data[0].partition_data[0].records[0].records[{len(valid)}].")
-    start, end = found[0].span or (0, 0)
+    start, end = finding_entries[0].span or (0, 0)
     data = broken[path.rpartition(".")[2]]
     assert data[len(data) - (end - start) :] == produce(topic, [*valid, broken, broken])[start:end]
 
@@ -154,13 +154,16 @@ CAPTURES = sorted((DATA / "pcap").glob("*.pcap.gz"))
 
 @pytest.mark.parametrize(
     "path",
-    [each if each.name == "kcat-4.3.1.pcap.gz" else pytest.param(each, marks=pytest.mark.wide) for each in CAPTURES],
+    [
+        capture if capture.name == "kcat-4.3.1.pcap.gz" else pytest.param(capture, marks=pytest.mark.wide)
+        for capture in CAPTURES
+    ],
     ids=lambda path: path.name,
 )
 def test_real_captures_are_silent(path: Path) -> None:
     lines = lines_of(path, record_values=RecordValues(registered(), Masks(())))
-    found = [each for line in lines for each in getattr(line, "findings", ())]
-    assert [f"{each.code} {each.message}" for each in found if each.code.startswith("P")] == []
+    found = [finding for line in lines for finding in getattr(line, "findings", ())]
+    assert [f"{finding.code} {finding.message}" for finding in found if finding.code.startswith("P")] == []
 
 
 RECORD = '{{"type": "record", "name": "R", "fields": [{}]}}'

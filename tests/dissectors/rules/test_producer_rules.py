@@ -142,7 +142,7 @@ def test_a_broker_that_forgets_an_idle_producer() -> None:
     assert finding.blame == "broker"
     assert not findings(idle.replace("+605s", "+5s"), "S032")  # too soon to tell
     gap = findings(sent(0) + answer() + "+605s\n" + sent(2, value="b") + answer(45), "S032")
-    assert [each.expected for each in gap] == ["sequence 1"]
+    assert [finding.expected for finding in gap] == ["sequence 1"]
     refused = sent(0) + answer(7) + "+605s\n" + sent(1, value="b") + answer(45)
     assert not findings(refused, "S032")
 
@@ -158,7 +158,7 @@ def test_a_broker_that_forgets_an_idle_producer() -> None:
 )
 def test_counters_of_a_producer_are_not_negative(sequence: int, epoch: int, said: str | None) -> None:
     story = 3 * (sent(sequence, epoch=epoch) + answer(87))
-    assert [each.message for each in findings(story, "S084")] == (
+    assert [finding.message for finding in findings(story, "S084")] == (
         [] if said is None else [f"producer 4000 sends t[0] a batch with {said}"]
     )
     assert bool(findings(story, "E001")) is (said is None)  # it explains the refusal

@@ -64,14 +64,14 @@ def test_records_of_an_aborted_transaction_are_new_only_for_read_uncommitted(
         asked={"isolation_level": isolation_level},
         aborted_transactions=[{"producer_id": 9, "first_offset": 96}],
     )
-    assert [each.code for each in findings(story) if each.code in ("S061", "S062")] == ([code] if code else [])
+    assert [finding.code for finding in findings(story) if finding.code in ("S061", "S062")] == ([code] if code else [])
 
 
 def test_a_consumer_that_moves_inside_a_batch_makes_progress() -> None:
     # librdkafka drops what it has fetched when an application pauses a partition, and fetches from its position
     values = [str(number) for number in range(30)]
     story = "".join(fetched(offset, batch(96, 29, *values)) for offset in range(96, 126))
-    assert not {"S061", "S062"} & {each.code for each in findings(story)}
+    assert not {"S061", "S062"} & {finding.code for finding in findings(story)}
 
 
 def test_the_same_batch_after_a_while_is_no_loop() -> None:
@@ -85,7 +85,7 @@ def test_a_follower_replicates_as_it_likes() -> None:
 def test_corrupt_records_have_a_finding_of_their_own() -> None:
     data = bytearray(encode([{"base_offset": 96, "last_offset_delta": 12, "records": [{"value": b"a"}]}]))
     data[61] = 0x7E  # the length of the record
-    codes = {each.code for each in findings(20 * fetched(103, records=data.hex()))}
+    codes = {finding.code for finding in findings(20 * fetched(103, records=data.hex()))}
     assert "R001" in codes
     assert not codes & {"S061", "S062"}
 
@@ -329,7 +329,7 @@ def test_a_refused_lookup_is_not_an_empty_one(code: int, offset: int, said: str 
     for story in (listed + refused + fetch, listed + by_group + fetch):
         found = findings(story, "S087")
         assert len(found) == (said is not None)
-        assert all(said in (each.hint or "") for each in found if said)
+        assert all(said in (finding.hint or "") for finding in found if said)
     assert not findings(refused + fetch, "S087")
     assert not findings(listed + refused + "+31s\n" + fetch, "S087")
     other = fetch.replace("> ", "> as other ")

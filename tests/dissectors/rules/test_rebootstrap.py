@@ -11,7 +11,7 @@ TOLD = """\
 
 
 def codes(text: str) -> list[str]:
-    return [each.code for each in findings(text) if each.code in ("S079", "E001", "E002")]
+    return [finding.code for finding in findings(text) if finding.code in ("S079", "E001", "E002")]
 
 
 def test_one_that_is_obeyed_is_no_problem() -> None:
@@ -24,12 +24,12 @@ def test_the_connection_may_be_used_for_a_moment() -> None:
 
 
 def test_who_stays_is_named_with_the_broker_and_what_it_does() -> None:
-    [found] = findings(TOLD + '+6s\n> Produce v9 {"acks": 1, "topic_data": []}\n< {}', "S079")
-    assert found.message == (
+    [finding] = findings(TOLD + '+6s\n> Produce v9 {"acks": 1, "topic_data": []}\n< {}', "S079")
+    assert finding.message == (
         "client 'app' at 10.0.0.101 sends Produce to 10.0.0.1:9092 6.0 s after the Metadata response with "
         "REBOOTSTRAP_REQUIRED, on the same connection"
     )
-    assert found.blame == "client"
+    assert finding.blame == "client"
 
 
 def test_it_is_reported_once_and_instead_of_the_refusals() -> None:
@@ -53,6 +53,6 @@ def test_an_address_that_keeps_leading_elsewhere_is_named_with_what_was_expected
         "{0}> ApiVersions v5 {1}\n{0}< as ApiVersions v5 {{\"error_code\": 129}}\n{0} close by=client\n+4s\n"
     )  # fmt: skip
     found = findings("".join(visit.format(number, asked) for number in range(11, 15)))
-    [refused] = [each for each in found if each.code == "E002"]
+    [refused] = [finding for finding in found if finding.code == "E002"]
     assert "another broker or cluster than the client expects (KIP-1242)" in refused.message
     assert "node_id" in refused.message

@@ -49,9 +49,9 @@ class Traffic:
         self.at += MS
         lines = self.inspector.data(number, direction, frame, at=self.at)
         self.frame = frame
-        found = [each for line in lines if isinstance(line, ResponseLine) for each in line.findings]
-        assert not [each for each in found if each.code == "K007"]  # a bug in kproxy
-        return [each for each in found if each.code == "P011"]
+        found = [finding for line in lines if isinstance(line, ResponseLine) for finding in line.findings]
+        assert not [finding for finding in found if finding.code == "K007"]  # a bug in kproxy
+        return [finding for finding in found if finding.code == "P011"]
 
     def produce(self, *values: bytes | None, acks: int = 1, partition: int = 0, **fields: Any) -> None:
         records = [{"value": value, "timestamp": AT, **fields} for value in values]
@@ -177,7 +177,7 @@ def test_a_second_produce_with_the_same_correlation_id(traffic: Traffic) -> None
 
 
 def test_memory_is_bounded(traffic: Traffic, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(produced_records, "MOST_BYTES", 2000)
+    monkeypatch.setattr(produced_records, "MAX_BYTES", 2000)
     values = [ORDER + bytes([number]) for number in range(10)]
     for number, value in enumerate(values):
         traffic.produce(value)
@@ -204,7 +204,7 @@ def test_memory_is_bounded(traffic: Traffic, monkeypatch: pytest.MonkeyPatch) ->
 def test_memory_is_bounded_without_responses(
     traffic: Traffic, monkeypatch: pytest.MonkeyPatch, batches: list[dict[str, Any]]
 ) -> None:
-    monkeypatch.setattr(produced_records, "MOST_BYTES", 20_000)
+    monkeypatch.setattr(produced_records, "MAX_BYTES", 20_000)
     for number in range(4, 50):
         traffic.inspector.open(number, "c:1", "a:9092", at=traffic.at)
         traffic.produce_batches(*batches, number=number)

@@ -13,7 +13,7 @@ from dissectors.records import encode as encode_batches
 from dissectors.records.compression import CODECS, compress
 from dissectors.records.layout_departures import write_departed
 from dissectors.records.layout_variants import ENCODINGS
-from dissectors.trackers.record_data import FIRST_BATCHES, MOST_TOPICS, THEN_ONE_IN, BatchSampler
+from dissectors.trackers.record_data import FIRST_BATCHES, MAX_TOPICS, THEN_ONE_IN, BatchSampler
 from dissectors.wire.encode import encode
 from kproxy.inspection.explain import explain
 from tests.kproxy.captured import DATA, findings_of
@@ -59,10 +59,10 @@ def test_int32_lengths_in_a_real_conversation_are_told_once_and_alone(client: st
 @pytest.mark.parametrize("written", list(ENCODINGS))
 def test_each_way_is_told_alone(written: str) -> None:
     data = write_departed(BATCH, written).hex()
-    [told] = [each for each in findings(produce(f'"{data}"')) if each.code.startswith("R")]
-    assert told.code == "R007"
-    assert ENCODINGS[written].sentence in told.message
-    assert told.blame == "client"
+    [finding] = [finding for finding in findings(produce(f'"{data}"')) if finding.code.startswith("R")]
+    assert finding.code == "R007"
+    assert ENCODINGS[written].sentence in finding.message
+    assert finding.blame == "client"
 
 
 def test_a_way_is_told_once_for_each_topic() -> None:
@@ -78,7 +78,7 @@ def test_the_span_of_a_lone_frame_covers_the_field() -> None:
     body = {"responses": [{"topic": "t", "partitions": [{"high_watermark": 9, "records": data}]}]}
     frame = framed(encode(known.response_header, {"correlation_id": 1})
                    + encode(known.response, prepared(known.response, body)))  # fmt: skip
-    [finding] = [each for each in explain(frame, answered=(1, 12)).findings if each.code.startswith("R")]
+    [finding] = [finding for finding in explain(frame, answered=(1, 12)).findings if finding.code.startswith("R")]
     assert finding.severity == "error"
     assert frame[finding.problem.start : finding.problem.end] == bytes.fromhex("0000001d")
 
@@ -100,7 +100,7 @@ def test_a_lone_frame_may_come_out_of_a_log(batch: str) -> None:
     body: dict[str, Any] = {"topic_data": [{"name": "t", "partition_data": [{"records": json.loads(f"[{batch}]")}]}]}
     header = {"request_api_key": 0, "request_api_version": 9, "correlation_id": 1, "client_id": "a"}
     frame = framed(encode(known.request_header, header) + encode(known.request, prepared(known.request, body)))
-    [finding] = [each for each in explain(frame).findings if each.code.startswith("R")]
+    [finding] = [finding for finding in explain(frame).findings if finding.code.startswith("R")]
     assert finding.severity == "info"
 
 
@@ -113,25 +113,25 @@ def test_a_wrong_crc_keeps_what_follows_from_it_quiet() -> None:
 def test_a_record_that_is_too_large_is_an_error_when_it_comes_again() -> None:
     sent = produce('[{"records": [{"value": "a"}]}]')
     refused = '< {"responses": [{"name": "t", "partition_responses": [{"error_code": 10, "base_offset": -1}]}]}\n'
-    assert [str(each.severity) for each in findings(5 * (sent + refused), "R021")] == ["info", "error"]
+    assert [str(finding.severity) for finding in findings(5 * (sent + refused), "R021")] == ["info", "error"]
     several = produce('[{"records": [{"value": "a"}, {"value": "b"}]}]')
-    assert [str(each.severity) for each in findings(5 * (several + refused), "R021")] == ["info"]
+    assert [str(finding.severity) for finding in findings(5 * (several + refused), "R021")] == ["info"]
 
 
 def test_batches_after_the_first_are_looked_into_now_and_then() -> None:
-    seen = BatchSampler()
-    chosen = [seen.selects(True, "t", 1) for _ in range(2 * THEN_ONE_IN)]
+    sampler = BatchSampler()
+    chosen = [sampler.selects(True, "t", 1) for _ in range(2 * THEN_ONE_IN)]
     assert all(chosen[:FIRST_BATCHES])
     assert sum(chosen) == FIRST_BATCHES + 2
-    assert seen.selects(False, "t", 1)
-    assert not seen.selects(True, "u", 1_000_000)
+    assert sampler.selects(False, "t", 1)
+    assert not sampler.selects(True, "u", 1_000_000)
 
 
 def test_topics_beyond_a_bound_are_counted_together() -> None:
-    seen = BatchSampler()
+    sampler = BatchSampler()
     for number in range(10_000):
-        seen.selects(True, f"topic-{number}", 1)
-    assert len(seen.batches) <= MOST_TOPICS + 1
+        sampler.selects(True, f"topic-{number}", 1)
+    assert len(sampler.batches) <= MAX_TOPICS + 1
 
 
 def test_headers_and_crcs_are_looked_at_always() -> None:
@@ -225,7 +225,9 @@ def test_a_negative_timestamp_and_one_that_is_far_ahead() -> None:
 
 def test_deltas_of_more_than_32_bits_are_information() -> None:
     story = fetched(f'[{{"base_timestamp": 0, "max_timestamp": {TIME}, "records": [{{"timestamp": {TIME}}}]}}]')
-    assert [(each.code, each.severity) for each in findings(story) if each.code.startswith("R")] == [("R018", "info")]
+    assert [(finding.code, finding.severity) for finding in findings(story) if finding.code.startswith("R")] == [
+        ("R018", "info")
+    ]
 
 
 @pytest.mark.parametrize(("codec", "again"), [(1, 1), (4, 4), (1, 4), (3, 1)])
@@ -235,8 +237,8 @@ def test_records_that_are_compressed_twice(codec: int, again: int) -> None:
     header[8:12] = (49 + len(data)).to_bytes(4)
     header[21:23] = codec.to_bytes(2)
     header[17:21] = google_crc32c.value(bytes(header[21:]) + data).to_bytes(4)
-    [told] = [each for each in findings(produce(f'"{(bytes(header) + data).hex()}"')) if each.code.startswith("R")]
-    assert told.code == "R011"
-    assert "the records are compressed twice: after " in told.message
-    assert told.message.endswith(f"which is {CODECS[again]}")
-    assert (told.hint or "").startswith("compress the records once")
+    [finding] = [each for each in findings(produce(f'"{(bytes(header) + data).hex()}"')) if each.code.startswith("R")]
+    assert finding.code == "R011"
+    assert "the records are compressed twice: after " in finding.message
+    assert finding.message.endswith(f"which is {CODECS[again]}")
+    assert (finding.hint or "").startswith("compress the records once")

@@ -22,15 +22,15 @@ PRODUCE = '> Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partitio
 
 
 def family_e(story: str) -> list[FindingEntry | FindingLine]:
-    return [each for each in findings(story) if each.code.startswith("E")]
+    return [finding for finding in findings(story) if finding.code.startswith("E")]
 
 
 def loops(story: str) -> list[FindingEntry | FindingLine]:
-    return [each for each in findings(story) if each.code == "E002"]
+    return [finding for finding in findings(story) if finding.code == "E002"]
 
 
 def given_up(story: str) -> list[FindingEntry | FindingLine]:
-    return [each for each in findings(story) if each.code == "E006"]
+    return [finding for finding in findings(story) if finding.code == "E006"]
 
 
 def produced(code: int, *, partition: int = 0, topic: str = "orders", **more: Any) -> str:
@@ -65,7 +65,7 @@ def test_a_loop_of_all_requests_is_an_error_and_one_that_lasts_becomes_one() -> 
     assert finding.message.startswith("6 of 6 Produce requests of client 'app' were refused with REQUEST_TIMED_OUT")
     well = produced(0, partition=1)
     found = family_e(20 * (produced(7) + well + "+1s\n"))
-    assert [each.severity for each in found] == ["warning", "error"]
+    assert [finding.severity for finding in found] == ["warning", "error"]
     assert found[0].message.startswith("3 of 5 Produce requests")
 
 
@@ -98,7 +98,7 @@ def test_what_lasts_is_a_problem_only_if_it_is_repeated() -> None:
 
 
 def test_each_request_may_have_another_partition() -> None:
-    story = "".join(produced(19, partition=each) + "+400ms\n" for each in range(9))
+    story = "".join(produced(19, partition=index) + "+400ms\n" for index in range(9))
     [finding] = family_e(story)
     assert finding.message.startswith("5 of 5 Produce requests")
     assert "for orders[0], orders[1], orders[2] and 2 more" in finding.message
@@ -113,7 +113,7 @@ def test_the_first_use_of_a_group_is_silent(code: int) -> None:
 def test_a_single_error_is_a_problem_exactly_if_it_does_not_pass(code: int) -> None:
     found = family_e(ended(code))
     expected = judgement("EndTxn", code).nature is Nature.FINAL
-    assert [each.code for each in found] == (["E001"] if expected and not owned(code) else [])
+    assert [finding.code for finding in found] == (["E001"] if expected and not owned(code) else [])
 
 
 def owned(code: int) -> bool:
@@ -165,8 +165,8 @@ def test_a_message_is_not_quoted_if_the_request_has_a_secret() -> None:
 
 
 def test_several_topics_with_one_error_are_one_finding() -> None:
-    topics = [{"name": f"t{each}", "error_code": 44} for each in range(5)]
-    asked = [{"name": f"t{each}"} for each in range(5)]
+    topics = [{"name": f"t{index}", "error_code": 44} for index in range(5)]
+    asked = [{"name": f"t{index}"} for index in range(5)]
     [finding] = family_e(f"> CreateTopics v5 {json.dumps({'topics': asked})}\n< {json.dumps({'topics': topics})}\n")
     assert "for topic t0, topic t1, topic t2 and 2 more" in finding.message
     assert finding.severity == "warning"
@@ -187,7 +187,7 @@ def test_an_invalid_request_is_explained_for_the_topic_that_was_refused() -> Non
         f"> CreateTopics v5 {json.dumps({'topics': [right, wrong]})}\n"
         '< {"topics": [{"name": "right", "error_code": 42}, {"name": "wrong", "error_code": 42}]}\n'
     )
-    found = {each.code: each for each in family_e(story)}
+    found = {finding.code: finding for finding in family_e(story)}
     assert set(found) == {"E001", "E003"}
     assert "topic wrong: num_partitions and replication_factor must be -1 with assignments" in found["E003"].message
     assert "for topic right" in found["E001"].message, "nothing is known to be wrong with this one"
@@ -204,7 +204,7 @@ def test_an_empty_list_of_assignments_is_not_null() -> None:
     assert "assignments is an empty list, which assigns none of the new partitions" in finding.message
     assert "send assignments null" in (finding.hint or "")
     assert not family_e(grown("[]", 0))
-    assert [each.code for each in family_e(grown('[{"broker_ids": [1]}]', 39))] == ["E001"]
+    assert [finding.code for finding in family_e(grown('[{"broker_ids": [1]}]', 39))] == ["E001"]
 
 
 def test_a_partial_join_is_explained() -> None:
@@ -224,10 +224,10 @@ def test_a_partial_join_is_explained() -> None:
 
 
 def test_owners_are_rules_about_frames() -> None:
-    found = {each.code: each for each in rules.rules()}
+    found = {rule.code: rule for rule in rules.rules()}
     for error, named in OWNERS.items():
         for code in named:
-            assert any(set(each.events) & set(FRAME_EVENTS) for each in found[code].triggers), (error, code)
+            assert any(set(trigger.events) & set(FRAME_EVENTS) for trigger in found[code].triggers), (error, code)
 
 
 def test_only_those_that_check_the_responses_of_an_api_get_more_time() -> None:
@@ -241,13 +241,13 @@ def test_what_a_rule_found_in_the_request_explains_its_refusal() -> None:
     topics = [{"name": "orders", "partition_data": [{"index": 0, "records": batches}]}]
     sent = f"> Produce v9 {json.dumps({'acks': -1, 'topic_data': topics})}\n"
     refused = produced(87).split("\n", 1)[1]
-    assert {each.code for each in findings(sent + refused)} & {"R024", "E001"} == {"R024"}
-    assert {each.code for each in findings(PRODUCE + refused)} & {"R024", "E001"} == {"E001"}
+    assert {finding.code for finding in findings(sent + refused)} & {"R024", "E001"} == {"R024"}
+    assert {finding.code for finding in findings(PRODUCE + refused)} & {"R024", "E001"} == {"E001"}
 
 
 def test_an_owner_speaks_alone() -> None:
     denied = '> Metadata v9 {"topics": [{"name": "t"}]}\n< {"topics": [{"name": "t", "error_code": 29}]}\n'
-    assert {each.code for each in findings(denied)} & {"X014", "E001"} == {"X014"}
+    assert {finding.code for finding in findings(denied)} & {"X014", "E001"} == {"X014"}
 
 
 def test_if_the_owner_of_a_loop_is_silent_it_is_reported_nevertheless() -> None:
@@ -256,8 +256,8 @@ def test_if_the_owner_of_a_loop_is_silent_it_is_reported_nevertheless() -> None:
         '> OffsetFetch v8 {"groups": [{"group_id": "g"}]}\n< {"groups": [{"group_id": "g", "error_code": 16}]}\n+2s\n'
     )
     asked = '> FindCoordinator v2 {"key": "g"}\n< {"node_id": 1, "host": "kafka-1", "port": 9092}\n'
-    assert {each.code for each in findings(6 * denied)} >= {"E002"}
-    codes = [each.code for each in findings(9 * (asked + denied))]
+    assert {finding.code for finding in findings(6 * denied)} >= {"E002"}
+    codes = [finding.code for finding in findings(9 * (asked + denied))]
     assert codes.count("S022") == 1
     assert codes.count("E002") <= 1
 
@@ -269,7 +269,7 @@ def test_another_owner_may_have_spoken_of_another_frame_of_the_loop() -> None:
         '< {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}], "topics": [{"name": "orders", "partitions": '
         '[{"partition_index": 0, "leader_id": 1}]}]}\n' + produced(6) + "+600ms\n"
     )
-    assert {"S008", "E002"} & {each.code for each in findings(30 * story)} == {"S008"}
+    assert {"S008", "E002"} & {finding.code for finding in findings(30 * story)} == {"S008"}
 
 
 def test_errors_in_a_layout_that_is_only_guessed_are_not_judged() -> None:
@@ -309,7 +309,7 @@ def test_a_subscription_to_one_api_is_no_subscription_to_others() -> None:
     dispatch = rules._interested
     for api, expected in (("Produce", True), ("Heartbeat", False)):
         chosen = dispatch._choose(ResponseReceived, api, 1, True, 0, frozenset({"E002 Produce"}))
-        assert ("E002" in [each.code for each in chosen]) is expected
+        assert ("E002" in [finding.code for finding in chosen]) is expected
 
 
 def test_an_error_that_the_request_contradicts_is_the_brokers_fault() -> None:
@@ -357,16 +357,16 @@ def test_a_producer_that_gave_up_is_reported() -> None:
 
 
 def test_a_response_with_very_many_errors_is_judged_in_parts() -> None:
-    topics = [{"name": f"t{each}", "error_code": 44 if each % 2 else 36} for each in range(5_000)]
-    asked = [{"name": f"t{each}"} for each in range(5_000)]
+    topics = [{"name": f"t{index}", "error_code": 44 if index % 2 else 36} for index in range(5_000)]
+    asked = [{"name": f"t{index}"} for index in range(5_000)]
     found = family_e(f"> CreateTopics v5 {json.dumps({'topics': asked})}\n< {json.dumps({'topics': topics})}\n")
-    assert sorted(each.severity for each in found) == ["info", "warning"]
+    assert sorted(finding.severity for finding in found) == ["info", "warning"]
     assert all("and 97 more" in each.message for each in found)
 
 
 def test_what_may_have_succeeded_unseen_is_no_loop() -> None:
     def answered(code: int, others: int) -> str:
-        rows = [{"index": each, "error_code": 0, "base_offset": 1} for each in range(1, others)]
+        rows = [{"index": index, "error_code": 0, "base_offset": 1} for index in range(1, others)]
         rows.append({"index": 0, "error_code": code, "base_offset": -1})
         return PRODUCE + f"< {json.dumps({'responses': [{'name': 'orders', 'partition_responses': rows}]})}\n+1s\n"
 
@@ -435,7 +435,7 @@ def test_a_client_that_ends_after_an_error_that_passes() -> None:
 
 
 def test_what_several_targets_share_is_named_once() -> None:
-    rows = [{"partition_index": each, "error_code": 12} for each in range(2)]
+    rows = [{"partition_index": index, "error_code": 12} for index in range(2)]
     asked = {"group_id": "g", "topics": [{"name": "t", "partitions": [{"partition_index": 0}, {"partition_index": 1}]}]}
     answer = json.dumps({"topics": [{"name": "t", "partitions": rows}]})
     [finding] = family_e(f"> OffsetCommit v7 {json.dumps(asked)}\n< {answer}\n")

@@ -21,7 +21,7 @@ TOPIC_ID = "AAAAAAAAAAAAAAAAAAAABw"
 
 
 def loud(story: str) -> list[str]:
-    return [each.code for each in findings(story) if each.code.startswith("X") and each.severity != "info"]
+    return [finding.code for finding in findings(story) if finding.code.startswith("X") and finding.severity != "info"]
 
 
 def authentication(story: str) -> Authentication:
@@ -70,13 +70,13 @@ def test_mechanism_mismatch_blames_the_broker_that_names_what_it_refuses() -> No
 
 def test_each_failed_login_is_an_error_and_the_third_says_how_often() -> None:
     story = 3 * (WRONG % "00 61 00 62")
-    assert [each.severity for each in findings(story, "X008")] == ["error", "error"]
+    assert [finding.severity for finding in findings(story, "X008")] == ["error", "error"]
     assert "3 times" in findings(story, "X008")[1].message
 
 
 def test_failures_of_three_users_are_not_counted_together() -> None:
     story = "".join(WRONG % f"00 6{number} 00 62" for number in (1, 2, 3))
-    assert not any("times" in each.message for each in findings(story, "X008"))
+    assert not any("times" in finding.message for finding in findings(story, "X008"))
 
 
 def test_a_success_between_failures_begins_the_count_anew() -> None:
@@ -84,7 +84,7 @@ def test_a_success_between_failures_begins_the_count_anew() -> None:
     bad = WRONG % "00 61 00 62"
     story = bad + bad + good + bad + bad
     assert loud(story) == ["X005", "X008"]
-    assert not any("times" in each.message for each in findings(story, "X008"))
+    assert not any("times" in finding.message for finding in findings(story, "X008"))
 
 
 def test_no_finding_says_what_a_failed_login_sent() -> None:
@@ -99,10 +99,10 @@ def test_a_listener_that_closes_on_the_first_request_is_suspected_then_accused()
         > Metadata v9 {"topics": null}
         close by=server how=fin
     """
-    assert [each.severity for each in findings(3 * refused, "X006")] == ["info", "error"]
+    assert [finding.severity for finding in findings(3 * refused, "X006")] == ["info", "error"]
     assert "closed at the first Metadata and did not answer it, 3 times" in findings(3 * refused, "X006")[-1].message
     served = "        2> ListGroups v2\n        2< {}" + 3 * refused
-    assert [each.code for each in findings(served) if each.severity != "info"] == ["C013", "V007"]
+    assert [finding.code for finding in findings(served) if finding.severity != "info"] == ["C013", "V007"]
 
 
 def test_a_server_that_closes_after_two_seconds_does_not_want_sasl() -> None:
@@ -136,9 +136,11 @@ def test_a_server_nonce_that_is_not_built_on_the_clients_is_the_brokers_fault() 
 def test_a_user_name_is_escaped(name: str, is_right: bool) -> None:
     sent = HANDSHAKE % ("SCRAM-SHA-256", "SCRAM-SHA-256") + TOKEN % f"n,,n={name},r=ab".encode().hex()
     found = findings(sent, "X020")
-    assert [each.hint for each in found if "RFC 5802" in (each.hint or "")] == [each.hint for each in found]
+    assert [finding.hint for finding in found if "RFC 5802" in (finding.hint or "")] == [
+        finding.hint for finding in found
+    ]
     assert bool(found) is not is_right
-    assert name not in "".join(each.message for each in found)
+    assert name not in "".join(finding.message for finding in found)
 
 
 def test_scram_needs_two_tokens() -> None:
@@ -203,13 +205,13 @@ def test_the_third_denial_of_a_resource_is_an_error_and_a_topic_id_has_its_name(
     )
     story = (metadata + 4 * denied).replace("ID", TOPIC_ID)
     found = findings(story, "X014")
-    assert [each.severity for each in found] == ["info", "error"]
-    assert all("READ topic 'orders'" in each.message for each in found)
+    assert [finding.severity for finding in found] == ["info", "error"]
+    assert all("READ topic 'orders'" in finding.message for finding in found)
 
 
 def test_an_idempotent_producer_that_is_denied_is_told_by_one_rule_alone() -> None:
     denied = '> InitProducerId v4 {"transactional_id": null}\n< {"error_code": 31}\n'
-    assert [(each.code, each.severity) for each in findings(3 * denied) if each.code.startswith("X")] == [
+    assert [(finding.code, finding.severity) for finding in findings(3 * denied) if finding.code.startswith("X")] == [
         ("X015", "warning"),
         ("X015", "error"),
     ]
@@ -272,7 +274,7 @@ def test_a_failed_login_names_mechanism_and_reason(story: str, mechanism: str, r
     assert finding.severity == "error"
     assert finding.message.startswith(mechanism)
     assert reason in finding.message
-    assert not {each.code for each in findings(story)} & {"C007", "C015", "C008"}
+    assert not {finding.code for finding in findings(story)} & {"C007", "C015", "C008"}
 
 
 def test_nobody_is_let_in_after_a_refusal() -> None:
@@ -315,14 +317,18 @@ def test_iterations_are_judged_in_frames_and_in_raw_tokens(count: int, severity:
     first = f"r=abc,s=QQ==,i={count}".encode()
     framed = findings(SCRAM + ANSWER % first.hex(), "X019")
     raw = findings(RAW_SCRAM + f"< hex {len(first):08x}{first.hex()}", "X019")
-    assert [each.severity for each in framed] == [each.severity for each in raw] == ([severity] if severity else [])
+    assert (
+        [finding.severity for finding in framed]
+        == [finding.severity for finding in raw]
+        == ([severity] if severity else [])
+    )
 
 
 def test_a_count_is_told_of_the_first_answer_alone() -> None:
     again = TOKEN % b"c=biws,r=abc,p=x".hex() + '< {"error_code": 58}\nclose by=server'
     story = SCRAM + ANSWER % b"r=abc,s=QQ==,i=1".hex() + again
     [line] = [line for line in told(story) if isinstance(line, CloseLine)]
-    assert not [each for each in line.repeated if each.code == "X019"]
+    assert not [finding for finding in line.repeated if finding.code == "X019"]
 
 
 def test_nonces_of_raw_tokens_are_compared_too() -> None:
@@ -366,7 +372,7 @@ def test_clients_of_0_9_begin_with_a_token_of_kerberos() -> None:
     story = f"> hex {len(token):08x}{token.hex()}\n"
     state = authentication(story)
     assert (state.mechanism, state.raw, state.phase) == ("GSSAPI", True, SaslPhase.TOKENS)
-    assert {each.code for each in findings(story + "close by=server")} == {"X008"}
+    assert {finding.code for finding in findings(story + "close by=server")} == {"X008"}
     whole = story + f"< hex 00000002{b'xx'.hex()}\n> hex 000000020504\n> Metadata v0\n< {{}}\nclose by=server"
     assert not findings(whole, "X008")
     assert not findings(whole, "X017")
@@ -398,7 +404,7 @@ def test_tls_that_fails_names_side_and_reason_and_each_client_once() -> None:
             (6, 7, "server by=server reason=certificate_required"),
         )
     )
-    assert [(each.blame, each.message) for each in findings(story, "X022")] == [
+    assert [(finding.blame, finding.message) for finding in findings(story, "X022")] == [
         ("client", "TLS with client 10.0.0.7 failed: it does not trust kproxy's certificate: unknown CA"),
         ("client", "TLS with client 10.0.0.8 failed: it does not trust kproxy's certificate: unknown CA"),
         ("client", "TLS with client 10.0.0.7 failed: it sent no client certificate"),
@@ -420,9 +426,9 @@ def test_each_reason_why_tls_fails_has_words_and_a_remedy(side: str, by: str) ->
         ("server", "server"): only_by_proxy | {TlsReason.NAME_MISMATCH},
     }[side, by]
     for reason in set(TlsReason) - impossible - {TlsReason.OTHER}:
-        [found] = findings(f"open 1 tls\ntls {side} by={by} reason={reason}\nclose by={by} how=tls", "X022")
-        assert "TLS error" not in found.message, reason
-        assert found.hint, reason
+        [finding] = findings(f"open 1 tls\ntls {side} by={by} reason={reason}\nclose by={by} how=tls", "X022")
+        assert "TLS error" not in finding.message, reason
+        assert finding.hint, reason
 
 
 def test_a_broker_that_refuses_the_certificate_after_the_handshake_is_one_finding() -> None:
@@ -459,15 +465,15 @@ def test_a_refused_token_is_named_by_what_can_be_read_of_it(token: object, expec
     message = f"n,,\x01auth=Bearer {text}\x01\x01".encode().hex()
     refusal = b'{"status":"invalid_token"}'.hex()
     story = BEARER + TOKEN % message + f'< {{"auth_bytes": "{refusal}"}}\n' + TOKEN % "01" + '< {"error_code": 58}\n'
-    [found] = findings(story, "X008")
-    assert found.message.endswith(f"(invalid_token){expected}")
+    [finding] = findings(story, "X008")
+    assert finding.message.endswith(f"(invalid_token){expected}")
 
 
 def test_a_failed_scram_login_names_the_mechanism_of_the_credentials() -> None:
-    [found] = findings(SCRAM + '< {"error_code": 58, "error_message": "no"}\n', "X008")
-    assert "credentials for SCRAM-SHA-256" in (found.hint or "")
+    [finding] = findings(SCRAM + '< {"error_code": 58, "error_message": "no"}\n', "X008")
+    assert "credentials for SCRAM-SHA-256" in (finding.hint or "")
 
 
 def test_the_end_of_an_expired_session_is_one_finding() -> None:
     story = ALICE + "+61s\n> Metadata v9\n> Metadata v9\nclose by=server how=fin\n"
-    assert [each.code for each in findings(story) if each.severity != "info"] == ["X005", "X010"]
+    assert [finding.code for finding in findings(story) if finding.severity != "info"] == ["X005", "X010"]

@@ -51,7 +51,7 @@ class Member:
 
 def said(code: str, *parts: str, rule: str = "") -> list[str]:
     """The messages of a rule about a story."""
-    return [each.message for each in findings("\n".join([*([rule] if rule else []), *parts]), code)]
+    return [finding.message for finding in findings("\n".join([*([rule] if rule else []), *parts]), code)]
 
 
 def test_the_records_of_a_late_acknowledgement_are_with_another_member() -> None:
@@ -182,9 +182,9 @@ def test_a_session_that_continues_on_a_new_connection_is_information() -> None:
     a, again = Member(1), Member(1)
     again.number = 2
     second = again.asks(1, 122).replace('"m2"', '"m1"')
-    [found] = findings(a.fetch() + "1 close\n+1s\n" + second, "Q004")
-    assert found.severity == "info"
-    assert "the session ended with that connection" in found.message
+    [finding] = findings(a.fetch() + "1 close\n+1s\n" + second, "Q004")
+    assert finding.severity == "info"
+    assert "the session ended with that connection" in finding.message
 
 
 def test_a_closed_session() -> None:
@@ -198,7 +198,7 @@ def test_a_closed_session() -> None:
 def ranges(types: Sequence[int]) -> list[tuple[int, int, int]]:
     batch = {"first_offset": 0, "last_offset": len(types) - 1, "acknowledge_types": types}
     asked = {"topics": [{"topic_id": "t", "partitions": [{"partition_index": 0, "acknowledgement_batches": [batch]}]}]}
-    return [each[1:] for each in acknowledgements(asked)]
+    return [acknowledgement[1:] for acknowledgement in acknowledgements(asked)]
 
 
 def test_acknowledgements_are_ranges_of_one_type() -> None:
@@ -222,6 +222,6 @@ def test_an_acknowledgement_in_a_fetch() -> None:
     rows = [{"topic_id": TOPIC, "partitions": [{"partition_index": 0, "acknowledge_error_code": 121}]}]
     request, response = json.dumps(asked | {"topics": topics}), json.dumps({"responses": rows})
     parts = Member(1).fetch((5, 9, 1)), "+5s", f"1> ShareFetch v2 {request}", f"1< {response}"
-    [found] = findings("\n".join(parts), "Q001")
-    assert found.message.startswith("ShareFetch of client 'app'")
-    assert found.path == "responses[0].partitions[0].acknowledge_error_code"
+    [finding] = findings("\n".join(parts), "Q001")
+    assert finding.message.startswith("ShareFetch of client 'app'")
+    assert finding.path == "responses[0].partitions[0].acknowledge_error_code"

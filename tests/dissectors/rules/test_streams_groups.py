@@ -18,7 +18,7 @@ def beat(number: int, *codes: int, more: str = "") -> str:
 
 
 def said(*parts: str) -> list[str]:
-    return [each.message for each in findings("\n".join(parts), "G016")]
+    return [finding.message for finding in findings("\n".join(parts), "G016")]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_tasks_that_another_member_got_are_not_left_behind() -> None:
     tasks = (
         ', "active_tasks": [{"subtopology_id": "0", "partitions": [0, 1, 2]}], "standby_tasks": [], "warmup_tasks": []'
     )
-    assert not [each for each in findings(LOST.replace("TASKS", tasks), "G007") if each.severity == "warning"]
+    assert not [finding for finding in findings(LOST.replace("TASKS", tasks), "G007") if finding.severity == "warning"]
 
 
 def asks(required: bool = True) -> str:
@@ -98,7 +98,7 @@ def pushes(error: int = 0, epoch: int = 0) -> str:
 
 
 def described(*parts: str) -> list[tuple[str | None, str]]:
-    return [(each.blame, each.message) for each in findings("\n".join(parts), "G017")]
+    return [(finding.blame, finding.message) for finding in findings("\n".join(parts), "G017")]
 
 
 def test_a_description_that_the_coordinator_requests_although_it_was_stored_is_the_brokers_fault() -> None:
@@ -141,7 +141,7 @@ def test_each_status_of_kafka_has_a_sentence() -> None:
 )
 def test_a_refused_push_is_explained(error: int, words: str) -> None:
     found = findings(asks() + "\n" + pushes(error))
-    assert [words in each.message for each in found] == [True], found
+    assert [words in finding.message for finding in found] == [True], found
 
 
 def test_an_acl_that_a_push_lacks_is_read_on_the_group() -> None:

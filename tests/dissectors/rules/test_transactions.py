@@ -87,7 +87,7 @@ def test_of_two_transactions_the_older_one_holds() -> None:
 def test_a_transaction_beyond_its_timeout_is_the_coordinators_fault() -> None:
     rest = "".join("+15s\n" + fetch(5, 5, 9) for _ in range(6))
     found = findings(INIT + BEGIN + HELD + rest, "T001")
-    assert [each.blame for each in found] == ["client", "broker"]
+    assert [finding.blame for finding in found] == ["client", "broker"]
     assert found[1].hint is not None
     assert found[1].hint.startswith("the coordinator should have aborted it")
 
@@ -157,7 +157,7 @@ open 2 client=10.0.0.9:50001
 
 def test_two_producers_of_one_host_fence_each_other() -> None:
     found = findings(ZOMBIE)
-    assert [each.code for each in found if each.code in ("T003", "E001")] == ["T003"]
+    assert [finding.code for finding in found if finding.code in ("T003", "E001")] == ["T003"]
     [finding] = findings(ZOMBIE, "T003")
     assert "client 'app' at 10.0.0.9:50000 with transactional id 'pay' (producer 4000, epoch 0) was" in finding.message
     assert "because client 'app' at 10.0.0.9:50001 had called InitProducerId" in finding.message
@@ -279,7 +279,7 @@ def test_a_producer_that_was_not_observed_may_still_end_its_transaction() -> Non
     assert finding.severity == "info"
     assert "a transaction (producer 9001, epoch 0), whose requests were not observed here, holds it" in finding.message
     later = findings(READ + "+15m\n" + read(12), "T006")
-    assert [each.severity for each in later] == ["info", "warning"]
+    assert [finding.severity for finding in later] == ["info", "warning"]
 
 
 @pytest.mark.parametrize(

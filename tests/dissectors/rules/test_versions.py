@@ -7,7 +7,7 @@ import pytest
 from dissectors import rules
 from dissectors.schemas import removed_versions
 from dissectors.trackers.state import ConnectionState, RunState
-from dissectors.trackers.versions import MOST_APIS, MOST_SERVERS, Servers, Versions, client_text, range_text
+from dissectors.trackers.versions import MAX_APIS, MAX_SERVERS, Servers, Versions, client_text, range_text
 from kproxy.inspection.explain import explain
 from kproxy.trace.lines import FindingEntry
 from tests.kproxy.stories import Teller, findings
@@ -21,7 +21,7 @@ KAFKA_4 = """< {"api_keys": [{"api_key": 0, "max_version": 13}, {"api_key": 1, "
 
 
 def codes(story: str) -> list[str]:
-    return [each.code for each in findings(story) if each.code.startswith("V")]
+    return [finding.code for finding in findings(story) if finding.code.startswith("V")]
 
 
 @pytest.mark.parametrize(("level", "is_observed"), [(1, True), (2, False)])
@@ -63,16 +63,16 @@ def test_a_table_that_says_little_is_not_taken_for_kafka_4() -> None:
 
 
 def test_the_span_is_the_version_in_the_header() -> None:
-    [found] = findings(ASK + KAFKA_4 + "> Fetch v2 {}", "V002")
-    assert isinstance(found, FindingEntry)
-    assert (found.span, found.path) == ((6, 8), "header.request_api_version")
-    assert "v4" in found.message
+    [finding] = findings(ASK + KAFKA_4 + "> Fetch v2 {}", "V002")
+    assert isinstance(finding, FindingEntry)
+    assert (finding.span, finding.path) == ((6, 8), "header.request_api_version")
+    assert "v4" in finding.message
 
 
 def test_an_api_that_is_not_advertised_is_the_key_in_the_header() -> None:
-    [found] = findings(ASK + KAFKA_4 + "> DescribeCluster v0 {}", "V001")
-    assert isinstance(found, FindingEntry)
-    assert (found.span, found.path) == ((4, 6), "header.request_api_key")
+    [finding] = findings(ASK + KAFKA_4 + "> DescribeCluster v0 {}", "V001")
+    assert isinstance(finding, FindingEntry)
+    assert (finding.span, finding.path) == ((4, 6), "header.request_api_key")
 
 
 def test_a_version_that_no_schema_has_is_above_the_highest_too() -> None:
@@ -97,7 +97,7 @@ def test_a_client_is_told_once_per_api_whatever_its_versions_and_connections() -
         open 3 server=10.0.0.9:9092
         3> as new Fetch v2 {}
     """
-    assert [each.message.split(",")[0] for each in findings(story, "V011")] == [
+    assert [finding.message.split(",")[0] for finding in findings(story, "V011")] == [
         "old uses Fetch v0",
         "old uses ListOffsets v0",
         "new uses Fetch v2",
@@ -134,7 +134,7 @@ def test_a_lone_frame_is_for_information_only() -> None:
     answer = bytes.fromhex("0000000c 00000001 00000000 00000000")
     explained = explain(asked), explain(answer, request=asked), explain(answer, answered=(3, 0))
     found = [finding for each in explained for finding in each.findings]
-    assert [each.code for each in found if each.code.startswith("V")] == []
+    assert [finding.code for finding in found if finding.code.startswith("V")] == []
 
 
 def test_a_restart_that_catches_a_long_join_is_silent() -> None:
@@ -197,9 +197,9 @@ def test_a_member_that_did_not_get_in_may_commit_as_it_likes() -> None:
 def test_both_names_are_looked_at_and_long_ones_cut() -> None:
     story = f'> ApiVersions v3 {{"client_software_name": "{"_" * 900}", "client_software_version": " "}}'
     found = findings(story, "V016")
-    paths = [each.path for each in found if isinstance(each, FindingEntry)]
+    paths = [finding.path for finding in found if isinstance(finding, FindingEntry)]
     assert paths == ["client_software_name", "client_software_version"]
-    assert all(each.severity == "info" and len(each.message) < 120 for each in found)
+    assert all(finding.severity == "info" and len(finding.message) < 120 for finding in found)
 
 
 def test_the_first_zero_id_of_a_fetch_is_enough() -> None:
@@ -215,11 +215,11 @@ def test_answers_that_nobody_asked_for_and_frames_of_nothing_are_passed_over() -
 
 def test_memory_is_bounded() -> None:
     cluster = RunState(rules.trackers())
-    for number in range(MOST_SERVERS + 10):
+    for number in range(MAX_SERVERS + 10):
         talk = ConnectionState(cluster, server=f"10.0.0.1:{number}")
         talk.state(Versions).server(talk)
-    assert len(cluster.state(Servers).by_address) == MOST_SERVERS
-    table = ", ".join(f'{{"api_key": {key}}}' for key in range(MOST_APIS + 1))
+    assert len(cluster.state(Servers).by_address) == MAX_SERVERS
+    table = ", ".join(f'{{"api_key": {key}}}' for key in range(MAX_APIS + 1))
     assert codes(ASK + f'< {{"api_keys": [{table}]}}\n> Metadata v9 {{}}') == []
 
 
@@ -235,9 +235,9 @@ def test_an_api_that_nobody_knows_is_not_called_unadvertised() -> None:
 
 def test_only_what_kafka_4_removed_is_explained_by_it() -> None:
     table = '< {"api_keys": [{"api_key": 3, "min_version": 5, "max_version": 9}, {"api_key": 18}]}\n'
-    [found] = findings(ASK + table + "> Metadata v4 {}", "V002")
-    assert found.hint is not None
-    assert "KIP-896" not in found.hint
+    [finding] = findings(ASK + table + "> Metadata v4 {}", "V002")
+    assert finding.hint is not None
+    assert "KIP-896" not in finding.hint
 
 
 def test_a_connection_counts_once_however_often_it_is_refused() -> None:

@@ -14,7 +14,7 @@ def only(story: str, code: str) -> FindingEntry:
 
 
 def severities(story: str, code: str) -> list[str]:
-    return [each.severity for each in findings(story, code)]
+    return [finding.severity for finding in findings(story, code)]
 
 
 THROTTLED = '> {0} {{}}\n< {{"throttle_time_ms": 1000}}\n> {0} {{}}\n+1s\n< {{}}\n'
@@ -265,4 +265,4 @@ def test_an_offset_below_0_is_none(offset: int, code: int, is_right: bool) -> No
     asked = f'{{"group_id": "g", "topics": [{{"name": "t", "partitions": [{{"committed_offset": {offset}}}]}}]}}'
     answer = f'{{"topics": [{{"name": "t", "partitions": [{{"error_code": {code}}}]}}]}}'
     found = findings(f"> OffsetCommit v7 {asked}\n< {answer}\n", "S043")
-    assert [each.got for each in found] == ([] if is_right else [str(offset)])
+    assert [finding.got for finding in found] == ([] if is_right else [str(offset)])

@@ -17,8 +17,8 @@ def test_the_module_is_what_the_importer_makes_of_the_data() -> None:
 
 
 def test_names_and_numbers() -> None:
-    assert {each.value: each.name for each in Error} == {each.code: each.name for each in schemas.errors()}
-    for each in ApiKey:
-        api = schemas.api(each.value)
+    assert {error.value: error.name for error in Error} == {error.code: error.name for error in schemas.errors()}
+    for api_key in ApiKey:
+        api = schemas.api(api_key.value)
         assert api is not None
-        assert api.name.upper() == each.name.replace("_", "")
+        assert api.name.upper() == api_key.name.replace("_", "")

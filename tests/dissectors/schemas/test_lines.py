@@ -30,13 +30,13 @@ def real_brokers() -> Iterator[Any]:
 def test_is_what_a_real_broker_answers(release: str, version: int, frame: bytes) -> None:
     answer = decode(layout("ApiVersionsResponse", version), frame, 8)
     assert (answer.error, answer.end) == (None, len(frame))
-    found = line(release)
-    assert found.advertised == {
-        each["api_key"]: (each["min_version"], each["max_version"]) for each in answer.values["api_keys"]
+    release_line = line(release)
+    assert release_line.advertised == {
+        key["api_key"]: (key["min_version"], key["max_version"]) for key in answer.values["api_keys"]
     }
-    supported = {each["name"]: each for each in answer.values.get("supported_features", ())}
-    final = {each["name"]: each["max_version_level"] for each in answer.values.get("finalized_features", ())}
-    assert found.features == {
+    supported = {feature["name"]: feature for feature in answer.values.get("supported_features", ())}
+    final = {feature["name"]: feature["max_version_level"] for feature in answer.values.get("finalized_features", ())}
+    assert release_line.features == {
         name: Feature(each["min_version"], each["max_version"], final.get(name, 0)) for name, each in supported.items()
     }
 

@@ -20,7 +20,7 @@ KINDS = {"connector": "config", "task": "config", "status-task": "status"}
 def shown(value: Any) -> str:
     """As Java shows a map."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}={shown(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{key}={shown(inner)}" for key, inner in value.items()) + "}"
     return "[" + ", ".join(map(shown, value)) + "]" if isinstance(value, list) else str(value)
 
 
@@ -67,8 +67,13 @@ def test_records_that_kafkas_classes_wrote(record: dict[str, str]) -> None:
 )
 def test_records_of_the_schema_registry(key: object, value: object, kind: str) -> None:
     for part, data in (("key", key), ("value", value)):
-        found = decode(json.dumps(data).encode(), ValueContext("_schemas", is_key=part == "key"))
-        assert (found.format, found.type, found.data, found.is_guess) == ("schema-registry", kind, data, True)
+        decoded_value = decode(json.dumps(data).encode(), ValueContext("_schemas", is_key=part == "key"))
+        assert (decoded_value.format, decoded_value.type, decoded_value.data, decoded_value.is_guess) == (
+            "schema-registry",
+            kind,
+            data,
+            True,
+        )
 
 
 @pytest.mark.parametrize(

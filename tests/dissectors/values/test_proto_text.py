@@ -20,12 +20,20 @@ def facts(message: Any) -> Any:
     """What decoding depends on."""
     fields = [
         (
-            *(each.name, each.number, each.type, each.is_repeated, each.is_required, each.is_packed, each.has_presence),
-            *(of and of.full_name for of in (each.message_type, each.enum_type, each.containing_oneof)),
+            *(
+                field.name,
+                field.number,
+                field.type,
+                field.is_repeated,
+                field.is_required,
+                field.is_packed,
+                field.has_presence,
+            ),
+            *(of and of.full_name for of in (field.message_type, field.enum_type, field.containing_oneof)),
         )
-        for each in message.fields
+        for field in message.fields
     ]
-    enums = [(each.full_name, [(value.name, value.number) for value in each.values]) for each in message.enum_types]
+    enums = [(kind.full_name, [(value.name, value.number) for value in kind.values]) for kind in message.enum_types]
     return message.full_name, fields, enums, message.GetOptions().map_entry, [*map(facts, message.nested_types)]
 
 

@@ -30,8 +30,8 @@ def record(value: bytes | None = ORDER, **fields: Any) -> WrittenRecord:
 
 
 def texts(before: WrittenRecord, after: WrittenRecord, *, at: int = -1, is_recent: bool = True) -> list[str]:
-    found = record_changes(before, after, SCHEMAS, at=at, is_recent=is_recent)
-    return [f"{each.part}: {each.text}" for each in found]
+    changes = record_changes(before, after, SCHEMAS, at=at, is_recent=is_recent)
+    return [f"{change.part}: {change.text}" for change in changes]
 
 
 SAME = "; its other bytes are the same"

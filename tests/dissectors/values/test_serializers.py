@@ -39,9 +39,9 @@ def binary(line: dict[str, Any], part: str) -> bytes | None:
 def plain(data: Any) -> Any:
     """With base64 instead of bytes, as in JSON."""
     if isinstance(data, dict):
-        return {name: plain(each) for name, each in data.items()}
+        return {name: plain(inner) for name, inner in data.items()}
     if isinstance(data, list):
-        return [plain(each) for each in data]
+        return [plain(element) for element in data]
     return base64.b64encode(data).decode() if isinstance(data, bytes) else data
 
 

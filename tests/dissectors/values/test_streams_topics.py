@@ -28,17 +28,24 @@ NUMBER = struct.pack(">q", 500)
 def shown(tree: Any) -> Any:
     """Bytes as the fixtures have them."""
     if isinstance(tree, dict):
-        return {name: shown(each) for name, each in tree.items()}
+        return {name: shown(inner) for name, inner in tree.items()}
     return tree.hex() if isinstance(tree, bytes) else tree
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: f"{record['topic']}-{record['type']}")
 def test_records_that_kafkas_classes_wrote(record: dict[str, str]) -> None:
-    found = decode(base64.b64decode(record["data"]), ValueContext(record["topic"], is_key=record["part"] == "key"))
-    assert (found.format, found.type, found.is_guess, found.problem) == ("kafka-streams", record["type"], True, None)
+    decoded_value = decode(
+        base64.b64decode(record["data"]), ValueContext(record["topic"], is_key=record["part"] == "key")
+    )
+    assert (decoded_value.format, decoded_value.type, decoded_value.is_guess, decoded_value.problem) == (
+        "kafka-streams",
+        record["type"],
+        True,
+        None,
+    )
     expected = ast.literal_eval(record["shown"])
-    assert shown(found.data) == expected
-    assert list(found.data) == list(expected)
+    assert shown(decoded_value.data) == expected
+    assert list(decoded_value.data) == list(expected)
 
 
 def window_key(key: bytes, start: int = START, sequence: int = 0) -> bytes:
@@ -92,37 +99,41 @@ def test_tombstones_stay_null() -> None:
 @pytest.mark.parametrize(("flag", "members"), [(3, {"old"}), (4, {"new"}), (5, {"new", "old"})])
 def test_changes_that_say_whether_they_are_the_latest(flag: int, members: set[str]) -> None:
     data = (b"\4" if flag == 5 else b"") + b"{}" + (b"[]" if flag == 5 else b"") + bytes([1, flag])
-    found = decode(data, ValueContext("app-s-repartition"))
-    assert found.data["latest"] is True
-    assert {name for name in ("new", "old") if found.data[name] is not None} == members
+    decoded_value = decode(data, ValueContext("app-s-repartition"))
+    assert decoded_value.data["latest"] is True
+    assert {name for name in ("new", "old") if decoded_value.data[name] is not None} == members
 
 
 @pytest.mark.parametrize("start", [START, 0])
 def test_a_key_inside_decodes_by_its_schema(start: int) -> None:
     """A known schema makes early times, as in tests, plausible."""
-    found = decode(window_key(ORDER, start), ValueContext("app-s-changelog", is_key=True, schemas=SCHEMAS))
-    assert found.data == {"key": {"id": 17}, "window_start": start, "sequence": 0}
-    assert (found.schema, found.subject, found.problem) == (SchemaKey("id", 17), "orders-value", None)
+    decoded_value = decode(window_key(ORDER, start), ValueContext("app-s-changelog", is_key=True, schemas=SCHEMAS))
+    assert decoded_value.data == {"key": {"id": 17}, "window_start": start, "sequence": 0}
+    assert (decoded_value.schema, decoded_value.subject, decoded_value.problem) == (
+        SchemaKey("id", 17),
+        "orders-value",
+        None,
+    )
 
 
 def test_a_change_with_a_schema_that_is_not_known() -> None:
     context = ValueContext("app-KTABLE-REDUCE-STATE-STORE-0000000003-repartition")
     data = bytes([2 * len(ORDER)]) + ORDER + ORDER + b"\2"
     assert schema_keys(data, context).count(SchemaKey("id", 17)) == 2
-    found = decode(data, context)
-    assert (found.type, found.schema) == ("change", SchemaKey("id", 17))
-    assert found.problem is not None
-    assert (found.problem.offset, found.problem.kind) == (2, ProblemKind.NO_SCHEMA)
-    assert found.with_schema("value").type is None
+    decoded_value = decode(data, context)
+    assert (decoded_value.type, decoded_value.schema) == ("change", SchemaKey("id", 17))
+    assert decoded_value.problem is not None
+    assert (decoded_value.problem.offset, decoded_value.problem.kind) == (2, ProblemKind.NO_SCHEMA)
+    assert decoded_value.with_schema("value").type is None
 
 
 def test_the_schema_of_a_key_inside_a_value_is_not_that_of_the_value() -> None:
     topic = "app-KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-0000000006-topic"
     data = b"\x80\1" + ORDER
     assert SchemaKey("id", 17) in schema_keys(data, ValueContext(topic))
-    found = decode(data, ValueContext(topic, schemas=SCHEMAS))
-    assert found.data["primary_key"] == {"id": 17}
-    assert found.schema is None
+    decoded_value = decode(data, ValueContext(topic, schemas=SCHEMAS))
+    assert decoded_value.data["primary_key"] == {"id": 17}
+    assert decoded_value.schema is None
 
 
 def test_any_bytes() -> None:

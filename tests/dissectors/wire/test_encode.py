@@ -55,7 +55,7 @@ def test_what_is_not_given_gets_its_default() -> None:
 @pytest.mark.parametrize("length", ["int32", "uvarint"])
 def test_records_may_come_in_pieces(length: str) -> None:
     shape = one("records", length=length)
-    [name] = [each.name for each in shape.fields]
+    [name] = [field.name for field in shape.fields]
     whole = encode(shape, {name: b"abcdef"})
     assert encode(shape, {name: [b"ab", memoryview(b"cd"), b"", b"ef"]}) == whole
     assert encode(shape, {name: []}) == encode(shape, {name: b""})

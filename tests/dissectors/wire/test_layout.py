@@ -8,7 +8,7 @@ from dissectors.wire.layout import Field, Layout, cached_on_owner, layout, resol
 
 
 def field(made: Layout, name: str) -> Field:
-    return next(one for one in (*made.fields, *made.tagged) if one.name == name)
+    return next(field for field in (*made.fields, *made.tagged) if field.name == name)
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,8 @@ def test_names_are_written_in_snake_case(camel: str, snake: str) -> None:
 
 
 def test_a_layout_has_the_fields_of_its_version_in_wire_order() -> None:
-    assert [one.name for one in layout("MetadataRequest", 0).fields] == ["topics"]
-    assert [one.name for one in layout("MetadataRequest", 8).fields] == [
+    assert [field.name for field in layout("MetadataRequest", 0).fields] == ["topics"]
+    assert [field.name for field in layout("MetadataRequest", 8).fields] == [
         "topics",
         "allow_auto_topic_creation",
         "include_cluster_authorized_operations",
@@ -71,7 +71,7 @@ def test_a_nullable_struct_has_a_mark_of_presence() -> None:
 
 
 def test_tagged_fields_stand_apart_in_the_order_of_their_tags() -> None:
-    assert [(one.tag, one.name) for one in layout("FetchRequest", 15).tagged] == [
+    assert [(field.tag, field.name) for field in layout("FetchRequest", 15).tagged] == [
         (0, "cluster_id"),
         (1, "replica_state"),
     ]
@@ -99,7 +99,7 @@ def test_defaults_are_those_of_the_definition_or_of_the_type() -> None:
         {"name": "MaybeBatch", "type": "records", "versions": "0+", "nullableVersions": "0+"},
     ]
     made = resolve({"name": "All", "flexible": "none", "fields": fields}, 0)
-    assert {one.name: one.default for one in made.fields} == {
+    assert {field.name: field.default for field in made.fields} == {
         "says": -1,
         "flag": False,
         "name": "",

@@ -27,7 +27,7 @@ def test_unknown_tags_count_as_nodes() -> None:
 
 
 def test_warnings_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_WARNINGS", 5)
+    monkeypatch.setattr(module, "MAX_WARNINGS", 5)
     frame = TOPICS.replace(b"t", b"\xff")  # no topic's name is UTF-8
     assert len(walk_message(read_request(frame)).decode_warnings) == 5
 
@@ -35,7 +35,7 @@ def test_warnings_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_limited_count_is_not_given_as_exact() -> None:
     assert others_suffix(1) == ""
     assert others_suffix(3) == ", as are 2 more in this frame"
-    assert others_suffix(module.MOST_WARNINGS).startswith(", as are at least 9999 more")
+    assert others_suffix(module.MAX_WARNINGS).startswith(", as are at least 9999 more")
 
 
 def test_tagged_fields_share_the_nodes_of_their_message() -> None:

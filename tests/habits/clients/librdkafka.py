@@ -122,10 +122,10 @@ def open_producers(count: int, config: Config) -> Variant:
 
     def run(common: Config) -> None:
         producers = [kafka.Producer(common | config) for _ in range(count)]
-        for each in producers:
-            each.produce("orders", b"v", partition=0)
-        for each in producers:
-            assert each.flush(SECONDS) == 0
+        for producer in producers:
+            producer.produce("orders", b"v", partition=0)
+        for producer in producers:
+            assert producer.flush(SECONDS) == 0
 
     return run
 
@@ -173,9 +173,9 @@ def transactions(count: int, *, abort: bool = False, seconds: float = 0) -> Vari
 
 def consumer(common: Config, topic: str, config: Config | None = None) -> Any:
     own = {"group.id": common["client.id"]} | EARLIEST | (config or {})
-    made = kafka.Consumer(common | own)
-    made.subscribe([topic])
-    return made
+    consumer = kafka.Consumer(common | own)
+    consumer.subscribe([topic])
+    return consumer
 
 
 def consume(*, commit: str, config: Config | None = None, seconds: float = 0.0) -> Variant:
@@ -279,10 +279,10 @@ def pair(one: tuple[str, Config], other: tuple[str, Config]) -> Variant:
         readers = [consumer(common, topic, config) for topic, config in (one, other)]
         end = time.monotonic() + 6
         while time.monotonic() < end:
-            for each in readers:
-                each.poll(0.05)
-        for each in readers:
-            each.close()
+            for reader in readers:
+                reader.poll(0.05)
+        for reader in readers:
+            reader.close()
 
     return run
 
@@ -309,8 +309,8 @@ def commit_at(*offsets: int) -> Variant:
     def run(common: Config) -> None:
         reader = consumer(common, "filled")
         wait_for_record(reader)
-        for each in offsets:
-            reader.commit(offsets=[kafka.TopicPartition("filled", 0, each)], asynchronous=False)
+        for offset in offsets:
+            reader.commit(offsets=[kafka.TopicPartition("filled", 0, offset)], asynchronous=False)
         reader.close()
 
     return run

@@ -60,8 +60,8 @@ async def produce(
         ask, data, topic, version=version, acks=acks, partition=partition, transactional_id=transactional_id
     )
     answer = await ask("Produce", version, body, node=node)
-    [found] = answer["responses"][0]["partition_responses"]
-    return dict(found) | {"node_endpoints": answer.get("node_endpoints")}
+    [response] = answer["responses"][0]["partition_responses"]
+    return dict(response) | {"node_endpoints": answer.get("node_endpoints")}
 
 
 def produced(
@@ -98,17 +98,17 @@ async def fetch(
 ) -> dict[str, Any]:
     """The answer for one partition."""
     answer = await ask("Fetch", version, fetched(ask, topic, offset, version=version, **values), node=node)
-    [found] = answer["responses"][0]["partitions"]
-    return dict(found) | {"node_endpoints": answer.get("node_endpoints")}
+    [partition] = answer["responses"][0]["partitions"]
+    return dict(partition) | {"node_endpoints": answer.get("node_endpoints")}
 
 
 def records(answer: dict[str, Any]) -> list[dict[str, Any]]:
     """The records of a Fetch's answer, without those of control batches."""
     return [
         record
-        for each in decode(answer["records"])
-        if not each.get("is_control") and "truncated" not in each
-        for record in each["records"]
+        for partition in decode(answer["records"])
+        if not partition.get("is_control") and "truncated" not in partition
+        for record in partition["records"]
     ]
 
 

@@ -14,7 +14,7 @@ from tests.kproxy.broker.asking import Asking
 from tests.kproxy.broker.data_asked import batch
 
 #: The versions that the broker serves of each API.
-APIS = {each.api.name: range(each.lowest, each.highest + 1) for each in served().values()}
+APIS = {api.api.name: range(api.lowest, api.highest + 1) for api in served().values()}
 #: A broker that serves them all: it has the topic ``t``.
 OPTIONS: Mapping[str, Any] = {
     "topics": {"t": 2},

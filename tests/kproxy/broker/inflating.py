@@ -17,35 +17,35 @@ _DISTINCT = frozenset(
 )
 
 
-def arrays(made: Layout, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def arrays(layout: Layout, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """The path of each array in a message."""
-    for one in (*made.fields, *made.tagged):
-        if one.array:
-            yield (*path, one.name)
-        if one.struct is not None:
-            yield from arrays(one.struct, (*path, one.name))
+    for field in (*layout.fields, *layout.tagged):
+        if field.array:
+            yield (*path, field.name)
+        if field.struct is not None:
+            yield from arrays(field.struct, (*path, field.name))
 
 
-def inflated(body: Mapping[str, Any], made: Layout, path: tuple[str, ...], length: int) -> dict[str, Any]:
+def inflated(body: Mapping[str, Any], layout: Layout, path: tuple[str, ...], length: int) -> dict[str, Any]:
     """A copy of a request in which the array at a path is as long; those above it have one element."""
     name, *below = path
-    [one] = (each for each in (*made.fields, *made.tagged) if each.name == name)
+    [field] = (field for field in (*layout.fields, *layout.tagged) if field.name == name)
     here = body.get(name)
     if below:
-        assert one.struct is not None
-        first = (here or [{}])[0] if one.array else here or {}
-        inner = inflated(first, one.struct, tuple(below), length)
-        return {**body, name: [inner] if one.array else inner}
-    return {**body, name: [_element(one, here or [{}], number) for number in range(length)]}
+        assert field.struct is not None
+        first = (here or [{}])[0] if field.array else here or {}
+        inner = inflated(first, field.struct, tuple(below), length)
+        return {**body, name: [inner] if field.array else inner}
+    return {**body, name: [_element(field, here or [{}], number) for number in range(length)]}
 
 
-def _element(one: Field, here: list[Any], number: int) -> Any:
-    if one.struct is None:
+def _element(field: Field, here: list[Any], number: int) -> Any:
+    if field.struct is None:
         plain = {"string": f"x.{number}", "uuid": "AAAAAAAAAAAAAAAAAAAAAQ", "bytes": b"x", "int8": number % 100}
-        return plain.get(one.type, number)
+        return plain.get(field.type, number)
     changed = {
-        each.name: f"x.{number}" if each.type == "string" else number
-        for each in one.struct.fields
-        if each.name in _DISTINCT and not each.array and each.type in ("string", "int32", "int64")
+        field.name: f"x.{number}" if field.type == "string" else number
+        for field in field.struct.fields
+        if field.name in _DISTINCT and not field.array and field.type in ("string", "int32", "int64")
     }
     return {**here[0], **changed}

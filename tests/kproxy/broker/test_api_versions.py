@@ -15,7 +15,7 @@ async def test_says_what_is_served(version: int) -> None:
     async with asked() as ask:
         body = await ask("ApiVersions", version, {"client_software_name": "test", "client_software_version": "1"})
     assert body["error_code"] == 0
-    assert [each["api_key"] for each in body["api_keys"]] == sorted(served())
+    assert [key["api_key"] for key in body["api_keys"]] == sorted(served())
 
 
 async def test_a_version_from_the_future_is_answered_in_version_0() -> None:
@@ -23,7 +23,7 @@ async def test_a_version_from_the_future_is_answered_in_version_0() -> None:
         await ask.send_bytes(bytes.fromhex("0012 0063 00000001 0001 61 00"))
         body = await ask.receive("ApiVersions", 0)
     assert body["error_code"] == Error.UNSUPPORTED_VERSION
-    assert [each["api_key"] for each in body["api_keys"]] == [18]
+    assert [key["api_key"] for key in body["api_keys"]] == [18]
 
 
 async def test_an_api_that_nobody_knows_ends_the_connection() -> None:
@@ -36,6 +36,6 @@ async def test_an_api_that_nobody_knows_ends_the_connection() -> None:
 
 
 def test_the_errors_are_those_of_kafka() -> None:
-    assert {each.value: each.name for each in Error} == {
+    assert {error.value: error.name for error in Error} == {
         code: schemas.error_name(code) for code in range(-1, max(Error) + 1)
     }

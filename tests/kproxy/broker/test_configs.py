@@ -31,7 +31,7 @@ async def alter(ask: Asking, kind: int, name: str, *changes: tuple[str, int, str
 
 
 def values(result: Any) -> dict[str, tuple[str | None, int]]:
-    return {each["name"]: (each["value"], each["config_source"]) for each in result["configs"]}
+    return {config["name"]: (config["value"], config["config_source"]) for config in result["configs"]}
 
 
 async def test_a_topic_has_kafkas_defaults_and_what_was_set() -> None:
@@ -147,9 +147,9 @@ async def test_what_has_configs_is_listed() -> None:
         body = await ask("ListConfigResources", 1, {"resource_types": []})
         metrics = await ask("ListConfigResources", 0, {})
         wrong = await ask("ListConfigResources", 1, {"resource_types": [99]})
-    named = {(each["resource_type"], each["resource_name"]) for each in body["config_resources"]}
+    named = {(resource["resource_type"], resource["resource_name"]) for resource in body["config_resources"]}
     assert named == {(TOPIC, "orders"), (BROKER, "1"), (LOGGER, "1"), (METRICS, "m"), (GROUP, "g")}
-    assert [each["resource_name"] for each in metrics["config_resources"]] == ["m"]
+    assert [resource["resource_name"] for resource in metrics["config_resources"]] == ["m"]
     assert wrong["error_code"] == Error.UNSUPPORTED_VERSION
 
 
@@ -161,7 +161,7 @@ async def set_and_describe(ask: Asking, kind: int, name: str, key: str, value: s
     [config] = (await describe(ask, kind, name, key))["configs"]
     await alter(ask, kind, name, (key, 1, None))
     assert all(
-        each["config_source"] != config["config_source"] for each in (await describe(ask, kind, name, key))["configs"]
+        other["config_source"] != config["config_source"] for other in (await describe(ask, kind, name, key))["configs"]
     )
     return config["value"], config["config_source"], config["is_sensitive"], config["read_only"], config["config_type"]
 
@@ -238,7 +238,7 @@ async def test_min_insync_replicas_is_set_for_all_brokers_since_4_1(release: str
         assert on_one == (40, "Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
         assert removed == (40, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")
         assert replaced["responses"][0]["error_code"] == Error.INVALID_CONFIG
-        assert [(each["value"], each["config_source"]) for each in of_all] == [("2", 3)]
+        assert [(config["value"], config["config_source"]) for config in of_all] == [("2", 3)]
 
 
 #: What each release line has of the configs of topics that came or went after 0.11.
@@ -262,7 +262,7 @@ async def test_a_release_has_its_own_configs(release: str) -> None:
     resources = [{"resource_type": 2, "resource_name": "orders", "configuration_keys": None}]
     async with asked(release=release, topics={"orders": 1}) as ask:
         [result] = (await ask("DescribeConfigs", highest, {"resources": resources}))["results"]
-        shown = {each["name"]: each["value"] for each in result["configs"]}
+        shown = {config["name"]: config["value"] for config in result["configs"]}
         for key, (first, last) in TOPIC_CONFIGS.items():
             there = line(release).since(first) and line(last).since(release)
             assert (key in shown) == there, key
@@ -282,7 +282,7 @@ async def test_brokers_have_the_configs_of_their_release(release: str) -> None:
     async with asked(release=release) as ask:
         resources = [{"resource_type": BROKER, "resource_name": "1", "configuration_keys": None}]
         [result] = (await ask("DescribeConfigs", 2, {"resources": resources}))["results"]
-    names = {each["name"] for each in result["configs"]}
+    names = {config["name"] for config in result["configs"]}
     assert ("process.roles" in names) == (release == "3.9")
     assert "zookeeper.connect" in names
     assert "group.share.max.share.sessions" not in names
@@ -305,16 +305,16 @@ async def test_only_what_the_release_knew_has_configs(release: str, kinds: set[i
 async def test_one_config_bounds_the_times_of_records_on_both_sides_until_3_9(release: str) -> None:
     configs = {"log.message.timestamp.difference.max.ms": "60000"}
     async with asked(release=release, topics={"t": 1}, configs=configs) as ask:
-        found = settings(ask.broker.cluster, "t")
+        log_settings = settings(ask.broker.cluster, "t")
     both = (60000, 60000) if release != "4.0" else (2**63 - 1, 3_600_000)
-    assert (found.timestamp_before_max_ms, found.timestamp_after_max_ms) == both
+    assert (log_settings.timestamp_before_max_ms, log_settings.timestamp_after_max_ms) == both
 
 
 async def test_the_newer_configs_of_the_times_of_records_win() -> None:
     configs = {"log.message.timestamp.difference.max.ms": "60000", "log.message.timestamp.before.max.ms": "5"}
     async with asked(release="3.9", topics={"t": 1}, configs=configs) as ask:
-        found = settings(ask.broker.cluster, "t")
-    assert (found.timestamp_before_max_ms, found.timestamp_after_max_ms) == (5, 60000)
+        log_settings = settings(ask.broker.cluster, "t")
+    assert (log_settings.timestamp_before_max_ms, log_settings.timestamp_after_max_ms) == (5, 60000)
 
 
 async def test_create_topics_refuses_a_config_without_a_value() -> None:

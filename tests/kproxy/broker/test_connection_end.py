@@ -30,7 +30,7 @@ async def test_a_client_that_only_listens_on_gets_its_answers() -> None:
         reader, writer = await ask.streams(1)
         writer.write_eof()
         for _ in range(3):
-            assert [each["name"] for each in (await ask.receive("Metadata", 12))["topics"]] == ["t"]
+            assert [topic["name"] for topic in (await ask.receive("Metadata", 12))["topics"]] == ["t"]
         async with asyncio.timeout(5):
             assert await reader.read() == b""
 

@@ -87,14 +87,14 @@ def loud(lines: list[Line]) -> list[str]:
 def codes(value: Any) -> Iterator[int]:
     """Every error code of an answer."""
     if isinstance(value, dict):
-        for name, each in value.items():
+        for name, inner in value.items():
             if name == "error_code":
-                yield each
+                yield inner
             else:
-                yield from codes(each)
+                yield from codes(inner)
     elif isinstance(value, list):
-        for each in value:
-            yield from codes(each)
+        for element in value:
+            yield from codes(element)
 
 
 @pytest.mark.parametrize("api", sorted(APIS))

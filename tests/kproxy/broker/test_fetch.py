@@ -57,7 +57,7 @@ async def test_one_batch_at_least_however_large() -> None:
         both = [{"partition": index, "fetch_offset": 0, "partition_max_bytes": 1 << 20} for index in (0, 1)]
         body = fetched(ask, max_bytes=1500) | {"topics": [{"topic": "t", "partitions": both}]}
         answer = await ask("Fetch", 12, body)
-    assert [offsets(each) for each in answer["responses"][0]["partitions"]] == [[0], []]
+    assert [offsets(partition) for partition in answer["responses"][0]["partitions"]] == [[0], []]
 
 
 @pytest.mark.parametrize("version", [0, 2])
@@ -148,7 +148,7 @@ async def test_leaders_followers_and_epochs() -> None:
         assert (await fetch(ask, node=2, current_leader_epoch=2))["error_code"] == Error.UNKNOWN_LEADER_EPOCH
         answer = await fetch(ask, node=3, version=16)
     assert answer["current_leader"] == {"leader_id": 2, "leader_epoch": 1}
-    assert [each["node_id"] for each in answer["node_endpoints"]] == [2]
+    assert [endpoint["node_id"] for endpoint in answer["node_endpoints"]] == [2]
 
 
 async def test_brokers_do_not_replicate_from_here() -> None:

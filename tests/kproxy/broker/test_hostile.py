@@ -65,7 +65,7 @@ async def besieged(**options: Any) -> AsyncIterator[Asking]:
             while server.connections or asyncio.all_tasks() - before:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         await answers(ask)
-    assert [each for each in said if "bug" in each or "cannot be written" in each] == []
+    assert [line for line in said if "bug" in line or "cannot be written" in line] == []
 
 
 async def answers(ask: Asking) -> None:
@@ -211,11 +211,11 @@ async def test_a_client_that_asks_far_ahead_is_answered_in_order_and_keeps_nobod
     async with besieged() as ask:
         await ask("ApiVersions", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", ask.broker.ports[0])
-        writer.write(b"".join(request("ApiVersions", 0, {}, correlation_id=each) for each in range(ahead)))
+        writer.write(b"".join(request("ApiVersions", 0, {}, correlation_id=index) for index in range(ahead)))
         answered = [await frame(reader)]
         [server] = ask.broker._servers.values()
         await ask("ApiVersions", 0)
-        assert max(len(each._frames) for each in server.connections) > ahead // 2
+        assert max(len(connection._frames) for connection in server.connections) > ahead // 2
         answered += [await frame(reader) for _ in range(ahead - 1)]
         assert [int.from_bytes(each[:4], "big") for each in answered] == list(range(ahead))
         writer.close()

@@ -28,14 +28,14 @@ DATA = (
 )
 
 
-def extreme(one: Field, topic: str) -> st.SearchStrategy[Any]:
+def extreme(field: Field, topic: str) -> st.SearchStrategy[Any]:
     """Values of a field: those that fit, and the greatest and least that its type has."""
-    if one.name in ("max_wait_ms", "timeout_ms"):
+    if field.name in ("max_wait_ms", "timeout_ms"):
         return st.just(0)
-    if one.struct is not None:
-        element: st.SearchStrategy[Any] = body(one.struct, topic)
-    elif one.type in BITS:
-        most = 1 << BITS[one.type] - 1
+    if field.struct is not None:
+        element: st.SearchStrategy[Any] = body(field.struct, topic)
+    elif field.type in BITS:
+        most = 1 << BITS[field.type] - 1
         element = st.sampled_from([0, 0, 0, 1, 2, -1, -2, most - 1, -most])
     else:
         element = {
@@ -43,15 +43,15 @@ def extreme(one: Field, topic: str) -> st.SearchStrategy[Any]:
             "uuid": st.sampled_from([topic, topic, NULL_UUID, "A" * 21 + "Q"]),
             "records": st.sampled_from(DATA),
             "bool": st.booleans(),
-        }[one.type]
-    value = st.lists(element, max_size=3) if one.array else element
-    return value | st.none() if one.nullable else value
+        }[field.type]
+    value = st.lists(element, max_size=3) if field.array else element
+    return value | st.none() if field.nullable else value
 
 
 def body(of: Layout, topic: str) -> st.SearchStrategy[dict[str, Any]]:
     """A struct with such fields; tagged ones are there or not."""
-    plain = {one.name: extreme(one, topic) for one in of.fields}
-    return st.fixed_dictionaries(plain, optional={one.name: extreme(one, topic) for one in of.tagged})
+    plain = {field.name: extreme(field, topic) for field in of.fields}
+    return st.fixed_dictionaries(plain, optional={field.name: extreme(field, topic) for field in of.tagged})
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -65,7 +65,7 @@ async def test_every_request_is_answered(api: str) -> None:
         @given(st.data())
         def draw(data: st.DataObject) -> None:
             versions = range(known.min_version, known.max_version + 1)
-            drawn.extend((each, data.draw(body(layout(f"{api}Request", each), topic))) for each in versions)
+            drawn.extend((version, data.draw(body(layout(f"{api}Request", version), topic))) for version in versions)
 
         draw()
         for version, values in drawn:

@@ -40,7 +40,7 @@ async def test_create_topics_has_defaults_in_every_version_since_2_4(release: st
             expected = (0, 0, 0) if since else (no_partitions, no_partitions, no_factor)
             assert (both, partitions, factor) == expected, version
         made = {
-            each["name"]: len(each["partitions"]) for each in (await ask("Metadata", 1, {"topics": None}))["topics"]
+            topic["name"]: len(topic["partitions"]) for topic in (await ask("Metadata", 1, {"topics": None}))["topics"]
         }
         versions = range(lowest, highest + 1) if since else ()
         sizes = {"both": 3, "partitions": 3, "factor": 2}

@@ -16,7 +16,7 @@ from dissectors.wire.layout import layout
 from kproxy.broker import auto_creation, connection, pacing
 from kproxy.broker.apis import describe_configs
 from kproxy.broker.errors import Error
-from kproxy.broker.topics import MOST_NEW_PARTITIONS, Topics
+from kproxy.broker.topics import MAX_NEW_PARTITIONS, Topics
 from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.every_api import _BEFORE, APIS, OPTIONS, WITH_LOGIN, Client, logs_in
 from tests.kproxy.broker.inflating import arrays, inflated
@@ -138,14 +138,14 @@ async def raced(ask: Asking, api: str, version: int, body: dict[str, Any], other
 
 async def test_a_metadata_request_creates_no_more_topics_than_kafka() -> None:
     async with asked(auto_create_delay_ms=1) as ask:
-        names = [{"name": f"new.{number}"} for number in range(MOST_NEW_PARTITIONS + 1)]
+        names = [{"name": f"new.{number}"} for number in range(MAX_NEW_PARTITIONS + 1)]
         answer = await ask("Metadata", 4, {"topics": names, "allow_auto_topic_creation": True})
-        assert {each["error_code"] for each in answer["topics"]} == {Error.UNKNOWN_TOPIC_OR_PARTITION}
+        assert {topic["error_code"] for topic in answer["topics"]} == {Error.UNKNOWN_TOPIC_OR_PARTITION}
         await ask("Metadata", 4, {"topics": names[:5], "allow_auto_topic_creation": True})
         topics = ask.broker.cluster.part(Topics)
         while len(list(topics)) < 5:  # noqa: ASYNC110 - nothing else tells
             await asyncio.sleep(0.001)
-        assert {each.name for each in topics} == {each["name"] for each in names[:5]}
+        assert {topic.name for topic in topics} == {name["name"] for name in names[:5]}
 
 
 async def test_others_are_answered_while_many_topics_are_created(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,15 +162,15 @@ async def test_others_are_answered_while_many_topics_are_created(monkeypatch: py
 
 async def test_a_request_may_create_ten_thousand_partitions_in_all() -> None:
     async with asked() as ask:
-        half = MOST_NEW_PARTITIONS // 2 + 1
+        half = MAX_NEW_PARTITIONS // 2 + 1
         both = [{"name": name, "num_partitions": half, "replication_factor": 1} for name in "ab"]
         answer = await ask("CreateTopics", 5, {"topics": both, "validate_only": True})
-        assert [(each["name"], each["error_code"]) for each in answer["topics"]] == [
+        assert [(topic["name"], topic["error_code"]) for topic in answer["topics"]] == [
             ("a", Error.POLICY_VIOLATION),
             ("b", Error.POLICY_VIOLATION),
         ]
         answer = await ask("CreateTopics", 5, {"topics": both[:1], "validate_only": True})
-        assert [each["error_code"] for each in answer["topics"]] == [Error.NONE]
+        assert [topic["error_code"] for topic in answer["topics"]] == [Error.NONE]
 
 
 async def test_a_large_response_is_encoded_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,14 +185,14 @@ async def test_a_large_response_is_encoded_in_a_thread(monkeypatch: pytest.Monke
         resources = [{"resource_type": 2, "resource_name": "t", "configuration_keys": None}]
         for count in (1, 300):
             await ask("DescribeConfigs", 4, {"resources": resources * count})
-    assert [each is threading.current_thread() for each in threads] == [True, False]
+    assert [thread is threading.current_thread() for thread in threads] == [True, False]
 
 
 async def test_a_describe_configs_response_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(describe_configs, "_MOST_CONFIGS", 40)
+    monkeypatch.setattr(describe_configs, "_MAX_CONFIGS", 40)
     async with asked(topics={"t": 1}) as ask:
         resources = [{"resource_type": 2, "resource_name": "t", "configuration_keys": None}] * 3
         results = (await ask("DescribeConfigs", 4, {"resources": resources}))["results"]
-    assert [each["error_code"] for each in results] == [Error.NONE, Error.NONE, Error.INVALID_REQUEST] or [
-        each["error_code"] for each in results
+    assert [result["error_code"] for result in results] == [Error.NONE, Error.NONE, Error.INVALID_REQUEST] or [
+        result["error_code"] for result in results
     ] == [Error.NONE, Error.INVALID_REQUEST, Error.INVALID_REQUEST]

@@ -115,7 +115,7 @@ async def test_what_list_offsets_refuses() -> None:
         assert (await listed(ask, -1, node=2))["error_code"] == Error.NOT_LEADER_OR_FOLLOWER
         twice = [{"partition_index": 0, "timestamp": -1}] * 2
         body = await ask("ListOffsets", 5, {"replica_id": -1, "topics": [{"name": "t", "partitions": twice}]})
-    assert [each["error_code"] for each in body["topics"][0]["partitions"]] == [Error.INVALID_REQUEST] * 2
+    assert [partition["error_code"] for partition in body["topics"][0]["partitions"]] == [Error.INVALID_REQUEST] * 2
 
 
 @pytest.mark.parametrize("version", range(5))

@@ -39,7 +39,7 @@ async def test_partitions_are_independent() -> None:
         topics = [{"name": name, "partition_data": partitions} for name in ("t", "none", "u")]
         body = await ask("Produce", 9, {"acks": -1, "timeout_ms": 0, "topic_data": topics})
     assert [
-        (topic["name"], [(each["index"], each["error_code"]) for each in topic["partition_responses"]])
+        (topic["name"], [(response["index"], response["error_code"]) for response in topic["partition_responses"]])
         for topic in body["responses"]
     ] == [
         ("t", [(0, 0), (1, 0), (2, 3), (-1, 3)]),
@@ -93,7 +93,7 @@ async def test_records_that_are_refused_are_named() -> None:
         answer = await produce(ask, batch(2, key=None))
         old = await produce(ask, batch(2, key=None), version=7)
     assert answer["error_code"] == old["error_code"] == Error.INVALID_RECORD
-    assert [each["batch_index"] for each in answer["record_errors"]] == [0, 1]
+    assert [error["batch_index"] for error in answer["record_errors"]] == [0, 1]
     assert answer["error_message"].startswith("One or more records have been rejected due to 2 record errors")
 
 

@@ -62,11 +62,11 @@ async def test_a_broker_that_stops_hands_its_partitions_over() -> None:
         after = await ask("Metadata", 12, {"topics": None}, node=2)
         await ask.broker.start_node(1)
         again = await ask("Metadata", 12, {"topics": None}, node=1)
-    assert {each["leader_id"] for each in before["topics"][0]["partitions"]} == {1, 2, 3}
-    assert {each["leader_id"] for each in after["topics"][0]["partitions"]} == {2, 3}
-    assert [each["node_id"] for each in after["brokers"]] == [2, 3]
-    assert {each["leader_epoch"] for each in after["topics"][0]["partitions"]} == {0, 1}
-    assert [sorted(each["isr_nodes"]) for each in again["topics"][0]["partitions"]] == [[1, 2, 3]] * 3
+    assert {partition["leader_id"] for partition in before["topics"][0]["partitions"]} == {1, 2, 3}
+    assert {partition["leader_id"] for partition in after["topics"][0]["partitions"]} == {2, 3}
+    assert [broker["node_id"] for broker in after["brokers"]] == [2, 3]
+    assert {partition["leader_epoch"] for partition in after["topics"][0]["partitions"]} == {0, 1}
+    assert [sorted(partition["isr_nodes"]) for partition in again["topics"][0]["partitions"]] == [[1, 2, 3]] * 3
 
 
 async def test_a_leader_is_moved() -> None:

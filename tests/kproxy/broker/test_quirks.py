@@ -116,10 +116,10 @@ FOUND: dict[str, tuple[list[Step], list[tuple[str, str | None, str | None]]]] = 
 async def found(quirks: list[str], steps: list[Step]) -> list[tuple[str, str | None, str | None]]:
     begun = [] if steps[0].api == "ApiVersions" else [versions(2)]
     findings = await watched(quirks, [*begun, *steps], topics={"orders": 1})
-    edits = [getattr(each, "edit", None) for each in findings]
+    edits = [getattr(finding, "edit", None) for finding in findings]
     return [
-        (each.code, getattr(each, "path", None), edit.kind if edit else None)
-        for each, edit in zip(findings, edits, strict=True)
+        (finding.code, getattr(finding, "path", None), edit.kind if edit else None)
+        for finding, edit in zip(findings, edits, strict=True)
     ]
 
 
@@ -179,8 +179,8 @@ async def test_records_that_lose_something(quirk: str, changes: list[str]) -> No
     steps = [versions(2), Step("Produce", 9, {"acks": -1, "timeout_ms": 1000, "topic_data": data}), fetch(11)]
     values = RecordValues(registered(), Masks(()))
     findings = await watched([quirk], steps, topics={"orders": 1}, record_values=values)
-    texts = [each.message.split(" is not as it was produced: ")[1] for each in findings if each.code == "P011"]
-    assert [each.split(" (produced")[0] for each in texts] == changes
+    texts = [finding.message.split(" is not as it was produced: ")[1] for finding in findings if finding.code == "P011"]
+    assert [text.split(" (produced")[0] for text in texts] == changes
 
 
 async def test_errors_are_where_the_api_has_them_and_what_was_produced_is_not_there() -> None:
@@ -208,7 +208,7 @@ async def test_errors_are_also_where_a_body_leaves_them_out_or_calls_them_otherw
     async with asked(topics={"orders": 1}, quirks=quirks) as ask:
         created = await ask("CreateTopics", 4, {"topics": [topic], "timeout_ms": 1000})
         partitions = await ask("AddPartitionsToTxn", 0, added)
-    assert [each["error_code"] for each in created["topics"]] == [44]
+    assert [topic["error_code"] for topic in created["topics"]] == [44]
     [result] = partitions["results_by_topic_v3_and_below"]
     assert [each["partition_error_code"] for each in result["results_by_partition"]] == [51]
 
@@ -223,7 +223,7 @@ async def test_conditions_choose_what_is_answered_wrongly() -> None:
         await other.hang_up()
 
     def codes(body: Any) -> list[int]:
-        return [each["error_code"] for topic in body["topics"] for each in topic["partitions"]]
+        return [partition["error_code"] for topic in body["topics"] for partition in topic["partitions"]]
 
     assert codes(told) == [-1]
     assert codes(spared) == codes(elsewhere) == [0]

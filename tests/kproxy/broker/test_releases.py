@@ -24,18 +24,18 @@ async def test_says_what_the_release_said(release: str) -> None:
     async with asked(release=release) as ask:
         for version in range(known.served[API_VERSIONS][1] + 1):
             body = await ask("ApiVersions", version, SOFTWARE)
-            said = {each["api_key"]: (each["min_version"], each["max_version"]) for each in body["api_keys"]}
+            said = {key["api_key"]: (key["min_version"], key["max_version"]) for key in body["api_keys"]}
             assert body["error_code"] == Error.NONE
             assert said == {key: versions for key, versions in known.advertised.items() if key in served()}
             if version >= 3:
                 features = known.features.items()
                 assert {
-                    each["name"]: (each["min_version"], each["max_version"])
-                    for each in body.get("supported_features", [])
+                    feature["name"]: (feature["min_version"], feature["max_version"])
+                    for feature in body.get("supported_features", [])
                 } == {name: (it.lowest, it.highest) for name, it in features if it.lowest > 0 or version > 3}
-                assert {each["name"]: each["max_version_level"] for each in body.get("finalized_features", [])} == {
-                    name: it.level for name, it in features if it.level > 0
-                }
+                assert {
+                    feature["name"]: feature["max_version_level"] for feature in body.get("finalized_features", [])
+                } == {name: it.level for name, it in features if it.level > 0}
 
 
 @pytest.mark.parametrize(("release", "epoch"), [("2.6", -1), ("2.7", 0), ("3.2", 0), ("3.3", 1), ("4.4", 1)])
@@ -76,7 +76,7 @@ async def test_a_version_beside_those_that_the_release_had_closes_the_connection
 async def test_a_release_is_one_of_its_line(release: str, shown: str) -> None:
     async with asked(release=release) as ask:
         body = await ask("ApiVersions", 0)
-    assert [each["api_key"] for each in body["api_keys"]] == [key for key in line(shown).advertised if key in served()]
+    assert [key["api_key"] for key in body["api_keys"]] == [key for key in line(shown).advertised if key in served()]
 
 
 async def test_a_release_that_nobody_knows_is_said() -> None:

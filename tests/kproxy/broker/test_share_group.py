@@ -53,7 +53,7 @@ class Sharers:
 
 
 def given(answer: Mapping[str, Any]) -> list[list[int]]:
-    return [each["partitions"] for each in answer["assignment"]["topic_partitions"]]
+    return [partition["partitions"] for partition in answer["assignment"]["topic_partitions"]]
 
 
 def test_the_first_member_reads_everything() -> None:
@@ -156,7 +156,7 @@ def test_a_group_outlives_a_restart_and_silent_members_do_not() -> None:
     sharers.clock.go_on(45_001)
     assert sharers.group.is_empty
     sharers.clock.go_on(30 * 24 * 3_600_000)
-    assert [each.id for each in sharers.groups] == ["g"], "it is not forgotten in time"
+    assert [group.id for group in sharers.groups] == ["g"], "it is not forgotten in time"
 
 
 def test_a_deleted_group_has_no_offsets() -> None:
@@ -177,7 +177,7 @@ def test_all_are_busy_and_all_is_read(members: int, partitions: int) -> None:
     target: dict[str, frozenset[tuple[str, int]]] = {}
     for count in (members, members + 1, members):  # one comes and goes
         subscribers = [
-            Subscriber(str(each), None, frozenset("t"), target.get(str(each), frozenset())) for each in range(count)
+            Subscriber(str(index), None, frozenset("t"), target.get(str(index), frozenset())) for index in range(count)
         ]
         target = simple(subscribers, {"t": partitions})
         loads = [len(parts) for parts in target.values()]

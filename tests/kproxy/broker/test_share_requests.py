@@ -63,7 +63,7 @@ class Member:
     async def acquire(self, said: Said = (), **fields: Any) -> list[tuple[int, int, int]]:
         """First and last offset of what it gets, and how often that was delivered."""
         answer = await self.fetch(said, **fields)
-        return [tuple(each.values()) for each in answer.get("acquired_records", ())]
+        return [tuple(record.values()) for record in answer.get("acquired_records", ())]
 
     async def say(self, said: Said, *, version: int = 2, **fields: Any) -> Mapping[str, Any]:
         """The answer of ShareAcknowledge for the partition, or the whole if it has none."""
@@ -309,7 +309,7 @@ async def test_a_partition_that_another_broker_leads() -> None:
         [answer] = whole["responses"][0]["partitions"]
         assert answer["error_code"] == Error.NOT_LEADER_OR_FOLLOWER
         assert answer["current_leader"]["leader_id"] == partition.leader
-        assert [each["node_id"] for each in whole["node_endpoints"]] == [partition.leader]
+        assert [endpoint["node_id"] for endpoint in whole["node_endpoints"]] == [partition.leader]
         assert (await ask("ShareGroupHeartbeat", 1, share_heartbeat("m1", 2), node=3 - node))[
             "error_code"
         ] == Error.NOT_COORDINATOR
@@ -348,7 +348,7 @@ async def test_groups_are_described_listed_and_deleted() -> None:
         [deleted] = (await ask("DeleteGroups", 2, {"groups_names": ["g"]}))["results"]
         assert deleted["error_code"] == 0
         errors = (await ask("ShareGroupDescribe", 1, {"group_ids": ["g", ""]}))["groups"]
-        assert [each["error_code"] for each in errors] == [Error.GROUP_ID_NOT_FOUND, Error.INVALID_GROUP_ID]
+        assert [error["error_code"] for error in errors] == [Error.GROUP_ID_NOT_FOUND, Error.INVALID_GROUP_ID]
         assert await described(ask) == []
 
 
@@ -379,7 +379,7 @@ async def test_offsets_of_a_group_are_set_and_deleted() -> None:
         places = [{"partition_index": index, "start_offset": offset} for index, offset in ((0, 2), (1, 0), (0, -5))]
         wanted = {"group_id": "g", "topics": [{"topic_name": "t", "partitions": places}]}
         answer = await ask("AlterShareGroupOffsets", 0, wanted)
-        errors = [each["error_code"] for each in answer["responses"][0]["partitions"]]
+        errors = [partition["error_code"] for partition in answer["responses"][0]["partitions"]]
         assert errors == [0, Error.UNKNOWN_TOPIC_OR_PARTITION, Error.INVALID_REQUEST]
         [partition] = await described(ask)
         assert (partition["start_offset"], partition["lag"]) == (2, 3)
@@ -392,7 +392,7 @@ async def test_offsets_of_a_group_are_set_and_deleted() -> None:
         assert (await ask("DeleteShareGroupOffsets", 0, named))["error_code"] == Error.NON_EMPTY_GROUP
         await member.heartbeat(-1)
         answer = await ask("DeleteShareGroupOffsets", 0, named)
-        assert [each["error_code"] for each in answer["responses"]] == [0, Error.UNKNOWN_TOPIC_OR_PARTITION]
+        assert [response["error_code"] for response in answer["responses"]] == [0, Error.UNKNOWN_TOPIC_OR_PARTITION]
         answer = await ask("DeleteShareGroupOffsets", 0, named)
         assert answer["responses"][0]["error_message"] == "There is no offset information to delete."
         for name in ("AlterShareGroupOffsets", "DeleteShareGroupOffsets"):
@@ -409,9 +409,9 @@ async def test_offsets_of_topics_that_nobody_has() -> None:
         ]
         assert group["error_code"] == 0
         found = [
-            (each["partition_index"], each["start_offset"], each["lag"])
+            (partition["partition_index"], partition["start_offset"], partition["lag"])
             for topic in group["topics"]
-            for each in topic["partitions"]
+            for partition in topic["partitions"]
         ]
         assert found == [(0, -1, -1), (9, -1, -1), (3, -1, -1)]
 
@@ -442,7 +442,7 @@ async def test_share_groups_can_be_off() -> None:
             await ask("AlterShareGroupOffsets", 0, {"group_id": "g"}),
             await ask("DeleteShareGroupOffsets", 0, {"group_id": "g"}),
         ]
-        assert [each["error_code"] for each in groups] == [Error.UNSUPPORTED_VERSION] * len(groups)
+        assert [group["error_code"] for group in groups] == [Error.UNSUPPORTED_VERSION] * len(groups)
 
 
 async def test_kproxy_finds_nothing_wrong() -> None:
@@ -463,4 +463,4 @@ async def test_kproxy_finds_nothing_wrong() -> None:
         Step("DeleteShareGroupOffsets", 0, {"group_id": "g", "topics": [{"topic_name": "t"}]}),
         Step("DeleteGroups", 2, {"groups_names": ["g"]}),
     ]
-    assert [each for each in await watched((), steps) if each.severity != "info"] == []
+    assert [finding for finding in await watched((), steps) if finding.severity != "info"] == []

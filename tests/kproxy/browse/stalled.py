@@ -296,9 +296,9 @@ def told_of(view: GroupView) -> list[Told]:
     names = {lane.member.key: lane.member.label for lane in view.lanes}
     return sorted(
         (
-            each.kind.value, each.since // 1000, each.until and each.until // 1000,
-            frozenset(names[key] for key in each.waiting), frozenset(names[key] for key in each.blamed), each.text,
+            stall.kind.value, stall.since // 1000, stall.until and stall.until // 1000,
+            frozenset(names[key] for key in stall.waiting), frozenset(names[key] for key in stall.blamed), stall.text,
         )
-        for each in view.stalls
-        if each.kind is not StallKind.FINDING
+        for stall in view.stalls
+        if stall.kind is not StallKind.FINDING
     )  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from dissectors.error_counts import MAX_NAMES, OTHERS
-from kproxy.browse.overviews.apis import MOST_UNKNOWN, Apis, ApiUsage
+from kproxy.browse.overviews.apis import MAX_UNKNOWN, Apis, ApiUsage
 from kproxy.browse.rows.index import time_of
 from kproxy.counting.counts import Severities
 from kproxy.counting.rates import MINUTE
@@ -70,8 +70,8 @@ def check(row: ApiUsage, frames: list[Frame], unanswered: int) -> None:
     names = Counter(chain.from_iterable({error.name for error in line.errors} for line in responses))
     assert dict(row.errors) == names
     assert row.refusals == sum(bool(line.errors) for line in responses)
-    told = Counter(each.severity for line in frames for each in line.findings)
-    assert row.findings == Severities(told["info"], told["warning"], told["error"])
+    counter = Counter(each.severity for line in frames for each in line.findings)
+    assert row.findings == Severities(counter["info"], counter["warning"], counter["error"])
     assert row.one_way == sum(line.acks == 0 for line in requests)
     assert (row.in_flight, row.unanswered) == (0, unanswered)
     assert sum(row.all_time) == len(requests)
@@ -165,13 +165,13 @@ def test_findings_are_counted_by_severity() -> None:
 
 def test_versions_that_no_kafka_has_do_not_hide_those_that_one_has() -> None:
     apis = Apis()
-    for number in range(3 * MOST_UNKNOWN):
+    for number in range(3 * MAX_UNKNOWN):
         line = request(number, at=0, api=f"API {1000 + number}", api_key=1000 + number)
         apis.observe(line, number, BEGAN, ())
     apis.observe(request(1), 0, BEGAN, ())
     rows = apis.rows()
-    assert len(rows) == MOST_UNKNOWN + 1
-    assert apis.others == 2 * MOST_UNKNOWN
+    assert len(rows) == MAX_UNKNOWN + 1
+    assert apis.others == 2 * MAX_UNKNOWN
     assert any(row.api == "Fetch" for row in rows)
 
 

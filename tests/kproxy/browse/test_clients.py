@@ -194,8 +194,11 @@ def verdicts(path: Path) -> dict[tuple[str | None, str | None], Client]:
 
 def test_real_clients_and_what_becomes_of_them() -> None:
     found = verdicts(DATA / "pcap" / "kcat-fallback-0.8-0.10-3.9.1.pcap.gz")
-    told = found["rdkafka", None]  # api.version.request=false
-    assert (told.verdict, {use.api for use in told.old}) == (Kafka4Verdict.REFUSED, {"Fetch", "ListOffsets", "Produce"})
+    client = found["rdkafka", None]  # api.version.request=false
+    assert (client.verdict, {use.api for use in client.old}) == (
+        Kafka4Verdict.REFUSED,
+        {"Fetch", "ListOffsets", "Produce"},
+    )
     assert found["rdkafka", "librdkafka"].verdict is Kafka4Verdict.WORKS
     pinned = verdicts(DATA / "pcap" / "sarama_v0.11.0.0-3.9.1.pcap.gz")["lab-sarama", "sarama"]
     assert (pinned.verdict, [use.api for use in pinned.old]) == (Kafka4Verdict.UNKNOWN, ["DescribeConfigs"])

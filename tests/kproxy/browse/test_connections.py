@@ -11,7 +11,7 @@ from hypothesis import given
 
 from kproxy.browse.overviews import connections
 from kproxy.browse.overviews.connection import ConnectionSummary, ThrottledResponse, WaitingRequest
-from kproxy.browse.overviews.connections import MOST_CLIENT_IDS, ConnectionsOverview
+from kproxy.browse.overviews.connections import MAX_CLIENT_IDS, ConnectionsOverview
 from kproxy.browse.rows.index import time_of
 from kproxy.counting.counts import Severities
 from kproxy.trace.lines import CloseLine, ErrorEntry, GapLine, Line, RepeatEntry, RequestLine, ResponseLine, StallLine
@@ -61,7 +61,7 @@ def test_real_captures_are_counted_as_by_hand() -> None:
         assert row.refusals == sum(bool(line.errors) for line in responses)
         names = Counter(chain.from_iterable({error.name for error in line.errors} for line in responses))
         assert dict(row.errors) == names
-        told = Counter(each.severity for line in requests + responses for each in line.findings)
+        told = Counter(finding.severity for line in requests + responses for finding in line.findings)
         told += Counter(line.severity for line in lines if line.__class__.__name__ == "FindingLine")
         assert row.findings == Severities(told["info"], told["warning"], told["error"])
         throttled = [line.throttle_time_ms for line in responses if line.throttle_time_ms]
@@ -77,7 +77,9 @@ def test_what_is_in_flight_is_what_lists_say() -> None:
         if isinstance(line, RequestLine) and line.acks != 0 and line.api:
             asked.append(line)
         elif isinstance(line, ResponseLine) and line.api:
-            asked.remove(next(one for one in asked if one.correlation_id == line.correlation_id))
+            asked.remove(
+                next(request_line for request_line in asked if request_line.correlation_id == line.correlation_id)
+            )
         elif isinstance(line, CloseLine):
             asked.clear()
         if number % 97 == 0:
@@ -138,7 +140,7 @@ def test_who_is_on_a_connection() -> None:
     hello = request(1, api="ApiVersions", api_key=18, software_name="librdkafka", software_version="2.1.0")
     row = only(opened(), hello, *(request(number, client_id=f"c{number}") for number in range(2, 20)))
     assert (row.software_name, row.software_version) == ("librdkafka", "2.1.0")
-    assert row.client_ids == ("shop", *(f"c{number}" for number in range(2, MOST_CLIENT_IDS + 1)))
+    assert row.client_ids == ("shop", *(f"c{number}" for number in range(2, MAX_CLIENT_IDS + 1)))
     assert row.more_client_ids
 
 
@@ -170,10 +172,10 @@ def test_a_row_that_did_not_change_is_not_made_again() -> None:
 def test_of_many_connections_those_stay_that_are_open() -> None:
     overview = ConnectionsOverview()
     feed(overview, [opened("waits"), request(1, connection_id="waits")])
-    for number in range(connections.MOST + 2000):
+    for number in range(connections.MAX_CONNECTIONS + 2000):
         feed(overview, [opened(f"n-{number}"), closed(f"n-{number}")])
     rows = overview.rows()
-    assert len(rows) == connections.MOST
+    assert len(rows) == connections.MAX_CONNECTIONS
     assert overview.others == 2001
     assert rows[0].connection_id == "waits"
     assert rows[0].in_flight == 1

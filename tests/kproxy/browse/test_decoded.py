@@ -27,8 +27,8 @@ def line(value: Any = AVRO, *, with_frame: bool = True) -> Any:
     found = {"offset_delta": 0, "key": key, "value": value, "headers": [header]}
     batches = [{"base_offset": 0, "records": [found]}]
     body = {"acks": 1, "topic_data": [{"name": "orders", "partition_data": [{"index": 0, "records": batches}]}]}
-    made = request_line(produce(), body=body)
-    return made if with_frame else msgspec.structs.replace(made, frame=None)
+    line = request_line(produce(), body=body)
+    return line if with_frame else msgspec.structs.replace(line, frame=None)
 
 
 @pytest.mark.parametrize("with_frame", [True, False])
@@ -36,7 +36,7 @@ def test_a_decoded_value_has_its_fields(with_frame: bool) -> None:
     shown = side(line(with_frame=with_frame))
     value = shown.find(f"{PATH}.value")[-1]
     assert value.meaning == "avro Order orders-value id 17: leftover bytes at byte 9"
-    assert [(each.name, each.text) for each in value.children] == [
+    assert [(child.name, child.text) for child in value.children] == [
         ("id", "17"), ("card", '"4111"'), ("lines", "2 elements"), ("none", "empty"),
     ]  # fmt: skip
     [card] = shown.find(f"{PATH}.value.lines[0].n")[-1:]
@@ -45,7 +45,7 @@ def test_a_decoded_value_has_its_fields(with_frame: bool) -> None:
         assert shown.frame is not None
         assert value.value == RECORDS[0]["value"]
         assert shown.frame[value.start : value.end].endswith(value.value)
-        assert {(each.start, each.end) for each in value.children} == {(value.start, value.end)}
+        assert {(child.start, child.end) for child in value.children} == {(value.start, value.end)}
     [trace] = shown.find(f"{PATH}.headers[0].value")[-1:]
     assert (trace.meaning, trace.children[0].text) == ("text?", r'"00-\x1b[31m"')
 
@@ -77,9 +77,9 @@ def test_records_and_their_full_values() -> None:
 @pytest.mark.parametrize("with_frame", [True, False])
 def test_what_a_trace_may_have_instead(value: Any, with_frame: bool) -> None:
     def visit(fields: list[FieldView]) -> None:
-        for each in fields:
-            assert isinstance(each.text, str)
-            visit(each.children)
+        for field in fields:
+            assert isinstance(field.text, str)
+            visit(field.children)
 
     shown = side(line(value, with_frame=with_frame))
     visit(shown.fields)

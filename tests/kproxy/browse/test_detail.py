@@ -34,15 +34,15 @@ _TRAFFIC = [
 
 
 def leaves(fields: Iterable[FieldView]) -> Iterator[FieldView]:
-    for each in fields:
-        if each.kind == MORE or each.children:
-            yield from leaves(each.children)
+    for field in fields:
+        if field.kind == MORE or field.children:
+            yield from leaves(field.children)
         else:
-            yield each
+            yield field
 
 
-def innermost(made: FrameDetail, offset: int) -> FieldView | None:
-    return next(reversed(made.at_byte(offset)), None)
+def innermost(detail: FrameDetail, offset: int) -> FieldView | None:
+    return next(reversed(detail.at_byte(offset)), None)
 
 
 def frame_lines(path: Path, detail: Detail) -> Iterator[tuple[RequestLine | ResponseLine, RequestLine | None]]:
@@ -72,22 +72,24 @@ def test_fields_are_the_rows_of_explain(path: Path) -> None:
             assert side(line, asked).missing
             continue
         frame = base64.b64decode(line.frame)
-        made = side(line, asked)
+        detail = side(line, asked)
         if isinstance(line, RequestLine):
-            told = explain(frame)
+            explanation = explain(frame)
         elif asked is not None and asked.frame is not None:
-            told = explain(frame, request=base64.b64decode(asked.frame))
+            explanation = explain(frame, request=base64.b64decode(asked.frame))
         else:
             continue
         seen += 1
-        assert made.frame == told.frame == frame
-        rows = [_row(row.path, row.start, row.end, row.value, row.meaning) for row in told.rows if not row.counts]
+        assert detail.frame == explanation.frame == frame
+        rows = [
+            _row(row.path, row.start, row.end, row.value, row.meaning) for row in explanation.rows if not row.counts
+        ]
         fields = [
-            _row(each.path, each.start, each.end, each.value, None if each.name == "unread" else each.meaning)
-            for each in leaves(made.fields)
+            _row(leaf.path, leaf.start, leaf.end, leaf.value, None if leaf.name == "unread" else leaf.meaning)
+            for leaf in leaves(detail.fields)
         ]
         assert list(filter(None, fields)) == list(filter(None, rows))
-        assert (made.error is None) == (told.error is None and told.message.opaque is None)
+        assert (detail.error is None) == (explanation.error is None and explanation.message.opaque is None)
     assert seen or "-on-kafkas-port" in path.name or "tls-" in path.name
 
 
@@ -97,26 +99,28 @@ def test_a_body_alone_has_the_same_values(path: Path) -> None:
     for (with_bytes, asked), (without, _) in zip(raw, full, strict=True):
         if without.body is None or "records" in str(without.body):
             continue
-        made = side(without, asked)
-        assert made.missing == "the trace has no raw bytes: record with --detail raw"
-        wanted = [each for each in side(with_bytes, asked).fields if each.name == "body"]
-        values = [(each.path, each.value, each.start) for each in leaves(made.fields) if "_tags" not in each.path]
+        frame_detail = side(without, asked)
+        assert frame_detail.missing == "the trace has no raw bytes: record with --detail raw"
+        fields = [field for field in side(with_bytes, asked).fields if field.name == "body"]
+        values = [
+            (leaf.path, leaf.value, leaf.start) for leaf in leaves(frame_detail.fields) if "_tags" not in leaf.path
+        ]
         assert values == [
-            (each.path, each.value, None)
-            for each in leaves(wanted)
-            if each.name != "_tags" and "_tags." not in each.path
+            (leaf.path, leaf.value, None)
+            for leaf in leaves(fields)
+            if leaf.name != "_tags" and "_tags." not in leaf.path
         ]
 
 
 def test_a_summary_has_its_facts() -> None:
     line = request_line(None, api_key=3, api="Metadata", client_id="shop",
                         topics=[TopicEntry("orders", partitions=[0, 2])])  # fmt: skip
-    made = side(line)
-    assert made.frame is None
-    assert made.missing == "the trace has no bodies or raw bytes: record with --detail raw"
-    assert made.find("topics[0].partitions[1]")[-1].value == 2
-    assert {"client_id", "api", "size"} <= {each.name for each in made.fields}
-    assert "frame" not in {each.name for each in made.fields}
+    detail = side(line)
+    assert detail.frame is None
+    assert detail.missing == "the trace has no bodies or raw bytes: record with --detail raw"
+    assert detail.find("topics[0].partitions[1]")[-1].value == 2
+    assert {"client_id", "api", "size"} <= {field.name for field in detail.fields}
+    assert "frame" not in {field.name for field in detail.fields}
 
 
 def test_what_was_not_decoded_says_why() -> None:
@@ -130,10 +134,10 @@ def test_kinds_spans_and_meanings() -> None:
     line = request_line(request("Produce", 9, {"transactional_id": None, "acks": -1, "timeout_ms": 5, "topic_data": [
         {"name": "orders", "partition_data": [{"index": 3, "records": records.encode([{"records": [
             {"key": b"k", "value": b"v", "headers": [{"key": "h", "value": b"x"}]}]}])}]}]}))  # fmt: skip
-    made = side(line)
+    detail = side(line)
 
     def told(path: str) -> tuple[str, str, str | None]:
-        found = made.find(path)[-1]
+        found = detail.find(path)[-1]
         return found.kind, found.text, found.meaning
 
     assert told("header.request_api_key") == ("int16", "0", "Produce")
@@ -153,40 +157,45 @@ def test_kinds_spans_and_meanings() -> None:
 
 def test_a_tagged_field_has_its_tag_and_size() -> None:
     body = {"error_code": 0, "api_keys": [], "throttle_time_ms": 0, "finalized_features_epoch": 7}
-    made = side(response_line(response("ApiVersions", 3, body), 18, 3))
-    [*_, found] = made.find("_tags.finalized_features_epoch")
+    detail = side(response_line(response("ApiVersions", 3, body), 18, 3))
+    [*_, found] = detail.find("_tags.finalized_features_epoch")
     assert (found.kind, found.value) == ("tag 1, int64", 7)
-    assert made.frame is not None
+    assert detail.frame is not None
     assert found.start is not None
-    assert made.frame[found.start : found.end] == b"\x01\x08" + (7).to_bytes(8, "big")
-    assert innermost(made, found.start) is found
+    assert detail.frame[found.start : found.end] == b"\x01\x08" + (7).to_bytes(8, "big")
+    assert innermost(detail, found.start) is found
 
 
 @pytest.mark.parametrize("path", _TRAFFIC[:20], ids=lambda path: path.name)
 def test_from_byte_to_field_and_from_path_to_field(path: Path) -> None:
     for line, asked in frame_lines(path, Detail.RAW):
-        made = side(line, asked)
-        for each in leaves(made.fields) if made.frame else ():
-            if each.path and "_tags." not in each.path:
-                assert made.find(each.path)[-1].path == each.path
-            if each.start is not None and each.start < (each.end or 0):
-                at = innermost(made, each.start)
+        detail = side(line, asked)
+        for leaf in leaves(detail.fields) if detail.frame else ():
+            if leaf.path and "_tags." not in leaf.path:
+                assert detail.find(leaf.path)[-1].path == leaf.path
+            if leaf.start is not None and leaf.start < (leaf.end or 0):
+                at = innermost(detail, leaf.start)
                 assert at is not None
-                assert (at.start, at.end) == (each.start, each.end)
-        assert innermost(made, line.size) is None
-        assert made.find("no.such[0].field") == []
+                assert (at.start, at.end) == (leaf.start, leaf.end)
+        assert innermost(detail, line.size) is None
+        assert detail.find("no.such[0].field") == []
 
 
 def test_the_finding_of_a_departed_frame_is_found_in_its_fields() -> None:
     for path in (DATA / "bugs").glob("*--java.pcap.gz"):
         for line, asked in frame_lines(path, Detail.RAW):
-            made = side(line, asked)
-            for found in made.findings:
-                if found.edit is None or found.span is None or not found.path or found.confidence in (None, 0.0):
+            detail = side(line, asked)
+            for finding in detail.findings:
+                if (
+                    finding.edit is None
+                    or finding.span is None
+                    or not finding.path
+                    or finding.confidence in (None, 0.0)
+                ):
                     continue
-                way = made.find(found.path)
-                assert way, (path.name, found.path)
-                assert made.departure or found.code[0] != "L", path.name
+                way = detail.find(finding.path)
+                assert way, (path.name, finding.path)
+                assert detail.departure or finding.code[0] != "L", path.name
 
 
 def test_it_is_read_as_its_finding_says() -> None:
@@ -197,9 +206,9 @@ def test_it_is_read_as_its_finding_says() -> None:
              "edit": moved}  # fmt: skip
     finding = msgspec.convert(entry, FindingEntry)
     broken = frame + b"\x00"
-    made = side(response_line(broken, 12, 1, findings=[finding]))
-    assert [each.name for each in made.find("error_code")[0].children] == ["error_code", "throttle_time_ms"]
-    assert made.departure
+    detail = side(response_line(broken, 12, 1, findings=[finding]))
+    assert [child.name for child in detail.find("error_code")[0].children] == ["error_code", "throttle_time_ms"]
+    assert detail.departure
     unknown = msgspec.structs.replace(finding, edit=msgspec.structs.replace(finding.edit, kind="of_a_later_kproxy"))
     assert side(response_line(broken, 12, 1, findings=[unknown])).fields
 
@@ -207,7 +216,7 @@ def test_it_is_read_as_its_finding_says() -> None:
 def test_the_worst_finding_is_first() -> None:
     both = [FindingEntry("V003", "no-apiversions", "info", "i"), FindingEntry("L001", "trailing-bytes", "error", "e")]
     assert [
-        each.code for each in side(request_line(request("Metadata", 1, {"topics": []}), findings=both)).findings
+        finding.code for finding in side(request_line(request("Metadata", 1, {"topics": []}), findings=both)).findings
     ] == [
         "L001",
         "V003",
@@ -226,34 +235,34 @@ def test_records_are_not_read_until_they_are_looked_at(monkeypatch: pytest.Monke
     read = []
     walk_record: Any = batch._walk_record
     monkeypatch.setattr(batch, "_walk_record", lambda *args: read.append(1) or walk_record(*args))
-    made = side(produce(2_000))
-    [*_, held] = made.find("topic_data[0].partition_data[0].records[0].records")
+    detail = side(produce(2_000))
+    [*_, held] = detail.find("topic_data[0].partition_data[0].records[0].records")
     assert (held.count, read) == (2_000, [])
     assert len(held.children) == 501
     assert len(read) == 501
     last = held.children[-1]
     assert (last.kind, last.text) == (MORE, "1,500 more")
-    way = made.find(f"{held.path}[1700].key")
+    way = detail.find(f"{held.path}[1700].key")
     assert way[-1].value == b"k1700"
     assert [each.kind for each in way].count(MORE) == 3
 
 
 def test_what_follows_is_found_by_its_bytes_too() -> None:
-    made = side(produce(2_000))
-    assert made.frame is not None
-    [*_, wanted] = made.find("topic_data[0].partition_data[0].records[0].records[1999].value")
+    detail = side(produce(2_000))
+    assert detail.frame is not None
+    [*_, wanted] = detail.find("topic_data[0].partition_data[0].records[0].records[1999].value")
     assert wanted.start is not None
-    assert innermost(made, wanted.start + 5) is wanted
+    assert innermost(detail, wanted.start + 5) is wanted
 
 
 def test_secrets_stay_secrets() -> None:
     frame = request("SaslAuthenticate", 1, {"auth_bytes": b"\0user\0hunter2"})
-    made = side(request_line(frame))
-    assert made.frame is not None
-    assert b"hunter2" not in made.frame
-    assert made.find("auth_bytes")[-1].value == "(redacted, 13 bytes)"
+    detail = side(request_line(frame))
+    assert detail.frame is not None
+    assert b"hunter2" not in detail.frame
+    assert detail.find("auth_bytes")[-1].value == "(redacted, 13 bytes)"
     withheld = side(request_line(frame[:24] + bytes(len(frame) - 24), body={}))
-    assert [each.name for each in withheld.fields] == ["size", "header", "body"]
+    assert [field.name for field in withheld.fields] == ["size", "header", "body"]
     assert str(withheld.fields[-1].value).startswith("(redacted")
 
 
@@ -263,26 +272,26 @@ def test_record_data_of_the_cluster_is_that_of_the_body() -> None:
     partition = {"partition_index": 0, "error_code": 0, "high_watermark": 1, "records": data}
     answer = {"throttle_time_ms": 0, "responses": [{"topic": "__cluster_metadata", "partitions": [partition]}]}
     body = {"responses": [{"partitions": [{"records": told}]}]}
-    made = side(response_line(response("Fetch", 4, answer), 1, 4, body=body))
-    assert made.frame is not None
-    assert b"topic" not in made.frame[made.frame.index(b"__cluster_metadata") + 18 :]
+    detail = side(response_line(response("Fetch", 4, answer), 1, 4, body=body))
+    assert detail.frame is not None
+    assert b"topic" not in detail.frame[detail.frame.index(b"__cluster_metadata") + 18 :]
     path = "responses[0].partitions[0].records"
-    assert made.find(path)[-1].value == f"(redacted, {len(data)} bytes)"
-    assert made.find(f"{path}[0].records[0].value")[-1].value == "(redacted, 5 bytes)"
+    assert detail.find(path)[-1].value == f"(redacted, {len(data)} bytes)"
+    assert detail.find(f"{path}[0].records[0].value")[-1].value == "(redacted, 5 bytes)"
 
 
-def everything(made: FrameDetail) -> None:
+def everything(detail: FrameDetail) -> None:
     """Look at all there is, as far as a viewer would."""
     budget = 2_000
-    waiting = list(made.fields)
+    waiting = list(detail.fields)
     while waiting and budget:
         each = waiting.pop()
         budget -= 1
         assert isinstance(each.text, str)
         waiting += each.children
-    for offset in range(0, len(made.frame or b""), 7):
-        innermost(made, offset)
-    for each in record_fields(made.fields):
+    for offset in range(0, len(detail.frame or b""), 7):
+        innermost(detail, offset)
+    for each in record_fields(detail.fields):
         records_of(each, 20)
 
 

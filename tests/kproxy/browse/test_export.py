@@ -35,7 +35,7 @@ def session() -> BrowseSession:
 def exchange_with(session: BrowseSession, code: str) -> Exchange:
     for row in range(session.index.end):
         exchange = session.exchange(row)
-        if exchange is not None and any(each.code == code for each in exchange.findings):
+        if exchange is not None and any(finding.code == code for finding in exchange.findings):
             return exchange
     raise AssertionError(code)
 
@@ -45,7 +45,7 @@ def test_the_command_explains_the_frame_as_the_trace_did(session: BrowseSession)
     command = copies.as_command(exchange, request=False)
     assert command is not None
     said = subprocess.run([sys.executable, "-m", *command.split(), "--json"], capture_output=True, check=False)
-    assert [each["code"] for each in json.loads(said.stdout)["findings"]] == ["L005"]
+    assert [finding["code"] for finding in json.loads(said.stdout)["findings"]] == ["L005"]
     asked = copies.as_command(exchange, request=True)
     assert asked is not None
     assert subprocess.run([sys.executable, "-m", *asked.split()], capture_output=True, check=False).returncode == 0
@@ -146,12 +146,12 @@ def test_a_capture_has_the_frames_with_their_times(tmp_path: Path, suffix: str, 
     assert made.read_bytes()[:4].hex() == magic
 
     def frames(lines: Iterable[Line]) -> list[tuple[object, ...]]:
-        of = (each for each in lines if isinstance(each, RequestLine | ResponseLine))
-        return sorted((each.client, each.ts, each.api, each.correlation_id, each.frame) for each in of)
+        of = (line for line in lines if isinstance(line, RequestLine | ResponseLine))
+        return sorted((line.client, line.ts, line.api, line.correlation_id, line.frame) for line in of)
 
     saved = list(lines_of(made, detail=Detail.RAW))
     assert frames(saved) == frames(lines_of(path, detail=Detail.RAW))
-    assert not [each for each in saved if each.__struct_config__.tag == "gap"]
+    assert not [line for line in saved if line.__struct_config__.tag == "gap"]
 
 
 def _sum(data: bytes) -> int:
@@ -169,8 +169,8 @@ def test_a_capture_of_some_rows_has_no_gaps(tmp_path: Path) -> None:
     read(session)
     list(save_capture(session, tmp_path / "saved.pcap.gz"))
     saved = list(lines_of(tmp_path / "saved.pcap.gz"))
-    assert {each.api for each in saved if isinstance(each, RequestLine | ResponseLine)} == {"Fetch"}
-    assert not [each for each in saved if each.__struct_config__.tag == "gap"]
+    assert {line.api for line in saved if isinstance(line, RequestLine | ResponseLine)} == {"Fetch"}
+    assert not [line for line in saved if line.__struct_config__.tag == "gap"]
 
 
 def test_long_frames_odd_addresses_and_no_bytes(tmp_path: Path) -> None:

@@ -23,11 +23,13 @@ def test_why_a_request_is_late_is_a_fact_of_that_request_only() -> None:
         session = session_of(lines, phase=SourcePhase.LIVE)
         session.source.late[first.connection_id] = _late(late)
         [item] = [
-            each for each in connections.shown(session, session.view) if each.connection_id == first.connection_id
+            summary
+            for summary in connections.shown(session, session.view)
+            if summary.connection_id == first.connection_id
         ]
         facts = dict(connections.facts(session, item))
         assert facts["late"] == ("rebalance: it may wait" if len(lines) == 1 else "")
-        [row] = [each for each in TABLES["connections"](session, session.view).rows if each.key == first.connection_id]
+        [row] = [row for row in TABLES["connections"](session, session.view).rows if row.key == first.connection_id]
         assert list(row.facts) == connections.facts(session, item)
 
 

@@ -8,7 +8,7 @@ from dissectors import records as wire
 from kproxy.browse.fields.detail import side
 from kproxy.browse.fields.field import FieldView
 from kproxy.browse.fields.full_value import full_value
-from kproxy.browse.fields.records import MOST_BYTES, Form, record_of
+from kproxy.browse.fields.records import MAX_BYTES, Form, record_of
 from tests.kproxy.browse.sides import response_line
 from tests.kproxy.frames import response
 
@@ -23,7 +23,7 @@ def fetched(*batches: dict[str, object]) -> list[FieldView]:
 
 def along(chain: list[FieldView], *names: str) -> list[FieldView]:
     for name in names:
-        chain = [*chain, next(each for each in chain[-1].children if each.name == name)]
+        chain = [*chain, next(child for child in chain[-1].children if child.name == name)]
     return chain
 
 
@@ -80,9 +80,9 @@ def test_a_field() -> None:
 
 
 @pytest.mark.parametrize("form", list(Form))
-@pytest.mark.parametrize("value", ["ä" * MOST_BYTES, b"\xff" * 8 * MOST_BYTES, b"\n" * MOST_BYTES])
+@pytest.mark.parametrize("value", ["ä" * MAX_BYTES, b"\xff" * 8 * MAX_BYTES, b"\n" * MAX_BYTES])
 def test_what_is_long_is_cut(value: str | bytes, form: Form) -> None:
     rows = said([FieldView("value", "value", value=value)], form)
     assert len(rows) < 5_010
-    assert sum(map(len, rows)) < 6 * MOST_BYTES
-    assert ("all" in rows[-1]) == (len(value) > MOST_BYTES or (isinstance(value, str) and form is Form.HEX))
+    assert sum(map(len, rows)) < 6 * MAX_BYTES
+    assert ("all" in rows[-1]) == (len(value) > MAX_BYTES or (isinstance(value, str) and form is Form.HEX))

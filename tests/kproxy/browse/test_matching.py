@@ -11,13 +11,13 @@ from tests.kproxy.browse.sessions import Given, finding, read, request, response
 
 
 def lines() -> list[Line]:
-    made: list[Line] = []
+    lines: list[Line] = []
     for number in range(30):
         name = "shop" if number % 3 else "audit"
         asked = request(number, at=number, client_id=name, api="Fetch" if number % 2 else "Metadata",
                         api_key=1 if number % 2 else 3, connection_id=f"n-{name}")  # fmt: skip
-        made += [asked, response(asked, findings=[finding()] if number == 3 else [])]
-    return made
+        lines += [asked, response(asked, findings=[finding()] if number == 3 else [])]
+    return lines
 
 
 def narrowed(session: BrowseSession, text: str) -> BrowseSession:
@@ -29,7 +29,7 @@ def narrowed(session: BrowseSession, text: str) -> BrowseSession:
 
 def asked(session: BrowseSession) -> dict[str | None, int]:
     assert session.matching is not None
-    return {each.api: each.requests for each in session.matching.apis.rows()}
+    return {row.api: row.requests for row in session.matching.apis.rows()}
 
 
 def test_without_a_filter_there_is_nothing_to_count_again() -> None:
@@ -42,7 +42,7 @@ def test_apis_and_findings_count_what_matches_and_things_are_those_that_it_menti
     assert session.matching is not None
     assert session.matching.connections == {"n-audit"}
     assert session.matching.clients == {("audit", "10.0.0.1")}
-    assert [each.count for each in session.matching.findings.sorted_causes()] == [1]
+    assert [cause.count for cause in session.matching.findings.sorted_causes()] == [1]
     assert session.counted == (30, 30)
     narrowed(session, "client_id=shop")
     assert asked(session) == {"Fetch": 10, "Metadata": 10}
@@ -61,8 +61,8 @@ def test_what_lasts_is_known_although_the_filter_excludes_what_ends_it() -> None
     session = narrowed(session_of([waiting, answered, *late, response(answered)]), "kind=finding")
     assert len(session.visible) == 2
     assert session.matching is not None
-    found = session.matching.findings.sorted_causes()
-    assert {cause.finding.code: cause.lasting for cause in found} == {"C004": 1, "C020": 0}
+    causes = session.matching.findings.sorted_causes()
+    assert {cause.finding.code: cause.lasting for cause in causes} == {"C004": 1, "C020": 0}
 
 
 def test_only_findings_narrows_too() -> None:
@@ -82,11 +82,11 @@ def test_what_comes_later_is_counted_once() -> None:
     source.add(late, request(41, at=41, client_id="audit", connection_id="n-audit"))
     read(session)
     assert session.matching is not None
-    [fetch] = [each for each in session.matching.apis.rows() if each.api == "Fetch"]
+    [fetch] = [row for row in session.matching.apis.rows() if row.api == "Fetch"]
     assert (fetch.requests, fetch.in_flight) == (11, 1)
     source.add(response(late))
     read(session)
-    [fetch] = [each for each in session.matching.apis.rows() if each.api == "Fetch"]
+    [fetch] = [row for row in session.matching.apis.rows() if row.api == "Fetch"]
     assert (fetch.requests, fetch.responses, fetch.in_flight) == (11, 11, 0)
 
 
@@ -121,7 +121,7 @@ def test_a_finding_in_a_request_that_succeeded_is_harmless_in_what_matches_too()
     error = ErrorEntry("error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION")
     session = session_of([good, response(good), bad, response(bad, errors=[error])])
     for findings in (session.overviews.findings, narrowed(session, "api=Fetch").view._matching.findings):
-        assert {each.finding.code: each.is_harmless for each in findings.sorted_causes()} == {
+        assert {cause.finding.code: cause.is_harmless for cause in findings.sorted_causes()} == {
             "S001": True,
             "S002": False,
         }

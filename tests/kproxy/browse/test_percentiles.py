@@ -18,10 +18,10 @@ def exact(values: list[int], share: float) -> int:
 
 
 def histogram(values: list[int]) -> Histogram:
-    made = Histogram()
+    histogram = Histogram()
     for value in values:
-        made.add(value)
-    return made
+        histogram.add(value)
+    return histogram
 
 
 def test_nothing_has_no_percentiles() -> None:
@@ -46,9 +46,9 @@ def test_short_durations_are_exact() -> None:
 @given(st.lists(durations, min_size=1), st.sampled_from([0.0, 0.5, 0.9, 0.95, 0.99, 1.0]))
 def test_a_percentile_is_off_by_a_sixty_fourth_at_most(values: list[int], share: float) -> None:
     counted = histogram(values)
-    [found] = counted.percentiles(share)
-    assert found is not None
-    assert abs(found - exact(values, share)) <= exact(values, share) / 64
+    [percentile] = counted.percentiles(share)
+    assert percentile is not None
+    assert abs(percentile - exact(values, share)) <= exact(values, share) / 64
     assert counted.count == len(values)
     assert counted.max == max(values)
 

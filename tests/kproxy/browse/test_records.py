@@ -11,7 +11,7 @@ import pytest
 
 from dissectors import records as wire
 from kproxy.browse.fields.detail import side
-from kproxy.browse.fields.records import MOST_BYTES, RecordPart, RecordsView, record_fields, records
+from kproxy.browse.fields.records import MAX_BYTES, RecordPart, RecordsView, record_fields, records
 from kproxy.trace.encoding import encode_json
 from tests.kproxy.browse.sides import response_line
 from tests.kproxy.captured import DATA
@@ -42,13 +42,13 @@ def test_records_of_every_format_and_codec(magic: int, codec: str) -> None:
         for number in range(3)
     ]
     data = wire.encode([{"magic": magic, "compression": codec, "base_offset": 40, "records": made}])
-    found = fetched(data)
-    assert [record.offset for record in found.records] == [40, 41, 42]
-    assert [record.key.text for record in found.records] == ["k0", "k1", "k2"]
+    records_view = fetched(data)
+    assert [record.offset for record in records_view.records] == [40, 41, 42]
+    assert [record.key.text for record in records_view.records] == ["k0", "k1", "k2"]
     if magic:
-        assert [record.timestamp for record in found.records] == [1_000, 1_001, 1_002]
-    assert (found.more, found.problems) == (0, [])
-    assert all(record.field.path.startswith("responses[0].partitions[0].records[") for record in found.records)
+        assert [record.timestamp for record in records_view.records] == [1_000, 1_001, 1_002]
+    assert (records_view.more, records_view.problems) == (0, [])
+    assert all(record.field.path.startswith("responses[0].partitions[0].records[") for record in records_view.records)
 
 
 def test_records_that_kafka_wrote() -> None:
@@ -57,18 +57,18 @@ def test_records_that_kafka_wrote() -> None:
     for data in samples:
         wanted = [record for batch in wire.decode(data) for record in batch.get("records", ())]
         found = fetched(data, 10_000).records
-        assert [(each.offset, each.timestamp) for each in found] == [
+        assert [(record.offset, record.timestamp) for record in found] == [
             (row["offset"], row.get("timestamp")) for row in wanted
         ]
-        assert [each.value.size for each in found] == [
+        assert [record.value.size for record in found] == [
             None if row["value"] is None else len(row["value"]) for row in wanted
         ]
 
 
 def test_no_more_are_read_than_are_asked_for() -> None:
     batch = {"records": [{"value": b"v"}] * 700}
-    found = fetched(wire.encode([batch, batch, batch]), 710)
-    assert (len(found.records), found.more) == (710, 1_390)
+    records_view = fetched(wire.encode([batch, batch, batch]), 710)
+    assert (len(records_view.records), records_view.more) == (710, 1_390)
     assert fetched(wire.encode([{"records": [{"value": b"v"}]}] * 1_000), 5).more is None
 
 
@@ -101,9 +101,9 @@ def test_a_schema_registrys_prefix_is_told() -> None:
 
 
 def test_a_long_value_is_cut() -> None:
-    made = value("ä".encode() * MOST_BYTES)
-    assert (made.form, made.cut, made.size) == ("text", True, 2 * MOST_BYTES)
-    assert len(made.text) == MOST_BYTES // 2
+    part = value("ä".encode() * MAX_BYTES)
+    assert (part.form, part.cut, part.size) == ("text", True, 2 * MAX_BYTES)
+    assert len(part.text) == MAX_BYTES // 2
 
 
 def test_a_payload_of_the_protocol_is_json() -> None:

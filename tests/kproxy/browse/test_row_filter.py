@@ -83,7 +83,7 @@ def test_a_row_whose_lines_are_not_what_they_were_matches_nothing() -> None:
 def test_text_is_found_in_the_bytes_of_frames_as_the_details_show_it(without: str) -> None:
     lines = lines_of(DATA / "pcap" / "kcat-4.3.1.pcap.gz", detail=Detail.RAW)
     frames = [each for each in itertools.islice(lines, 60) if isinstance(each, RequestLine | ResponseLine)]
-    session = session_of([structs.replace(each, **{without: None}) for each in frames])
+    session = session_of([structs.replace(frame, **{without: None}) for frame in frames])
     chosen = row_matcher(parse("api=Produce and First"), session.index, session.source.store)
     found = [row for row in range(session.index.end) if chosen(row)]
     assert len(found) == (without == "body")  # bodies have records as base64

@@ -28,9 +28,9 @@ def opened(path: Path) -> FileStore:
 @pytest.fixture
 def spool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Spool]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    made = Spool()
-    yield made
-    made.close()
+    spool = Spool()
+    yield spool
+    spool.close()
 
 
 @given(lines=LINES, cuts=st.lists(st.integers(1, 200), max_size=10), chunk=st.integers(1, 64))
@@ -170,12 +170,12 @@ def test_what_is_still_on_its_way_is_waited_for(tmp_path: Path, spool: Spool) ->
 def test_an_inactive_store_is_still_read_and_counted(tmp_path: Path) -> None:
     merged = MergedStore()
     part = merged.add(filled(tmp_path / "a", line(1)))
-    [(place, found)] = merged.new_lines()
+    [(place, new_line)] = merged.new_lines()
     merged.deactivate(part)
     with (tmp_path / "a").open("ab") as file:
         file.write(line(2))
     assert taken(merged) == []
-    assert merged.read(place, len(found)) == found
+    assert merged.read(place, len(new_line)) == new_line
     assert merged.progress == (len(line(1)), len(line(1)))
     merged.close()
 

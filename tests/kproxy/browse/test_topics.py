@@ -37,7 +37,7 @@ def produced(number: int, *entries: TopicEntry, at: float = 0, error: str = "", 
 def fetched(number: int, *entries: TopicEntry, at: float = 0, asks: list[TopicEntry] | None = None,
             **more: object) -> list[Line]:  # fmt: skip
     """A Fetch request and its answer; it asks for what it gets, but for `asks`."""
-    named = [TopicEntry(each.topic, each.topic_id, each.partitions) for each in entries] if asks is None else asks
+    named = [TopicEntry(entry.topic, entry.topic_id, entry.partitions) for entry in entries] if asks is None else asks
     asked = request(number, at=at, topics=named, **more)
     return [asked, response(asked, topics=list(entries) or named)]
 
@@ -58,9 +58,15 @@ def test_real_captures_are_counted_as_by_hand() -> None:
             counted, side = line.topics, read
         else:
             continue
-        for each in counted:
-            brought = {"records": each.records or 0, "bytes": each.bytes or 0, "batches": each.batches or 0}
-            side[each.topic or each.topic_id].update(brought | {"requests": 1, "empty": int(not each.bytes)})
+        for topic_entry in counted:
+            brought = {
+                "records": topic_entry.records or 0,
+                "bytes": topic_entry.bytes or 0,
+                "batches": topic_entry.batches or 0,
+            }
+            side[topic_entry.topic or topic_entry.topic_id].update(
+                brought | {"requests": 1, "empty": int(not topic_entry.bytes)}
+            )
     assert len(written) > 3
     assert len(read) > 3
     assert {*written, *read} <= rows.keys()
@@ -164,7 +170,10 @@ def test_both_under_the_id_and_under_the_name() -> None:
     assert (row.fetched.requests, row.fetched.empty, row.fetched.compression) == (2, 1, (("zstd", 1),))
     assert (row.first_row, row.last_row, row.consumers) == (0, 2, 2)
     assert sum(row.fetched.minute) == 1
-    assert [(each.partition, each.fetched_bytes) for each in overview.partitions("orders")] == [(0, 0), (1, 10)]
+    assert [(partition.partition, partition.fetched_bytes) for partition in overview.partitions("orders")] == [
+        (0, 0),
+        (1, 10),
+    ]
 
 
 def test_no_id_is_nobodys_id() -> None:
@@ -215,16 +224,23 @@ def test_an_answer_to_a_produce_for_several_topics_may_have_another_order(error:
 
 
 def test_refused_records_are_not_written() -> None:
-    one = entry("orders", bytes=100, records=2, batches=1)
+    topic_entry = entry("orders", bytes=100, records=2, batches=1)
     refused = "responses[0].partition_responses[0].error_code"
     overview = feed(
-        TopicsOverview(), [*produced(1, one, error=refused), *produced(2, one, at=2, error=refused), *produced(3, one)]
+        TopicsOverview(),
+        [
+            *produced(1, topic_entry, error=refused),
+            *produced(2, topic_entry, at=2, error=refused),
+            *produced(3, topic_entry),
+        ],
     )
     [row] = overview.rows()
     assert (row.produced.records, row.produced.bytes, sum(row.produced.minute)) == (2, 100, 2)
     assert (row.produced.refused_records, row.produced.refused_bytes, row.produced.requests) == (4, 200, 3)
-    assert [(each.produced_records, each.produced_bytes) for each in overview.clients("orders")] == [(2, 100)]
-    assert [(each.produced_records, each.produced_bytes) for each in overview.partitions("orders")] == [(2, 100)]
+    assert [(client.produced_records, client.produced_bytes) for client in overview.clients("orders")] == [(2, 100)]
+    assert [(partition.produced_records, partition.produced_bytes) for partition in overview.partitions("orders")] == [
+        (2, 100)
+    ]
 
 
 def test_refused_partitions_count_by_their_number() -> None:
@@ -318,7 +334,7 @@ def test_a_delivery_is_from_the_produce_request_to_the_fetch_response() -> None:
     ])  # fmt: skip
     [row] = overview.rows()
     assert (row.delivery_us, row.delivery_max_us) == (9_000_000, 9_000_000)
-    assert [each.delivery_us for each in overview.partitions("orders")] == [9_000_000, 2_000_000]
+    assert [partition.delivery_us for partition in overview.partitions("orders")] == [9_000_000, 2_000_000]
     [reader] = overview.readers("orders")
     assert (reader.delivery_us, reader.delivery_max_us) == (9_000_000, 9_000_000)
 
@@ -367,9 +383,9 @@ def test_a_name_of_many_ids_is_one_topic_and_no_more_memory() -> None:
 
 def test_of_many_topics_the_latest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     most = 100
-    monkeypatch.setattr(topics, "MOST_TOPICS", most)
-    monkeypatch.setattr(topics, "MOST_PARTS", 100)
-    monkeypatch.setattr(topics, "MOST_IDS", 100)
+    monkeypatch.setattr(topics, "MAX_TOPICS", most)
+    monkeypatch.setattr(topics, "MAX_PARTS", 100)
+    monkeypatch.setattr(topics, "MAX_IDS", 100)
     tracemalloc.start()
     overview, used = TopicsOverview(), []
     for number in range(3 * most):
@@ -381,5 +397,5 @@ def test_of_many_topics_the_latest_are_kept(monkeypatch: pytest.MonkeyPatch) -> 
             used.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
     assert (len(overview.rows()), overview.evicted) == (most, 2 * most)
-    assert overview.rows()[0].partitions == topics.FEWEST
+    assert overview.rows()[0].partitions == topics.MIN_PARTITIONS
     assert used[2] < used[1] * 1.05

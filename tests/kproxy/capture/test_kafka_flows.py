@@ -29,12 +29,12 @@ def flow(*, midstream: bool = False, swapped: bool = False) -> Flow:
     return Flow(0, (SERVER, CLIENT) if swapped else (CLIENT, SERVER), midstream)
 
 
-def exchange(one: Flow, client: int = 0) -> list[object]:
+def exchange(flow: Flow, client: int = 0) -> list[object]:
     return [
-        FlowOpened(one, 1),
-        BytesCaptured(one, client, 2, METADATA),
-        BytesCaptured(one, 1 - client, 3, ANSWER),
-        FlowEnded(one, 4, "fin", client),
+        FlowOpened(flow, 1),
+        BytesCaptured(flow, client, 2, METADATA),
+        BytesCaptured(flow, 1 - client, 3, ANSWER),
+        FlowEnded(flow, 4, "fin", client),
     ]
 
 
@@ -118,7 +118,7 @@ def test_bytes_that_differ_are_reported_once_a_direction_and_counted() -> None:
     assert "3 of 24 bytes" in found[0].message
     closed = lines[-1]
     assert isinstance(closed, CloseLine)
-    assert [(each.code, each.count) for each in closed.repeated] == [("K008", 2)]
+    assert [(finding.code, finding.count) for finding in closed.repeated] == [("K008", 2)]
 
 
 def test_bytes_that_differ_before_the_protocol_is_known_wait_with_them() -> None:
@@ -148,7 +148,7 @@ def test_not_all_that_differs_is_kept_until_the_protocol_is_known() -> None:
     lines, _ = run([FlowOpened(one, 1), *differ, *exchange(one)[1:]])
     closed = lines[-1]
     assert isinstance(closed, CloseLine)
-    assert [(each.code, each.count) for each in closed.repeated] == [("K008", 4)]
+    assert [(finding.code, finding.count) for finding in closed.repeated] == [("K008", 4)]
 
 
 def test_what_stays_unclear_is_not_kept_for_ever() -> None:

@@ -36,7 +36,7 @@ class Arriving(io.BytesIO):
 
     def __init__(self, packets: list[Packet]) -> None:
         super().__init__(pcap(packets))
-        self.sizes = iter([16 + len(each.data) for each in packets])
+        self.sizes = iter([16 + len(packet.data) for packet in packets])
         self.packets = 0
 
     def read1(self, size: int | None = -1, /) -> bytes:
@@ -61,7 +61,7 @@ def test_a_bug_affects_only_its_packet(
     monkeypatch: pytest.MonkeyPatch, internal_errors: list[Failure], place: float
 ) -> None:
     sound = lines_of(SAMPLE)
-    times = [each.at for each in packets_of(SAMPLE) if len(each.data) != 66]  # others than bare acknowledgements
+    times = [packet.at for packet in packets_of(SAMPLE) if len(packet.data) != 66]  # others than bare acknowledgements
     broken = times[int(place * (len(times) - 1))]
     receive = tcp.Reassembler._receive_unusual
     usual = tcp.BytesCaptured

@@ -18,8 +18,8 @@ REQUEST = request("FindCoordinator", 0, {"key": "billing"}, client_id="app")
 def test_what_tcpdump_prints_is_two_connections() -> None:
     connections = tcp_connections(unhex_all((PASTED / "tcpdump-X.txt").read_text()))
     assert connections is not None
-    assert [[len(stream) for stream in each.streams] for each in connections] == [[26, 35], [26, 35]]
-    assert [each.streams[0] for each in connections] == [REQUEST, REQUEST]
+    assert [[len(stream) for stream in connection.streams] for connection in connections] == [[26, 35], [26, 35]]
+    assert [connection.streams[0] for connection in connections] == [REQUEST, REQUEST]
 
 
 def test_headers_of_every_layer() -> None:
@@ -38,8 +38,10 @@ def test_bytes_of_a_server_alone_are_no_request() -> None:
     answer = response("FindCoordinator", 0, {"host": "b1.example.com", "port": 9092})
     alone = tcp_connections([ipv4(tcp(9092, 50001, 1, answer, flags=ACK))])
     assert alone is not None
-    assert [each.streams for each in alone] == [[answer]]
-    assert [[address.rpartition(":")[2] for address in each.lone_server or ()] for each in alone] == [["9092", "50001"]]
+    assert [streams.streams for streams in alone] == [[answer]]
+    assert [[address.rpartition(":")[2] for address in streams.lone_server or ()] for streams in alone] == [
+        ["9092", "50001"]
+    ]
     [asked] = tcp_connections([ipv4(tcp(9092, 50001, 1, REQUEST, flags=ACK))]) or []
     assert asked.lone_server is None  # a client with a low port
 

@@ -173,7 +173,7 @@ def test_packets_that_straddle_reads_are_the_same(size: int) -> None:
 
 
 def test_packets_larger_than_a_read_are_not_copied_for_each() -> None:
-    long = [packet(bytes([each]) * (1 << 20)) for each in range(3)]
+    long = [packet(bytes([index]) * (1 << 20)) for index in range(3)]
     with Capture(Chunks(pcap(long), 100_000), "chunks", owned=False) as capture:
         blocks = list(capture.blocks())
     assert sum(len(block.data) for block in blocks) < 2 * 3 * (1 << 20)
@@ -181,8 +181,8 @@ def test_packets_larger_than_a_read_are_not_copied_for_each() -> None:
 
 
 def test_packets_that_were_read_together_come_in_one_block() -> None:
-    pcapng = section() + interface() + interface(113) + b"".join(enhanced(b"abc", each) for each in range(50))
-    pcapng += b"".join(enhanced(b"abc", each, interface=1) for each in range(20))
+    pcapng = section() + interface() + interface(113) + b"".join(enhanced(b"abc", index) for index in range(50))
+    pcapng += b"".join(enhanced(b"abc", index, interface=1) for index in range(20))
     for data, sizes in ((pcap(TWO * 50), [100]), (pcapng, [50, 20])):
         with open_capture(io.BytesIO(data)) as capture:
             assert [len(block.packets) for block in capture.blocks() if block.packets] == sizes

@@ -219,8 +219,8 @@ def test_bytes_that_were_never_captured_are_not_compared() -> None:
 
 
 def test_only_the_last_bytes_are_kept_for_comparison() -> None:
-    packets = [sent(100 + 300 * each, bytes(300)) for each in range(5)]
-    again = [sent(100 + 300 * each, b"x" * 300, at=each) for each in range(5)]
+    packets = [sent(100 + 300 * index, bytes(300)) for index in range(5)]
+    again = [sent(100 + 300 * index, b"x" * 300, at=index) for index in range(5)]
     found = differing(*packets, *again, reassembler=Reassembler(max_recent=1000))
     assert found == [(0, 2, 600, 300, 300), (0, 3, 900, 300, 300), (0, 4, 1200, 300, 300)]
 
@@ -244,7 +244,7 @@ def told_lost(packets: list[Packet]) -> list[int]:
 
 
 def test_bytes_are_forgotten_when_others_were_sent_since() -> None:
-    others = [sent(500 + 300 * each, bytes(300), server=True) for each in range(5)]
+    others = [sent(500 + 300 * index, bytes(300), server=True) for index in range(5)]
     assert differing(sent(100, b"ask"), *others[:1], sent(100, b"ASK"), reassembler=Reassembler(max_recent=1000))
     assert not differing(sent(100, b"ask"), *others, sent(100, b"ASK"), reassembler=Reassembler(max_recent=1000))
 

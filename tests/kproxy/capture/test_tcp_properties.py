@@ -46,7 +46,7 @@ def test_bytes_and_losses_add_up_whatever_the_capture_drops(
 ) -> None:
     stream, first, packets = delivery
     kept = data.draw(st.lists(st.booleans(), min_size=len(packets), max_size=len(packets)))
-    packets = [one for one, keep in zip(packets, kept, strict=True) if keep]
+    packets = [packet for packet, keep in zip(packets, kept, strict=True) if keep]
     everything_arrived = sent(500, ack=first + len(stream), server=True)
     reassembler = Reassembler()
     events = [event for one in [*handshake(first), *packets, everything_arrived] for event in reassembler.receive(one)]
@@ -83,15 +83,15 @@ def test_packets_give_the_same_events_alone_and_together(
     _, first, packets = delivery
     packets = [*handshake(first), *packets]
     joined, places = b"", []
-    for each in packets:
-        each_at, _, content, wire_length = each
+    for packet in packets:
+        each_at, _, content, wire_length = packet
         joined += data.draw(st.sampled_from([b"", b"between"]))
         places.append((each_at, len(joined), len(joined) + len(content), wire_length))
         joined += content
     together: list[Event] = []
     Reassembler().receive_all(1, joined + b"after", iter(places), together)
     reassembler = Reassembler()
-    alone = [event for one in packets for event in reassembler.receive(one)]
+    alone = [event for packet in packets for event in reassembler.receive(packet)]
     assert list(map(without_flow, together)) == list(map(without_flow, alone))
 
 

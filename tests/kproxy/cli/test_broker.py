@@ -35,11 +35,11 @@ class Running:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
-        found = STARTED.fullmatch(self.said())
-        assert found is not None
-        self.release, servers = found.groups()
+        match = STARTED.fullmatch(self.said())
+        assert match is not None
+        self.release, servers = match.groups()
         self.servers = servers.split(",")
-        self.ports = [int(each.rpartition(":")[2]) for each in self.servers]
+        self.ports = [int(server.rpartition(":")[2]) for server in self.servers]
 
     def said(self) -> str:
         """The next line of standard error."""
@@ -90,7 +90,7 @@ def test_says_where_clients_go_and_shows_and_traces_what_they_say(tmp_path: Path
         metadata = kproxy.ask("Metadata", 9, {"topics": [{"name": "orders"}]})
         out, err = kproxy.end()
         assert kproxy.process.returncode == 0
-    assert [(each["host"], each["port"]) for each in metadata["brokers"]] == [("localhost", port)]
+    assert [(broker["host"], broker["port"]) for broker in metadata["brokers"]] == [("localhost", port)]
     assert len(metadata["topics"][0]["partitions"]) == 3
     assert [row.split()[2:5] for row in out.splitlines()[1:3]] == [[">", "Metadata", "v9"], ["<", "Metadata", "v9"]]
     assert "1 connection, 2 frames" in err
@@ -150,8 +150,8 @@ def produce(kproxy: Running, partition: int, records: bytes) -> dict[str, Any]:
         ]},
     )  # fmt: skip
     [topic] = answer["responses"]
-    [found] = topic["partition_responses"]
-    return dict(found)
+    [response] = topic["partition_responses"]
+    return dict(response)
 
 
 def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
@@ -162,15 +162,15 @@ def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
         kproxy.end()
     with running(tmp_path, *options) as kproxy:
         [topic] = kproxy.ask("Metadata", 9, {"topics": None})["topics"]
-        [found] = kproxy.ask(
+        [response] = kproxy.ask(
             "Fetch", 11,
             {"replica_id": -1, "max_bytes": 1 << 20, "topics": [
                 {"topic": "t", "partitions": [{"partition": 1, "fetch_offset": 0, "partition_max_bytes": 1 << 20}]}
             ]},
         )["responses"]  # fmt: skip
     assert (topic["name"], len(topic["partitions"])) == ("t", 2)
-    assert found["partitions"][0]["high_watermark"] == 1
-    assert len(found["partitions"][0]["records"]) == len(data)
+    assert response["partitions"][0]["high_watermark"] == 1
+    assert len(response["partitions"][0]["records"]) == len(data)
 
 
 BUILT_IN = ["--listen", "0", "--upstream"]
@@ -284,7 +284,7 @@ def test_quirks_says_what_one_does(name: str, capsys: pytest.CaptureFixture[str]
     assert main(["quirks", name, "--json"]) == 0
     parts = json.loads(capsys.readouterr().out)
     assert main(["quirks", name]) == 0
-    assert capsys.readouterr().out == "".join(f"{each['quirk']}\n    {each['says']}\n" for each in parts)
+    assert capsys.readouterr().out == "".join(f"{part['quirk']}\n    {part['says']}\n" for part in parts)
     assert len(parts) >= len(SETS[name].quirks) > 0
 
 

@@ -40,7 +40,7 @@ def running(tmp_path: Path, listeners: int, *args: object) -> Iterator[list[tupl
             said = process.stderr.readline()
             invited = INVITED.fullmatch(said)
             assert invited is not None, said
-            servers = [each.rpartition(":") for each in invited[1].split(",")]
+            servers = [part.rpartition(":") for part in invited[1].split(",")]
             found.append(([(host, int(port)) for host, _, port in servers], invited[2]))
         yield found
         process.send_signal(signal.SIGINT)
@@ -79,7 +79,7 @@ class Client:
         return int(self("SaslAuthenticate", 1, {"auth_bytes": b"\0alice\0secret"})["error_code"])
 
     def brokers(self) -> list[tuple[str, int]]:
-        return [(each["host"], each["port"]) for each in self("Metadata", 9, {"topics": []})["brokers"]]
+        return [(broker["host"], broker["port"]) for broker in self("Metadata", 9, {"topics": []})["brokers"]]
 
 
 def test_plain_tls_and_sasl_listeners_side_by_side_through_the_relay(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_the_trace_of_a_login_over_tls_has_plaintext(ca: Path, tmp_path: Path) -
     lines = traced(tmp_path / "kproxy-trace")
     assert {line["tls"] for line in lines if line["kind"] == "open"} == {True}
     assert [line["principal"] for line in lines if line.get("api") == "Metadata"] == ["User:alice"] * 2
-    [finding] = [each for line in lines for each in line.get("findings") or () if each["code"][0] == "X"]
+    [finding] = [finding for line in lines for finding in line.get("findings") or () if finding["code"][0] == "X"]
     assert finding["code"] == "X008"
     assert f"at localhost:{port} failed" in str(finding["message"])
     assert {line["server"] for line in lines} == {f"localhost:{port}"}
@@ -119,7 +119,7 @@ def test_sighup_renews_the_certificate_of_every_node(ca: Path, tmp_path: Path) -
             kproxy.process.send_signal(signal.SIGHUP)
             said = [kproxy.said() for _ in range(6)]  # what the built-in broker understands comes first
             assert "restart kproxy to change --detail, --fsync" in said[1]
-            assert sum(each.startswith("listening on ") for each in said) == 4
+            assert sum(line.startswith("listening on ") for line in said) == 4
             early.ask("ApiVersions", 0, {})
             for node in (0, 1):
                 with connected(kproxy, context(later), node) as client:
@@ -189,7 +189,9 @@ def test_three_brokers_with_tls(ca: Path, tmp_path: Path) -> None:
         for node in range(3):
             with connected(kproxy, context(ca), node) as client:
                 brokers = client.ask("Metadata", 9, {"topics": []})["brokers"]
-                assert [(each["host"], each["port"]) for each in brokers] == [("localhost", p) for p in kproxy.ports]
+                assert [(broker["host"], broker["port"]) for broker in brokers] == [
+                    ("localhost", p) for p in kproxy.ports
+                ]
         assert "commands: " in kproxy.said()
         assert kproxy.told("stop 2") == "broker 2 is down"
         with pytest.raises((ssl.SSLError, ConnectionError)), connected(kproxy, context(ca), 1) as client:
@@ -219,9 +221,9 @@ def test_a_listener_without_tls_has_none(ca: Path, tmp_path: Path) -> None:
         assert process.stderr is not None
         ports = {}
         while len(ports) < 2:
-            found = re.search(r"localhost:(\d+) security\.protocol=(\w+)", process.stderr.readline())
-            assert found is not None
-            ports[found[2]] = int(found[1])
+            match = re.search(r"localhost:(\d+) security\.protocol=(\w+)", process.stderr.readline())
+            assert match is not None
+            ports[match[2]] = int(match[1])
         asked = request("ApiVersions", 0, {})
         with socket.create_connection(("localhost", ports["PLAINTEXT"]), timeout=10) as plain:
             plain.sendall(asked)

@@ -64,8 +64,8 @@ def test_two_runs_of_a_client_do_not_differ_and_the_built_in_broker_only_as_expl
     assert "no differences in 141 pairs of exchanges\n" in done.stdout
     assert "requests to a broker that was not ready, not compared (A and B): AddPartitionsToTxn 1 and 1" in done.stdout
     *lines, _ = map(json.loads, kproxy("diff", first, built_in, *options, "--json").stdout.splitlines())
-    assert {each["api"] for each in lines} == EXPLAINED
-    assert {each["aspect"] for each in lines} == {"field", "order"}
+    assert {line["api"] for line in lines} == EXPLAINED
+    assert {line["aspect"] for line in lines} == {"field", "order"}
     page = (Path(__file__).parents[3] / "docs/diff.md").read_text()
     assert [each for each in EXPLAINED if f"`{each}`" not in page] == []
 
@@ -101,7 +101,7 @@ def test_kinds_of_values_can_be_compared_or_not(kproxy: Run) -> None:
         {json.loads(line).get("path") for line in kproxy("diff", *names, "--json", *options).stdout.splitlines()}
         for options in ((), ("--compare", "Address"), ("--compare", "node-id,address"))
     ]
-    assert ["host" in each for each in paths] == [False, True, True]
+    assert ["host" in path for path in paths] == [False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -144,15 +144,19 @@ def commands() -> dict[str, list[str]]:
 
 @pytest.mark.wide
 def test_a_quirk_is_the_only_difference_of_two_brokers(kproxy: Run, brokers: tuple[str, str]) -> None:
-    [command] = [each for each in commands() if "localhost" in each]
+    [command] = [command for command in commands() if "localhost" in command]
     for port, broker in zip(("localhost:9092", "localhost:19092"), brokers, strict=True):
         command = command.replace(port, broker)
     done = kproxy(*shlex.split(command), "--json", "--ignore", "L034")
     *differences, end = map(json.loads, done.stdout.splitlines())
     assert (done.returncode, done.stderr) == (1, "")
     # The quirk limits the versions of Metadata.
-    assert {each["path"] for each in differences} == {"", "throttle_time_ms", "api_keys[Metadata].max_version"}
-    assert [each["subject"] for each in differences if each["aspect"] == "finding"] == ["L005"]
+    assert {difference["path"] for difference in differences} == {
+        "",
+        "throttle_time_ms",
+        "api_keys[Metadata].max_version",
+    }
+    assert [difference["subject"] for difference in differences if difference["aspect"] == "finding"] == ["L005"]
     assert end["pairs"] > 250
 
 
@@ -176,7 +180,7 @@ def test_the_commands_of_the_page(kproxy: Run) -> None:
     recorded = {command: output for command, output in commands().items() if "localhost" not in command}
     assert len(recorded) == 3
     for command, output in recorded.items():
-        done = kproxy(*(str(ROOT / each) if each.startswith("captures/") else each for each in shlex.split(command)))
+        done = kproxy(*(str(ROOT / part) if part.startswith("captures/") else part for part in shlex.split(command)))
         assert done.stdout.replace(f"{ROOT}/", "").strip().splitlines() == output
 
 

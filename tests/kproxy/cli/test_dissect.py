@@ -41,11 +41,11 @@ def test_every_frame_of_real_clients_is_decoded_to_its_last_byte(kproxy: Run, na
         assert "not_decoded" not in line, line
         assert "body" in line
         assert line["kind"] == "request" or line["latency_us"] >= 0
-    found = [each for line in frames for each in line.get("findings", ()) if each["severity"] != "info"]
-    assert {(name.removesuffix(".pcap.gz"), each["code"]) for each in found} <= RIGHT.keys()
+    found = [finding for line in frames for finding in line.get("findings", ()) if finding["severity"] != "info"]
+    assert {(name.removesuffix(".pcap.gz"), finding["code"]) for finding in found} <= RIGHT.keys()
     alone = [line for line in made if line["kind"] == "finding" and line["severity"] != "info"]
     assert {(name.removesuffix(".pcap.gz"), line["code"]) for line in alone} <= RIGHT.keys()
-    assert done.returncode == any(each["severity"] == "error" for each in found + alone)
+    assert done.returncode == any(finding["severity"] == "error" for finding in found + alone)
     midstream = {line["connection_id"] for line in made if line["kind"] == "open" and line.get("midstream")}
     assert all(line["connection_id"] in midstream for line in made if line["kind"] == "gap")
 
@@ -62,7 +62,7 @@ def test_tls_is_named_and_decrypted_with_its_key_log(kproxy: Run, name: str) -> 
     frames = [line for line in made if line["kind"] in ("request", "response")]
     assert len(frames) > 30
     assert all("not_decoded" not in line for line in frames)
-    assert all(each["severity"] == "info" for line in frames for each in line.get("findings", ()))
+    assert all(finding["severity"] == "info" for line in frames for finding in line.get("findings", ()))
 
 
 def test_on_a_given_port_tls_is_a_finding(kproxy: Run) -> None:

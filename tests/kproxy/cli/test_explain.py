@@ -111,7 +111,7 @@ def test_json_says_that_the_prefix_is_missing_and_counts_without_it(kproxy: Run)
     assert "length_prefix" not in with_prefix
     size, *fields = with_prefix["fields"]
     assert (size["path"], size["span"]) == ("size", [0, 4])
-    assert missing["fields"] == [each | {"span": [each["span"][0] - 4, each["span"][1] - 4]} for each in fields]
+    assert missing["fields"] == [field | {"span": [field["span"][0] - 4, field["span"][1] - 4]} for field in fields]
 
 
 def test_findings_of_a_frame_without_its_prefix_point_into_what_was_given(kproxy: Run) -> None:

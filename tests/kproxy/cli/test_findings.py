@@ -83,7 +83,10 @@ def test_a_capture_shows_bytes_without_being_asked_for_detail(kproxy: Run) -> No
 def test_the_same_as_json_sarif_and_junit(kproxy: Run, trace: Path) -> None:
     select = ("--select", "L001,C001")
     made = json.loads(kproxy("dissect", "--findings", "--json", *select, trace).stdout)
-    assert [(each["code"], each["count"], each["connections"]) for each in made] == [("L001", 3, 2), ("C001", 1, 1)]
+    assert [(finding["code"], finding["count"], finding["connections"]) for finding in made] == [
+        ("L001", 3, 2),
+        ("C001", 1, 1),
+    ]
     assert made == json.loads(kproxy("dissect", "--findings", "--format", "json", *select, trace).stdout)
     log = json.loads(kproxy("dissect", "--findings", "--format", "sarif", *select, trace).stdout)
     assert [result["ruleId"] for result in log["runs"][0]["results"]] == ["L001", "C001"]
@@ -257,8 +260,8 @@ def test_secrets_are_zero_in_the_bytes_of_a_finding_beside_them() -> None:
     frame = frame.replace(b"app", b"ap\xff")  # no UTF-8: a finding, and the token stands right behind it
     teller = Teller(Inspector("story", excerpts=True))
     teller.tell(f"> hex {frame.hex()}")
-    entries = [each for line in teller.lines for each in getattr(line, "findings", ())]
-    [shown] = [each.excerpt for each in entries if each.code == "L023"]
+    entries = [finding for line in teller.lines for finding in getattr(line, "findings", ())]
+    [shown] = [finding_entry.excerpt for finding_entry in entries if finding_entry.code == "L023"]
     assert shown is not None
     assert bytes.fromhex(shown.hex) == frame.replace(b"\0alice\0hunter2", bytes(14))
 
@@ -267,7 +270,7 @@ def test_a_trace_has_the_bytes_with_more_detail_only_and_never_of_what_was_not_d
     def excerpts(detail: Detail, frame: bytes) -> list[object]:
         teller = Teller(Inspector("story", detail))
         teller.tell(f"> Metadata v0 {{}}\n> hex {frame.hex()}")
-        return [each.excerpt for line in teller.lines if isinstance(line, RequestLine) for each in line.findings]
+        return [finding.excerpt for line in teller.lines if isinstance(line, RequestLine) for finding in line.findings]
 
     assert any(excerpts(Detail.FULL, TRAILING))
     assert not any(excerpts(Detail.SUMMARY, TRAILING))
@@ -279,7 +282,7 @@ def test_a_trace_has_the_bytes_with_more_detail_only_and_never_of_what_was_not_d
 def test_a_response_that_nobody_asked_for_shows_its_head() -> None:
     teller = Teller(Inspector("story", excerpts=True))
     teller.tell("< #99 as ApiVersions v0 {}")
-    [entry] = [each for line in teller.lines for each in getattr(line, "findings", ()) if each.code == "C001"]
+    [entry] = [finding for line in teller.lines for finding in getattr(line, "findings", ()) if finding.code == "C001"]
     assert entry.span == (4, 8)
     assert entry.excerpt is not None
     assert entry.excerpt.hex == "0000000a00000063"

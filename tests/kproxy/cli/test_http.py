@@ -55,18 +55,18 @@ class Served:
 
 
 def values(body: str) -> dict[tuple[str, tuple[str, ...]], float]:
-    found: dict[tuple[str, tuple[str, ...]], float] = {}
+    values: dict[tuple[str, tuple[str, ...]], float] = {}
     for family in text_string_to_metric_families(body):
         assert family.type != "unknown"
         for sample in family.samples:
             key = sample.name, tuple(sample.labels.values())
-            assert key not in found
-            found[key] = sample.value
-    return found
+            assert key not in values
+            values[key] = sample.value
+    return values
 
 
 def descendants(pid: int) -> list[int]:
-    return [each for child in children(pid) for each in (child, *descendants(child))]
+    return [descendant for child in children(pid) for descendant in (child, *descendants(child))]
 
 
 @contextmanager
@@ -131,7 +131,7 @@ def test_two_hundred_scrapes_at_once_and_slow_clients(tmp_path: Path, broker: Br
         with ThreadPoolExecutor(40) as threads:
             asked = [threads.submit(served.metrics) for _ in range(200)]
             served.proxy.ask(50)
-            assert all(each.result() for each in asked)
+            assert all(request.result() for request in asked)
         for each in slow:
             each.close()
         assert served.health()[0] == 200

@@ -129,7 +129,7 @@ def test_records_are_decoded_and_a_registry_that_hangs_delays_nothing(tmp_path: 
     assert "frame" not in watched
     assert (decoded["data"], decoded["subject"]) == ({"id": 17, "note": "hi", "tags": ["a", "b"]}, "orders-value")
     assert masked["data"] == "(masked)"
-    assert {each["problem"] for each in values(lines)[-len(hanging) :]} == {"its schema is not fetched yet"}
+    assert {value["problem"] for value in values(lines)[-len(hanging) :]} == {"its schema is not fetched yet"}
     assert b"planted" not in (out + served + "".join(proxy.said)).encode() + b"".join(
         file.read_bytes() for file in trace_files(trace)
     )

@@ -135,7 +135,7 @@ def test_a_moved_directory_loses_nothing_and_the_summary_names_both(tmp_path: Pa
         served.proxy.ask()
         _, err = served.proxy.end()
     assert served.proxy.process.returncode == 0, err
-    assert [len(traced(tmp_path / each)) for each in ("moved", "t")] == [4, 4]
+    assert [len(traced(tmp_path / name)) for name in ("moved", "t")] == [4, 4]
     assert f"trace: {tmp_path}/moved/date=" in err
 
 

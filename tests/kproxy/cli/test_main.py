@@ -32,10 +32,10 @@ def test_the_table_of_exit_statuses_is_whole(kproxy: Run) -> None:
     statuses = {errors.CLEAN, errors.FINDINGS, errors.USAGE, errors.UNREACHABLE, errors.UNWATCHED, errors.NOTHING}
     assert {*exit_statuses.MEANINGS} == statuses | {errors.INTERRUPTED}
     assert {*exit_statuses.OF_COMMANDS} == {"relay", *COMMANDS}
-    assert {status for each in exit_statuses.OF_COMMANDS.values() for status in each} == statuses
+    assert {status for command in exit_statuses.OF_COMMANDS.values() for status in command} == statuses
     shown = " ".join(kproxy("help", "exit-codes").stdout.split())
-    for each in (exit_statuses.MEANINGS, *exit_statuses.OF_COMMANDS.values()):
-        assert all(f"{status} {meaning}" in shown for status, meaning in each.items())
+    for command in (exit_statuses.MEANINGS, *exit_statuses.OF_COMMANDS.values()):
+        assert all(f"{status} {meaning}" in shown for status, meaning in command.items())
     page = (Path(__file__).parents[3] / "docs/exit-codes.md").read_text()
     assert page == exit_statuses.markdown(), "run: python -m kproxy.outputs.exit_statuses docs/exit-codes.md"
 
@@ -49,8 +49,8 @@ def test_the_help_is_a_screen_that_begins_with_the_commands(kproxy: Run) -> None
     named = re.findall(r"^  ([\w-]+)  ", done.stdout.partition("commands:")[2].partition("\n\n")[0], re.MULTILINE)
     assert tuple(named) == COMMANDS
     for line in lines:
-        if found := re.match(r"  kproxy help ([a-z-]+)", line):
-            assert kproxy("help", found[1]).returncode == 0
+        if match := re.match(r"  kproxy help ([a-z-]+)", line):
+            assert kproxy("help", match[1]).returncode == 0
 
 
 def test_the_help_of_the_relay_has_every_option(kproxy: Run) -> None:

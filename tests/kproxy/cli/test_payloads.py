@@ -147,7 +147,7 @@ def test_a_filter_does_not_find_what_is_masked(kproxy: Run, capture: Path) -> No
 
 def is_broken(line: dict[str, Any]) -> bool:
     """Whether it is the frame with bytes after its last field."""
-    return any(each["code"] == "L001" for each in line.get("findings", ()))
+    return any(finding["code"] == "L001" for finding in line.get("findings", ()))
 
 
 @pytest.fixture
@@ -237,7 +237,7 @@ def test_fields_with_a_tag_are_nowhere(kproxy: Run, capture: Path, tmp_path: Pat
     "options",
     [
         (), ("-v",), ("--json",), ("--json", "--detail", "full"), ("--fields", "findings,body", "--detail", "full"),
-        *(("--findings", "--format", each) for each in ("text", "json", "sarif", "junit")),
+        *(("--findings", "--format", name) for name in ("text", "json", "sarif", "junit")),
     ],
     ids=" ".join,
 )  # fmt: skip
@@ -395,6 +395,6 @@ def test_schemas_in_the_traffic_itself(kproxy: Run, tmp_path: Path) -> None:
     first = request("Produce", 9, {"acks": 1, "timeout_ms": 100, "topic_data": [topic]}, correlation_id=9)
     done = kproxy("dissect", "--json", "--payloads", written(tmp_path / "schemas.pcap", first + produce()))
     assert done.returncode == 0, done.stderr
-    value, *_ = (each["value"] for each in records(done.stdout))
+    value, *_ = (record["value"] for record in records(done.stdout))
     assert value["data"] == {"id": 17, "card": CARD.decode()}
     assert (value["subject"], value["schema"]) == ("orders-value", {"id": 17})

@@ -39,10 +39,10 @@ def test_a_failed_check_shows_the_frames(kproxy: Run, kproxy_broker: BrokerThrea
     done = kproxy(*command, "--json")
     *lines, summary = map(json.loads, done.stdout.splitlines())
     assert summary["summary"] == {"pass": 1, "fail": 1, "skip": 7}
-    scores = {each["name"]: each for each in summary["clients"]}
+    scores = {client["name"]: client for client in summary["clients"]}
     assert scores["KafkaJS 2.2.4"]["failed"] == ["ListGroups/v2/2"]
     assert scores["KafkaJS 2.2.4"]["missing"] == []
-    [failed] = [each for each in lines if each["id"] == "ListGroups/v2/2"]
+    [failed] = [line for line in lines if line["id"] == "ListGroups/v2/2"]
     assert failed["evidence"][1]["api"] == "ListGroups"
     assert bytes.fromhex(failed["evidence"][1]["hex"])
     assert kproxy(*command, "--junit", "-").stdout.startswith("<?xml")

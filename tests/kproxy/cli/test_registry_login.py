@@ -79,7 +79,7 @@ def test_a_login(
     topic = {"name": "orders", "partition_data": [partition]}
     frame = request("Produce", 9, {"acks": 1, "timeout_ms": 100, "topic_data": [topic]})
     (tmp_path / "a.pcap").write_bytes(pcap([sent(0, flags=SYN), sent(1, frame)]))
-    files = [pem / each if each.endswith(".pem") else each for each in options]
+    files = [pem / option if option.endswith(".pem") else option for option in options]
     done = kproxy("dissect", "--json", "--payloads", "--registry", registry, *files,
                   "--registry-secret-file", tmp_path / "secret", tmp_path / "a.pcap")  # fmt: skip
     [body] = [line["body"] for line in map(json.loads, done.stdout.splitlines()) if "body" in line]

@@ -53,9 +53,9 @@ class Broker(socketserver.ThreadingTCPServer):
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    made = Broker()
-    yield made
-    made.stop()
+    broker = Broker()
+    yield broker
+    broker.stop()
 
 
 class Proxy:
@@ -70,8 +70,8 @@ class Proxy:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.said.append(line)
-            if found := re.match(r"listening on 127\.0\.0\.1:(\d+) -> ", line):
-                self.port = int(found[1])
+            if match := re.match(r"listening on 127\.0\.0\.1:(\d+) -> ", line):
+                self.port = int(match[1])
                 return
         raise AssertionError("".join(self.said))
 
@@ -127,12 +127,12 @@ def running(
 
 def children(pid: int) -> list[int]:
     found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
-    return [int(each) for each in found.stdout.split()]
+    return [int(part) for part in found.stdout.split()]
 
 
 def inspectors(pid: int) -> list[int]:
     """The inspectors of the proxy that is this process: children of its only child, and not zombies."""
-    return [each for spawner in children(pid) for each in children(spawner) if state(each) != "Z"]
+    return [child for spawner in children(pid) for child in children(spawner) if state(child) != "Z"]
 
 
 def traced(directory: Path) -> list[dict[str, object]]:

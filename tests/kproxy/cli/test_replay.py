@@ -106,7 +106,7 @@ def test_other_responses(kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Pat
     assert "left out: 1 Fetch v13: --filter does not match\n" in done.stdout
     done = kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "max", "--json")
     *results, summary = map(json.loads, done.stdout.splitlines())
-    assert [(each["api"], each["outcome"]) for each in results] == [
+    assert [(result["api"], result["outcome"]) for result in results] == [
         ("Metadata", "equal"), ("SaslHandshake", "left out"), ("Produce", "different"), ("Fetch", "different"),
     ]  # fmt: skip
     assert results[2]["differences"] == [

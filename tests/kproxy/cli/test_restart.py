@@ -66,9 +66,9 @@ sys.exit(main(sys.argv[1:]))
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    made = Broker()
-    yield made
-    made.stop()
+    broker = Broker()
+    yield broker
+    broker.stop()
 
 
 def ask(client: socket.socket, times: int = 1) -> None:
@@ -190,7 +190,7 @@ def test_killed_under_load_again_and_again(tmp_path: Path, broker: Broker, optio
     with running(tmp_path, "--upstream", upstream, "-q", *options, program=["-c", SOON]) as proxy:
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(proxy.connect()) for _ in range(4)]
-            threads = [threading.Thread(target=work, args=(each, 0.001)) for each in clients]
+            threads = [threading.Thread(target=work, args=(client, 0.001)) for client in clients]
             for thread in threads:
                 thread.start()
             for times in range(3):
@@ -213,7 +213,7 @@ def test_killed_under_load_again_and_again(tmp_path: Path, broker: Broker, optio
         if path.suffix == ".zst":
             continue
         *whole, torn = path.read_bytes().split(b"\n")
-        assert torn == b"" or path != max(trace_files(trace), key=lambda each: each.stat().st_mtime)
+        assert torn == b"" or path != max(trace_files(trace), key=lambda file: file.stat().st_mtime)
         for line in whole:
             parse_line(line)
             lines.append(json.loads(line))
@@ -243,7 +243,7 @@ def test_an_inspector_that_fails_again_and_again_is_given_up(
             earlier.update(inspectors(proxy.process.pid))
             proxy.ask(2)
             until(lambda times=times: len([line for line in traced(trace) if line.get("reason") == FAILED]) == times)  # type: ignore[misc]
-        until(lambda: all(state(each) == "Z" for each in children(proxy.process.pid)))
+        until(lambda: all(state(child) == "Z" for child in children(proxy.process.pid)))
         proxy.ask(3)
         _, err = proxy.end()
         assert proxy.process.returncode == 4

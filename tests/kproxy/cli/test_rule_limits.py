@@ -66,8 +66,8 @@ def test_values_that_do_not_fit_the_unit(unit: str, text: str) -> None:
 def test_every_limit_takes_its_own_default() -> None:
     limits = [limit for entry in entries() for limit in entry.limits]
     assert limits
-    for each in limits:
-        assert each.parse(each.text(each.default)) == each.default, each
+    for limit in limits:
+        assert limit.parse(limit.text(limit.default)) == limit.default, limit
     assert len(set(limits)) == len(limits)  # a limit belongs to one rule
 
 
@@ -99,7 +99,7 @@ def test_a_wrong_table_of_the_configuration_file(tmp_path: Path, text: str, sent
 def test_the_page_of_a_rule_names_its_limits(kproxy: Run) -> None:
     assert "| `wait` | 5s | s | a request waits this much longer" in kproxy("rules", "C020").stdout
     page = json.loads(kproxy("rules", "--json", "C020").stdout)
-    assert [(each["name"], each["default"], each["unit"]) for each in page["limits"]] == [("wait", 5, "s")]
+    assert [(limit["name"], limit["default"], limit["unit"]) for limit in page["limits"]] == [("wait", 5, "s")]
 
 
 def test_a_bad_limit_is_a_usage_error(kproxy: Run) -> None:

@@ -35,7 +35,7 @@ def test_a_rule_is_a_line(kproxy: Run) -> None:
 def test_a_family_or_a_severity_can_be_chosen(kproxy: Run, which: list[str], chosen: object) -> None:
     done = kproxy("rules", "--json", *which)
     expected = [entry.code for entry in rulebook.entries() if chosen(entry)]  # type: ignore[operator]
-    assert [each["code"] for each in json.loads(done.stdout)] == expected
+    assert [finding["code"] for finding in json.loads(done.stdout)] == expected
     assert [row.split()[0] for row in kproxy("rules", *which).stdout.splitlines()] == expected
 
 
@@ -115,6 +115,6 @@ def test_words_codes_and_severities_narrow_each_other(kproxy: Run) -> None:
                for code in both for each in [json.loads(kproxy("rules", "--json", code["code"]).stdout)])  # fmt: skip
     errors = json.loads(kproxy("rules", "--json", "rebalance", "S", "error").stdout)
     assert errors
-    assert {(each["code"][0], each["severity"]) for each in errors} == {("S", "error")}
+    assert {(error["code"][0], error["severity"]) for error in errors} == {("S", "error")}
     done = kproxy("rules", "rebalance", "P")
     assert (done.returncode, done.stderr) == (2, "kproxy: no rule is about all of rebalance, P; use fewer words\n")

@@ -239,8 +239,8 @@ async def test_the_terminal_view_shows_no_secret(capture: Path) -> None:
     assert sum("redacted" in screen for screen in seen) > 10
 
 
-def _shown(told: Explanation) -> str:
-    return repr((told.frame.hex(), told.body, told.rows, told.findings))
+def _shown(explanation: Explanation) -> str:
+    return repr((explanation.frame.hex(), explanation.body, explanation.rows, explanation.findings))
 
 
 def test_explain_shows_no_secret(kproxy: Run) -> None:

@@ -20,10 +20,10 @@ def test_every_frame_has_its_edit_first(kproxy: Run) -> None:
     assert done.stderr == ""
     answers = {answer["id"]: answer["findings"] for answer in map(json.loads, done.stdout.splitlines())}
     first = {
-        name: (found[0]["code"], found[0].get("edit"), tuple(found[0]["span"]), found[0]["path"])
-        for name, found in answers.items() if found
+        name: (answer[0]["code"], answer[0].get("edit"), tuple(answer[0]["span"]), answer[0]["path"])
+        for name, answer in answers.items() if answer
     }  # fmt: skip
-    assert first == {name: (each.code, each.edit, each.span, each.path) for name, each in LAYOUTS.items()}
+    assert first == {name: (layout.code, layout.edit, layout.span, layout.path) for name, layout in LAYOUTS.items()}
     assert answers["find-coordinator-v0-right"] == []
 
 

@@ -58,9 +58,9 @@ NOT_RESPONDING = "the inspector has not responded for "
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    made = Broker()
-    yield made
-    made.stop()
+    broker = Broker()
+    yield broker
+    broker.stop()
 
 
 @contextlib.contextmanager
@@ -77,21 +77,21 @@ def proxied(
         processes = descendants(proxy.process.pid)
         try:
             yield proxy, processes
-            until(lambda: all(state(each) == "Z" for each in processes))
+            until(lambda: all(state(process) == "Z" for process in processes))
         finally:
-            for each in processes:
+            for process in processes:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(each, signal.SIGKILL)
+                    os.kill(process, signal.SIGKILL)
 
 
 def descendants(pid: int) -> list[int]:
-    return [found for child in children(pid) for found in (child, *descendants(child))]
+    return [descendant for child in children(pid) for descendant in (child, *descendants(child))]
 
 
 def send_in_vain(proxy: Proxy) -> None:
     """The relay answers, whatever the inspector does; wait until that is busy."""
     proxy.ask()
-    until(lambda: any(is_busy(each) for each in descendants(proxy.process.pid)))
+    until(lambda: any(is_busy(descendant) for descendant in descendants(proxy.process.pid)))
 
 
 def is_busy(pid: int) -> bool:
@@ -171,7 +171,7 @@ def test_a_busy_worker_ends_with_its_inspector(tmp_path: Path, broker: Broker) -
         workers = children(inspector)
         send_in_vain(proxy)
         os.kill(inspector, signal.SIGKILL)
-        until(lambda: all(state(each) == "Z" for each in workers))
+        until(lambda: all(state(worker) == "Z" for worker in workers))
         proxy.end()
 
 
@@ -232,8 +232,8 @@ def test_the_user_is_told_where_it_is_and_when_it_continues(
         assert float(re.findall(r"^kproxy_inspector_lag_seconds (\S+)", metrics, re.M)[0]) >= 0.9
         assert "kproxy_inspector_up 0.0" in metrics
         if program == PLAIN:
-            for each in descendants(proxy.process.pid):
-                os.kill(each, signal.SIGCONT)
+            for descendant in descendants(proxy.process.pid):
+                os.kill(descendant, signal.SIGCONT)
             proxy.wait_until_said("the inspector responds again after ")
             health = get(f"{url}/healthz")
             assert (health["inspector"], health["inspector_lag_s"]) == ("running", 0.0)

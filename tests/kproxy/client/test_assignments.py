@@ -78,7 +78,7 @@ def test_records_are_a_batch() -> None:
     values = assigned("Produce", 9, f'{path}=[{{"key": "k", "value": {{"a": 1}}, "headers": {{"h": null}}}}, "text"]')
     [batch] = records.decode(values["topic_data"][0]["partition_data"][0]["records"])  # type: ignore[index]
     assert batch["crc_valid"] is True
-    assert [(each["key"], each["value"]) for each in batch["records"]] == [(b"k", b'{"a":1}'), (None, b"text")]
+    assert [(record["key"], record["value"]) for record in batch["records"]] == [(b"k", b'{"a":1}'), (None, b"text")]
     assert batch["records"][0]["headers"] == [{"key": "h", "value": None}]
     assert batch["records"][0]["timestamp"] > 1_700_000_000_000
 

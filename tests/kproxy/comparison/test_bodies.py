@@ -13,14 +13,17 @@ def compare(a: dict[str, Any], b: dict[str, Any], message: str = "MetadataRespon
 
 
 def differences(a: dict[str, Any], b: dict[str, Any], message: str = "MetadataResponse", **options: Any) -> list[Any]:
-    return [(each.path, each.a, each.b, each.why) for each in compare(a, b, message, **options).differences]
+    return [
+        (difference.path, difference.a, difference.b, difference.why)
+        for difference in compare(a, b, message, **options).differences
+    ]
 
 
 def test_ids_addresses_and_times_may_differ() -> None:
     a = {"throttle_time_ms": 0, "cluster_id": "x", "brokers": [{"node_id": 1, "host": "a", "port": 9092, "rack": None}]}
     b = {"throttle_time_ms": 9, "cluster_id": "y", "brokers": [{"node_id": 0, "host": "b", "port": 9093, "rack": None}]}
     assert differences(a, b) == []
-    pairs = {(each.kind, each.path): (each.a, each.b) for each in compare(a, b).pairs}
+    pairs = {(pair.kind, pair.path): (pair.a, pair.b) for pair in compare(a, b).pairs}
     assert pairs[ValueKind.NODE_ID, "brokers[0].node_id"] == (1, 0)
 
 
@@ -77,7 +80,9 @@ def test_fields_of_a_payload_have_its_kinds() -> None:
         }
 
     assert differences(body("m-1", "u"), body("m-2", "u"), "SyncGroupResponse") == []
-    assert [each.path for each in compare(body("m", "u"), body("m", "v")).differences] == ["assignment.data.leader_url"]
+    assert [difference.path for difference in compare(body("m", "u"), body("m", "v")).differences] == [
+        "assignment.data.leader_url"
+    ]
 
 
 def test_bytes_are_equal_to_their_base64_and_secrets_to_each_other() -> None:
@@ -103,7 +108,9 @@ def test_special_timestamps_are_compared_and_times_are_not() -> None:
 
 def test_the_partitions_of_an_assignment_may_differ_but_not_their_number() -> None:
     def fetched(*partitions: int) -> dict[str, Any]:
-        return {"topics": [{"name": "orders", "partitions": [{"partition_index": each} for each in partitions]}]}
+        return {
+            "topics": [{"name": "orders", "partitions": [{"partition_index": partition} for partition in partitions]}]
+        }
 
     pairs = [((0, 1), (2, 3)), ((0, 1), (0, 2)), ((0, 1), (3,))]
     found = [len(compare_bodies("OffsetFetchResponse", fetched(*a), fetched(*b)).differences) for a, b in pairs]

@@ -24,7 +24,10 @@ BEAT: Exchange = ("Heartbeat", 4, OK)
 
 
 def differences(a: RecordedTraffic, b: RecordedTraffic, **options: Any) -> list[tuple[Any, ...]]:
-    return [(each.aspect, each.api, each.path, each.a, each.b) for each in compared(a, b, **options).differences]
+    return [
+        (difference.aspect, difference.api, difference.path, difference.a, difference.b)
+        for difference in compared(a, b, **options).differences
+    ]
 
 
 def compared(a: RecordedTraffic, b: RecordedTraffic, **options: Any) -> TrafficComparison:
@@ -32,8 +35,10 @@ def compared(a: RecordedTraffic, b: RecordedTraffic, **options: Any) -> TrafficC
 
 
 def test_equal_traffic_has_no_differences() -> None:
-    made = compared(traffic([API_VERSIONS, METADATA, JOIN, FETCH]), traffic([API_VERSIONS, METADATA, JOIN, FETCH]))
-    assert (made.differences, made.notes, made.pairs) == ([], [], 3)
+    comparison = compared(
+        traffic([API_VERSIONS, METADATA, JOIN, FETCH]), traffic([API_VERSIONS, METADATA, JOIN, FETCH])
+    )
+    assert (comparison.differences, comparison.notes, comparison.pairs) == ([], [], 3)
 
 
 def test_an_additional_metadata_shifts_nothing() -> None:
@@ -69,7 +74,7 @@ def test_a_fetch_session_that_is_never_created_is_a_difference_and_offsets_of_fe
 
 def test_a_poll_without_a_response_before_others_with_one_is_a_difference() -> None:
     def produced(*responses: object, acks: int = -1) -> RecordedTraffic:
-        return traffic([("Produce", 9, each, {"acks": acks}) for each in responses])
+        return traffic([("Produce", 9, response, {"acks": acks}) for response in responses])
 
     assert differences(produced(OK, OK, OK), produced(OK, OK, None)) == []  # in flight at the end
     assert differences(produced(OK, OK, OK), produced(OK, None, OK)) == [
@@ -80,8 +85,8 @@ def test_a_poll_without_a_response_before_others_with_one_is_a_difference() -> N
 
 def test_how_records_are_batched_is_no_difference() -> None:
     def produce(offset: int, *records: int) -> Exchange:
-        batch = {"compression": "none", "last_offset": 4, "records": [{"value": each} for each in records]}
-        data = [{"index": each % 2, "records": [batch]} for each in records]
+        batch = {"compression": "none", "last_offset": 4, "records": [{"value": record} for record in records]}
+        data = [{"index": record % 2, "records": [batch]} for record in records]
         response = {"responses": [{"partition_responses": [{"index": 0, "base_offset": offset}]}]}
         return ("Produce", 9, response, {"acks": -1, "topic_data": [{"name": "orders", "partition_data": data}]})
 
@@ -98,7 +103,7 @@ def test_requests_to_a_broker_that_was_not_ready_are_only_noted() -> None:
     assert compared(a, b).notes == [
         "requests to a broker that was not ready, not compared (A and B): InitProducerId 1 and 0"
     ]
-    assert [each[0] for each in differences(a, b, complete=True)] == [Aspect.ERROR_CODE, Aspect.REQUEST]
+    assert [difference[0] for difference in differences(a, b, complete=True)] == [Aspect.ERROR_CODE, Aspect.REQUEST]
     failed = traffic([("InitProducerId", 4, {"error_code": 53})])
     assert differences(failed, b) == [(Aspect.ERROR_CODE, "InitProducerId", "error_code", 53, 0)]
 
@@ -114,7 +119,7 @@ def test_coordinators_are_paired_by_what_is_coordinated() -> None:
 
 def test_members_are_compared_in_any_order_because_their_ids_are_random() -> None:
     def joined(*topics: str) -> RecordedTraffic:
-        members = [{"member_id": f"m-{number}", "topic": each} for number, each in enumerate(topics)]
+        members = [{"member_id": f"m-{number}", "topic": topic} for number, topic in enumerate(topics)]
         return traffic([("JoinGroup", 7, {"member_id": "m-0", "members": members})])
 
     assert differences(joined("x", "y"), joined("y", "x")) == []
@@ -135,9 +140,9 @@ def test_a_request_of_an_earlier_connection_with_that_id_is_not_answered() -> No
     assert isinstance(asked, RequestLine)
     ends = CloseLine(v=1, ts=asked.ts, connection_id=asked.connection_id, client="c", server="s")
     [connection] = traffic_of("x.jsonl", [asked, ends, answer]).connections
-    assert [each.response for each in connection.exchanges] == [None]
+    assert [exchange.response for exchange in connection.exchanges] == [None]
     [connection] = traffic_of("x.jsonl", [asked, answer, ends]).connections
-    assert [each.response for each in connection.exchanges] == [answer]
+    assert [exchange.response for exchange in connection.exchanges] == [answer]
 
 
 def test_polls_that_only_one_side_sends_are_a_difference() -> None:
@@ -180,8 +185,8 @@ def test_the_last_request_may_be_in_flight_when_the_recording_ends() -> None:
 
 
 def test_a_connection_that_does_something_is_a_difference() -> None:
-    made = compared(traffic([JOIN], [METADATA, CREATE]), traffic([JOIN]))
-    assert [(each.aspect, each.a, each.why) for each in made.differences] == [
+    comparison = compared(traffic([JOIN], [METADATA, CREATE]), traffic([JOIN]))
+    assert [(difference.aspect, difference.a, difference.why) for difference in comparison.differences] == [
         (Aspect.CONNECTION, "1 Metadata, 1 CreateTopics", Why.ONLY_IN_A)
     ]
     routine = compared(traffic([JOIN], [API_VERSIONS, FETCH]), traffic([JOIN]))
@@ -190,8 +195,8 @@ def test_a_connection_that_does_something_is_a_difference() -> None:
 
 def test_findings_of_one_side_come_first_unless_they_are_hidden() -> None:
     a, b = traffic([CREATE], finding="L001"), traffic([("CreateTopics", 7, {"error_code": 1})])
-    assert [each[0] for each in differences(a, b)] == [Aspect.FINDING, Aspect.ERROR_CODE]
-    assert [each[0] for each in differences(a, b, shows=lambda code: code != "L001")] == [Aspect.ERROR_CODE]
+    assert [difference[0] for difference in differences(a, b)] == [Aspect.FINDING, Aspect.ERROR_CODE]
+    assert [difference[0] for difference in differences(a, b, shows=lambda code: code != "L001")] == [Aspect.ERROR_CODE]
 
 
 def test_a_difference_is_listed_once_with_its_versions_and_count() -> None:
@@ -200,7 +205,7 @@ def test_a_difference_is_listed_once_with_its_versions_and_count() -> None:
         return traffic([("JoinGroup", version, body) for version in (1, 2, 3)])
 
     made = compared(joins("m"), joins(None)).differences
-    assert [(each.path, each.count, each.versions) for each in made] == [
+    assert [(difference.path, difference.count, difference.versions) for difference in made] == [
         ("member_id", 3, [(1, 1), (2, 2), (3, 3)]),
         ("members[].x", 6, [(1, 1), (2, 2), (3, 3)]),
     ]
@@ -215,4 +220,4 @@ def test_api_versions_are_named() -> None:
 
 def test_long_connections_are_aligned_too() -> None:
     a, b = [CREATE, JOIN] * 600, [CREATE, JOIN] * 600 + [CREATE]
-    assert [each[:2] for each in differences(traffic(a), traffic(b))] == [(Aspect.REQUEST, "CreateTopics")]
+    assert [difference[:2] for difference in differences(traffic(a), traffic(b))] == [(Aspect.REQUEST, "CreateTopics")]

@@ -13,10 +13,10 @@ RECORD_DATA = {"crc", "batch_length", "base_timestamp", "partition_leader_epoch"
 
 
 def fields(struct: Layout) -> Iterator[str]:
-    for each in (*struct.fields, *struct.tagged):
-        yield each.name
-        if each.struct is not None:
-            yield from fields(each.struct)
+    for field in (*struct.fields, *struct.tagged):
+        yield field.name
+        if field.struct is not None:
+            yield from fields(field.struct)
 
 
 def names_in(message: str) -> set[str]:

@@ -74,15 +74,15 @@ async def test_greets_and_gives_lines_as_they_are(path: Path) -> None:
     pieces = [said[start : start + 1000] for start in range(0, len(said), 1000)]
     async with proxy(path, saying(*pieces)), connect(path) as client:
         assert (client.greeting.pid, client.greeting.kproxy) == (4711, "9.9")
-        assert [each async for each in client] == [line(1), line(2, 300_000), line(3)]
-        assert [each async for each in client] == []  # it has ended, and stays so
+        assert [line async for line in client] == [line(1), line(2, 300_000), line(3)]
+        assert [line async for line in client] == []  # it has ended, and stays so
 
 
 async def test_replies_find_who_asked_among_lines(path: Path) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(HELLO)
         asked = [json.loads(await reader.readline()) for _ in range(2)]
-        assert [(each["do"], each.get("frames")) for each in asked] == [("watch", True), ("connections", None)]
+        assert [(request["do"], request.get("frames")) for request in asked] == [("watch", True), ("connections", None)]
         writer.write(line(1) + b'{"id":"somebody else\'s"}\n{"id":[1]}\n')
         writer.write(json.dumps({"id": asked[1]["id"], "connections": []}).encode() + b"\n" + line(2))
         writer.write(json.dumps({"id": asked[0]["id"], "watching": True}).encode() + b"\n" + line(3))
@@ -232,10 +232,10 @@ async def test_late_responses_are_no_lines(path: Path) -> None:
     }
     late = json.dumps({"late": facts | {"later": 1}}).encode() + b"\n"
     async with proxy(path, saying(HELLO, line(1), late, line(2))), connect(path) as client:
-        seen: list[LateResponse] = []
-        client.on_late = seen.append
-        assert [each async for each in client] == [line(1), line(2)]
-        assert seen == [LateResponse(**facts)]  # type: ignore[arg-type]
+        responses: list[LateResponse] = []
+        client.on_late = responses.append
+        assert [line async for line in client] == [line(1), line(2)]
+        assert responses == [LateResponse(**facts)]  # type: ignore[arg-type]
 
 
 async def test_the_greeting_has_the_listeners_of_now(path: Path) -> None:
@@ -243,5 +243,5 @@ async def test_the_greeting_has_the_listeners_of_now(path: Path) -> None:
     async with proxy(path, saying(HELLO, line(1), changed, line(2))), connect(path) as client:
         seen: list[list[str]] = []
         client.on_listeners = lambda: seen.append(client.greeting.pairs)
-        assert [each async for each in client] == [line(1), line(2)]
+        assert [line async for line in client] == [line(1), line(2)]
         assert seen == [["127.0.0.1:9093 -> b:9092"]]

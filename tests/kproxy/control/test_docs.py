@@ -24,9 +24,9 @@ JOIN = {"group_id": "g", "session_timeout_ms": 1000, "rebalance_timeout_ms": 100
 def shape(value: Any) -> Any:
     """The names in a value, and of which kinds theirs are."""
     if isinstance(value, dict):
-        return {name: shape(each) for name, each in value.items()}
+        return {name: shape(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [shape(each) for each in value]
+        return [shape(element) for element in value]
     return "text or null" if value is None or isinstance(value, str) else type(value).__name__
 
 

@@ -21,9 +21,9 @@ from tests.kproxy.control.raw import RawViewer
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    made = Broker()
-    yield made
-    made.stop()
+    broker = Broker()
+    yield broker
+    broker.stop()
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_two_proxies_are_told_apart_and_closed_to_others(
     tmp_path: Path, sockets: Path, upstream: tuple[str, ...]
 ) -> None:
     with running_proxy(tmp_path, *upstream) as first, running_proxy(tmp_path, *upstream) as second:
-        assert sorted(each.greeting.pid for each in running()) == sorted([first.process.pid, second.process.pid])
+        assert sorted(proxy.greeting.pid for proxy in running()) == sorted([first.process.pid, second.process.pid])
         for proxy in (first, second):
             found = find(str(proxy.port))
             assert found.greeting.pid == proxy.process.pid
@@ -43,7 +43,7 @@ def test_two_proxies_are_told_apart_and_closed_to_others(
             assert found.path.lstat().st_mode & 0o777 == 0o600
         assert sockets.stat().st_mode & 0o777 == 0o700
         assert first.end(signal.SIGTERM)[1].count("\n") == 1  # nothing is said of it
-        assert [each.greeting.pid for each in running()] == [second.process.pid]
+        assert [proxy.greeting.pid for proxy in running()] == [second.process.pid]
         second.end()
     assert list(sockets.iterdir()) == []
 

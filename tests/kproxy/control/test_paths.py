@@ -111,7 +111,7 @@ def test_lists_those_that_answer_whatever_they_say_beside(own: Path) -> None:
         first, second = running()
     assert (first.path, first.greeting.pid, first.greeting.node) == (own / "1.sock", 4711, "web-1")
     assert (second.path, second.greeting.pid) == (own / "2.sock", 4712)
-    assert [each.listen for each in second.greeting.listeners] == ["127.0.0.1:9093", "[::1]:9093"]
+    assert [listener.listen for listener in second.greeting.listeners] == ["127.0.0.1:9093", "[::1]:9093"]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_lists_those_that_answer_whatever_they_say_beside(own: Path) -> None:
 )
 def test_who_does_not_greet_as_a_proxy_is_left_out(says: bytes, own: Path) -> None:
     with greeting(own / "1.sock", says=says), greeting(own / "2.sock"), greeting(own / "3.sock", protocol=2):
-        assert [each.path.name for each in running()] == ["2.sock"]
+        assert [proxy.path.name for proxy in running()] == ["2.sock"]
 
 
 def test_who_says_nothing_holds_up_nobody_for_long(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def test_who_says_nothing_holds_up_nobody_for_long(own: Path, monkeypatch: pytes
     with socket.socket(socket.AF_UNIX) as mute, greeting(own / "2.sock"):
         mute.bind(str(own / "1.sock"))
         mute.listen()
-        assert [each.path.name for each in running()] == ["2.sock"]
+        assert [proxy.path.name for proxy in running()] == ["2.sock"]
 
 
 def test_removes_what_dead_processes_have_left_and_nothing_else(own: Path) -> None:

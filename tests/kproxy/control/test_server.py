@@ -54,9 +54,9 @@ class Loop:
                 key.data(events)
 
     def viewer(self) -> RawViewer:
-        made = RawViewer(self.control.path)
+        viewer = RawViewer(self.control.path)
         self.turn()
-        return made
+        return viewer
 
     def ask(self, viewer: RawViewer, **request: Any) -> dict[str, Any]:
         viewer.send(**request)
@@ -66,10 +66,10 @@ class Loop:
 
 @pytest.fixture
 def loop(sockets: Path) -> Iterator[Loop]:
-    made = Loop(sockets.parent / "server.sock")
-    yield made
-    made.server.close()
-    made.selector.close()
+    loop = Loop(sockets.parent / "server.sock")
+    yield loop
+    loop.server.close()
+    loop.selector.close()
 
 
 def test_frames_are_made_while_somebody_wants_them(loop: Loop) -> None:
@@ -99,15 +99,15 @@ def test_viewers_who_only_ask_are_sent_no_lines(loop: Loop) -> None:
 
 def test_causes_are_listed_the_most_urgent_first(loop: Loop) -> None:
     for severity, code in (("warning", "L010"), ("error", "L005")):
-        found = FindingEntry(code, "a-rule", severity, "a sentence", hint="change it")
-        loop.server.causes.add(msgspec.structs.replace(REQUEST, findings=[found]))
+        finding_entry = FindingEntry(code, "a-rule", severity, "a sentence", hint="change it")
+        loop.server.causes.add(msgspec.structs.replace(REQUEST, findings=[finding_entry]))
     with loop.viewer() as viewer:
         viewer.line()
         reply = loop.ask(viewer, id=1, do="causes")
         assert (reply["id"], reply["found"]) == (1, 2)
-        listed = [(each["code"], each["hint"], each["count"], each["connections"]) for each in reply["causes"]]
+        listed = [(cause["code"], cause["hint"], cause["count"], cause["connections"]) for cause in reply["causes"]]
         assert listed == [("L005", "change it", 1, 1), ("L010", "change it", 1, 1)]
-        assert [each["code"] for each in loop.ask(viewer, do="causes", most=1)["causes"]] == ["L005"]
+        assert [cause["code"] for cause in loop.ask(viewer, do="causes", most=1)["causes"]] == ["L005"]
         assert "most" in loop.ask(viewer, do="causes", most=-1)["error"]
 
 

@@ -61,11 +61,11 @@ class Ends:
 
 @pytest.fixture
 def ends() -> Iterator[Ends]:
-    made = Ends()
-    yield made
-    made.viewer.close()
-    made.theirs.close()
-    made.selector.close()
+    ends = Ends()
+    yield ends
+    ends.viewer.close()
+    ends.theirs.close()
+    ends.selector.close()
 
 
 def line(number: int, size: int = 1000) -> bytes:
@@ -77,7 +77,7 @@ def test_lines_and_replies_arrive_in_order(ends: Ends) -> None:
     ends.viewer.reply(id=7, text="caf\udce9")
     ends.viewer.put(line(2))
     ends.viewer.flush()
-    assert [(each.get("n"), each.get("id")) for each in ends.drain()] == [(1, None), (None, 7), (2, None)]
+    assert [(line.get("n"), line.get("id")) for line in ends.drain()] == [(1, None), (None, 7), (2, None)]
     assert not ends.closed
 
 
@@ -99,12 +99,12 @@ def test_who_reads_slowly_misses_whole_lines_and_is_told_how_many(ends: Ends) ->
     gap = got[kinds.index("gap")]
     assert (gap["connection_id"], gap["direction"], gap["bytes"]) == ("", "both", 0)
     assert gap["reason"] == "the viewer is too slow"
-    numbers = [each["n"] for each in got if each["kind"] == "request"]
+    numbers = [line["n"] for line in got if line["kind"] == "request"]
     assert numbers == list(range(len(numbers)))
     assert gap["frames"] == 5000 - len(numbers) > 0
     ends.viewer.put(line(5000))
     ends.viewer.flush()
-    assert [each["n"] for each in ends.drain()] == [5000]
+    assert [line["n"] for line in ends.drain()] == [5000]
 
 
 def test_lines_come_again_when_half_of_what_waits_was_read(ends: Ends) -> None:
@@ -122,7 +122,7 @@ def test_lines_come_again_when_half_of_what_waits_was_read(ends: Ends) -> None:
     assert waiting > LIMIT // 2 >= len(ends.viewer._out) - 1000
     ends.viewer.put(line(6000))
     ends.viewer.flush()
-    numbers = [json.loads(each).get("n") for each in (got + ends.drained()).splitlines()]
+    numbers = [json.loads(line).get("n") for line in (got + ends.drained()).splitlines()]
     assert numbers == [*range(len(numbers) - 2), None, 6000]
 
 
@@ -130,7 +130,7 @@ def test_a_line_larger_than_all_the_room_goes_alone(ends: Ends) -> None:
     ends.viewer.put(line(1, 3 * LIMIT))
     ends.viewer.put(line(2))
     got = ends.drain()
-    assert [(each["kind"], each.get("n"), each.get("frames")) for each in got] == [
+    assert [(line["kind"], line.get("n"), line.get("frames")) for line in got] == [
         ("request", 1, None), ("gap", None, 1)
     ]  # fmt: skip
 
@@ -141,7 +141,7 @@ def test_a_slow_one_is_cut_off_after_a_line_that_is_whole(ends: Ends) -> None:
     ends.viewer.end("enough")
     got = ends.drain()
     assert got.pop() == {"error": "enough"}
-    assert [each["n"] for each in got] == list(range(len(got)))
+    assert [line["n"] for line in got] == list(range(len(got)))
     assert ends.closed == 1
 
 
@@ -236,5 +236,5 @@ def test_at_the_end_what_waits_is_sent_and_what_is_missing_told(ends: Ends) -> N
     ends.viewer.end()
     got = ends.drain()
     assert got.pop()["kind"] == "gap"
-    assert [each["n"] for each in got] == list(range(len(got)))
+    assert [line["n"] for line in got] == list(range(len(got)))
     assert ends.closed == 1

@@ -30,9 +30,9 @@ UNANSWERED = request("Heartbeat", 3, {"group_id": "g"}, correlation_id=99, clien
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    made = Broker()
-    yield made
-    made.stop()
+    broker = Broker()
+    yield broker
+    broker.stop()
 
 
 @pytest.fixture(scope="module")
@@ -123,13 +123,18 @@ def test_a_request_that_hangs_is_seen_at_once_and_listed(tmp_path: Path, mute: i
         client.sendall(ASKED + UNANSWERED[:10])
         asked = viewer.line()
         assert (asked["kind"], asked["correlation_id"]) == ("request", 7)
-        [found] = viewer.ask(id="c", do="connections")["connections"]
-        assert found["client"] == f"127.0.0.1:{client.getsockname()[1]}"
-        assert (found["server"], found["listener"]) == (f"127.0.0.1:{mute}", f"127.0.0.1:{proxy.port}")
-        assert (found["tls"], found["requests"], found["responses"], found["unanswered"]) == (False, 1, 0, 1)
-        assert (found["request_bytes"], found["response_bytes"]) == (len(ASKED) + 10, 0)
-        assert found["opened"] < asked["ts"]
-        assert found["in_flight"] == [
+        [connection] = viewer.ask(id="c", do="connections")["connections"]
+        assert connection["client"] == f"127.0.0.1:{client.getsockname()[1]}"
+        assert (connection["server"], connection["listener"]) == (f"127.0.0.1:{mute}", f"127.0.0.1:{proxy.port}")
+        assert (connection["tls"], connection["requests"], connection["responses"], connection["unanswered"]) == (
+            False,
+            1,
+            0,
+            1,
+        )
+        assert (connection["request_bytes"], connection["response_bytes"]) == (len(ASKED) + 10, 0)
+        assert connection["opened"] < asked["ts"]
+        assert connection["in_flight"] == [
             {"api": "ApiVersions", "api_version": 0, "correlation_id": 7, "ts": asked["ts"], "client_id": "tester"}
         ]
         with proxy.watch(backlog=True, frames=True) as late:

@@ -44,7 +44,7 @@ def bug() -> Opened:
 
 def test_the_page_asks_nobody_for_anything(bug: Opened) -> None:
     [policy] = [attrs["content"] or "" for tag, attrs in bug.elements if "http-equiv" in attrs and tag == "meta"]
-    allowed = dict(each.strip().split(" ", 1) for each in policy.split(";"))
+    allowed = dict(part.strip().split(" ", 1) for part in policy.split(";"))
     assert allowed.keys() == {"default-src", "style-src", "script-src", "base-uri", "form-action"}
     assert allowed["default-src"] == allowed["base-uri"] == allowed["form-action"] == "'none'"
     [style], [script] = bug.texts["style"], [text for text in bug.texts["script"] if not text.startswith("{")]
@@ -121,7 +121,7 @@ def test_a_side_has_its_fields_bytes_and_marks(bug: Opened) -> None:
     [mark] = shown["marks"]
     assert shown["fields"][mark] == [1, "throttle_time_ms", "int32", "0", "", 8, 12]
     assert [field[1] for field in shown["fields"] if field[0] == 0] == ["size", "header", "body"]
-    [[finding]] = [each for each in bug.unpacked("lines")[number]["findings"] if each]
+    [[finding]] = [finding for finding in bug.unpacked("lines")[number]["findings"] if finding]
     assert finding["span"] == [8, 12]
     assert ["edit", "throttle_time_ms from version 3 is also written (over 99% sure)"] in finding["notes"]
 
@@ -162,7 +162,7 @@ def test_what_came_off_the_wire_is_no_markup(topic: str) -> None:
     assert opened.data["causes"][0]["message"]
     [row] = opened.unpacked("rows")
     assert all(text.isprintable() for text in (row[3], row[6]))
-    [[[_, _, key, value, *_]]] = [each["rows"] for each in opened.sides(0)[0]["records"]]
+    [[[_, _, key, value, *_]]] = [record["rows"] for record in opened.sides(0)[0]["records"]]
     assert value[:2] == ["json", '{\n  "a": 1\n}']
     assert key[0] in ("text", "hex")
     assert opened.lines[0]["client_id"]
@@ -172,9 +172,9 @@ def test_what_came_off_the_wire_is_no_markup(topic: str) -> None:
 
 def test_records_are_decoded() -> None:
     opened, _ = page_of(exchange("orders"))
-    [found] = opened.sides(0)[0]["records"]
-    assert (found["topic"], found["partition"]) == ("orders", 0)
-    [[offset, time, key, value, headers, field]] = found["rows"]
+    [record] = opened.sides(0)[0]["records"]
+    assert (record["topic"], record["partition"]) == ("orders", 0)
+    [[offset, time, key, value, headers, field]] = record["rows"]
     assert (offset, time, headers) == ("0", None, [])
     assert (key[:2], value[:2]) == (["text", "orders"], ["json", '{\n  "a": 1\n}'])
     assert opened.sides(0)[0]["fields"][field][1:3] == ["[0]", "record"]
@@ -231,7 +231,7 @@ def test_too_much_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     lines[-1].findings = [finding]
     whole, output = page_of(lines)
     assert output.warnings == whole.data["notes"] == []
-    monkeypatch.setattr(contents, "MOST_SIZE", 40_000)
+    monkeypatch.setattr(contents, "MAX_SIZE", 40_000)
     opened, output = page_of(lines)
     [note] = output.warnings
     assert re.fullmatch(
@@ -240,7 +240,7 @@ def test_too_much_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     assert opened.data["places"][-1] == 0
     assert -1 in opened.data["places"]
     assert len(opened.text) < len(whole.text)
-    monkeypatch.setattr(contents, "MOST_SIZE", 4_000)
+    monkeypatch.setattr(contents, "MAX_SIZE", 4_000)
     opened, output = page_of(lines)
     rows, fields = output.warnings
     assert re.match(r"this page has only the first \d+ of 700 rows", rows)

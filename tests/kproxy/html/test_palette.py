@@ -20,7 +20,7 @@ _DEFICIENCIES = {
 #: Colours that lie beside each other in pictures and lists. Error and warning also differ in shape and words.
 _MARKS = ("accent", "error", "warning", "topic", "text", "dim")
 #: CIE76; 2.3 is just noticeable.
-_LEAST_DISTANCE = 10
+_MIN_DISTANCE = 10
 
 
 def palette(theme: str) -> dict[str, Rgb]:
@@ -45,8 +45,8 @@ def luminance(colour: Rgb) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(one: Rgb, other: Rgb) -> float:
-    low, high = sorted((luminance(one), luminance(other)))
+def contrast(rgb: Rgb, other: Rgb) -> float:
+    low, high = sorted((luminance(rgb), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
 
@@ -66,8 +66,8 @@ def lab(colour: Rgb) -> Rgb:
     return 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
 
 
-def distance(one: Rgb, other: Rgb) -> float:
-    return sum((a - b) ** 2 for a, b in zip(lab(one), lab(other), strict=True)) ** 0.5
+def distance(rgb: Rgb, other: Rgb) -> float:
+    return sum((a - b) ** 2 for a, b in zip(lab(rgb), lab(other), strict=True)) ** 0.5
 
 
 def test_the_measures_are_right() -> None:
@@ -104,6 +104,6 @@ def test_marks_differ_from_the_background_and_from_each_other(theme: str, defici
     near = {
         pair: round(distance(colours[pair[0]], colours[pair[1]]), 1)
         for pair in combinations(_MARKS, 2)
-        if distance(colours[pair[0]], colours[pair[1]]) < _LEAST_DISTANCE
+        if distance(colours[pair[0]], colours[pair[1]]) < _MIN_DISTANCE
     }
     assert near == {}

@@ -37,7 +37,7 @@ SCORES = (ClientScore("a client", 2, 1, ("Metadata/v9/2",), ("ShareFetch",)),)
 def test_it_requests_nothing() -> None:
     page = Opened(probe_page(f"localhost:9092 {HOSTILE}", RESULTS, SCORES))
     [policy] = [attrs["content"] or "" for tag, attrs in page.elements if tag == "meta" and "http-equiv" in attrs]
-    allowed = dict(each.strip().split(" ", 1) for each in policy.split(";"))
+    allowed = dict(part.strip().split(" ", 1) for part in policy.split(";"))
     digest = base64.b64encode(hashlib.sha256(page.texts["style"][0].encode()).digest()).decode()
     assert allowed == {
         "default-src": "'none'", "style-src": f"'sha256-{digest}'", "base-uri": "'none'", "form-action": "'none'",

@@ -18,14 +18,14 @@ CODES = [
 
 @pytest.mark.parametrize("code", CODES)
 def test_a_finding_without_a_frame_has_the_request_that_it_is_about(code: str) -> None:
-    [rule] = [each for each in rules.rules() if each.code == code]
+    [rule] = [rule for rule in rules.rules() if rule.code == code]
     found = 0
     for story in stories(rule.page, "Example"):
         lines = told(story)
         requests = {
-            (each.connection_id, each.offset): (each.api, each.api_version, each.correlation_id)
-            for each in lines
-            if isinstance(each, RequestLine)
+            (line.connection_id, line.offset): (line.api, line.api_version, line.correlation_id)
+            for line in lines
+            if isinstance(line, RequestLine)
         }
         for line in lines:
             if isinstance(line, FindingLine) and line.code == code:

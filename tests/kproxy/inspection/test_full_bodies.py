@@ -22,6 +22,6 @@ def test_a_payload_that_is_read_as_a_struct() -> None:
     inspector.open(1, "10.0.0.9:1", "10.0.0.1:9092", at=10**18)
     [line] = inspector.data(1, Direction.REQUEST, WITHOUT_LENGTH, at=10**18)
     assert isinstance(line, RequestLine)
-    assert [each.code for each in line.findings] == ["L038"]
+    assert [finding.code for finding in line.findings] == ["L038"]
     assert line.body is not None
     assert line.body["protocols"][0]["metadata"]["version"] == -1

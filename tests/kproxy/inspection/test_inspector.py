@@ -354,6 +354,6 @@ def test_the_response_to_a_sync_group_has_the_assignment(version: int) -> None:
 < {{"assignment": "00 ff 07"}}
 """)
     answered = [line for line in teller.lines if isinstance(line, ResponseLine)]
-    assert [(each.topic, each.partitions) for each in answered[0].topics] == [("orders", [0, 2]), ("audit", [1])]
+    assert [(topic.topic, topic.partitions) for topic in answered[0].topics] == [("orders", [0, 2]), ("audit", [1])]
     assert not answered[1].topics
     assert not answered[2].topics

@@ -66,11 +66,11 @@ def break_rule(patch: Patch) -> None:
             raise TypeError("unhashable type: 'slice'")
         yield from ()
 
-    one = rules.Rule("Z999", "z", rules.Severity.INFO, None, "0", (), (), check)
+    rule = rules.Rule("Z999", "z", rules.Severity.INFO, None, "0", (), (), check)
     interested = rules._interested
     patch.setattr(
         rules, "_interested",
-        lambda event, *more: (*((one,) if isinstance(event, RequestReceived) else ()), *interested(event, *more)),
+        lambda event, *more: (*((rule,) if isinstance(event, RequestReceived) else ()), *interested(event, *more)),
     )  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def test_the_inspector_reports_it_with_its_frame_and_the_others_are_as_they_were
     line = after[at]
     assert isinstance(line, RequestLine)
     assert (line.api, line.correlation_id, line.size) == ("Heartbeat", 2, before[at].size)  # type: ignore[union-attr]
-    found = next(each for each in line.findings if each.code == "K007")
+    found = next(finding for finding in line.findings if finding.code == "K007")
     assert found.message.startswith("internal error while ")
     assert found.message.endswith(": TypeError: unhashable type: 'slice'")
     assert found.severity == "error"
@@ -129,9 +129,11 @@ def test_it_is_reported_once_in_a_run_and_then_counted(monkeypatch: Patch, inter
     break_tracker(monkeypatch)
     lines = told(3 * STORY + 2 * STORY.replace("> ", "2> ").replace("< ", "2< ") + "close\n2 close")
     assert len(internal_errors) == 5
-    assert sum("K007" in [each.code for each in getattr(line, "findings", ())] for line in lines) == 1
+    assert sum("K007" in [finding.code for finding in getattr(line, "findings", ())] for line in lines) == 1
     closed = [line for line in lines if isinstance(line, CloseLine)]
-    assert [[(each.code, each.count) for each in line.repeated if each.code == "K007"] for line in closed] == [
+    assert [
+        [(finding.code, finding.count) for finding in line.repeated if finding.code == "K007"] for line in closed
+    ] == [
         [("K007", 2)],
         [("K007", 2)],
     ]
@@ -180,7 +182,10 @@ def test_the_text_of_an_exception_is_left_out_where_it_may_be_a_secret(
 def frames() -> list[dict[str, object]]:
     heartbeat = request("Heartbeat", 0, {"group_id": "g", "generation_id": 1, "member_id": "m"})
     metadata = request("Metadata", 0, {"topics": [{"name": "a"}]})
-    return [{"id": number, "frame": each.hex()} for number, each in enumerate((metadata, heartbeat, metadata))]
+    return [
+        {"id": number, "frame": excerpt_entry.hex()}
+        for number, excerpt_entry in enumerate((metadata, heartbeat, metadata))
+    ]
 
 
 def break_payloads(patch: Patch) -> None:
@@ -200,14 +205,14 @@ def test_explain_answers_the_lines_after_it(
     broken: Callable[[Patch], None],
 ) -> None:
     broken(monkeypatch)
-    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(json.dumps(each) + "\n" for each in frames())))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(json.dumps(frame) + "\n" for frame in frames())))
     assert main(["explain", "--json", "-"]) == 1
     sys.stdout.flush()
     first, failed, last = (json.loads(line) for line in capfdbinary.readouterr().out.splitlines())
     assert first | {"id": 2} == last
     assert last["fields"]
     assert failed["id"] == 1
-    [finding] = [each for each in failed["findings"] if each["code"] == "K007"]
+    [finding] = [finding for finding in failed["findings"] if finding["code"] == "K007"]
     assert "TypeError" in finding["message"]
     assert ("error" in failed) == (broken not in (break_rule, break_tracker))
     assert internal_errors
@@ -216,7 +221,7 @@ def test_explain_answers_the_lines_after_it(
 def test_explain_shows_the_frames_after_it(monkeypatch: Patch, capsys: Any, internal_errors: list[Failure]) -> None:
     for broken in (break_payloads, break_explain):
         broken(monkeypatch)
-        assert main(["explain", "".join(str(each["frame"]) for each in frames())]) == 1
+        assert main(["explain", "".join(str(frame["frame"]) for frame in frames())]) == 1
         out, err = capsys.readouterr()
         assert out.count("Metadata v0 request") == 2
         assert "TypeError" in out + err
@@ -301,7 +306,7 @@ def test_dissect_goes_on_after_a_line_of_a_trace(
     path.write_bytes(data)
 
     def which(*args: Any) -> bool:
-        return any(getattr(each, "api", None) == "Heartbeat" for each in args)
+        return any(getattr(argument, "api", None) == "Heartbeat" for argument in args)
 
     monkeypatch.setattr(text.TextOutput, "write", failing(text.TextOutput.write, which))
     monkeypatch.setattr(Causes, "add", failing(Causes.add, which))

@@ -129,7 +129,7 @@ def test_many_headers_cost_as_much_as_many_records() -> None:
 
 def test_the_budget_is_for_all_partitions_of_a_frame() -> None:
     found = Run().batches(produce(*[batch(250)] * 4))
-    assert [len(each["records"]) == 250 for each in found] == [True, False, False, False]
+    assert [len(batch["records"]) == 250 for batch in found] == [True, False, False, False]
     assert found[3] == found[3] | {"records": [], "records_left_out": 250}
 
 

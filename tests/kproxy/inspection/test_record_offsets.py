@@ -23,10 +23,10 @@ def test_a_produce_response_has_the_offsets_that_the_broker_assigned() -> None:
     """)
     [asked] = [line for line in lines if isinstance(line, RequestLine)]
     [answer] = [line for line in lines if isinstance(line, ResponseLine)]
-    assert [each.partitions for each in answer.topics] == [[3, 1], [0]]
-    assert [each.offsets for each in answer.topics] == [[5, 70], []]
-    assert [each.bytes for each in answer.topics] == [each.bytes for each in asked.topics]
-    assert [each.offsets for each in asked.topics] == [[], []]
+    assert [topic.partitions for topic in answer.topics] == [[3, 1], [0]]
+    assert [topic.offsets for topic in answer.topics] == [[5, 70], []]
+    assert [topic.bytes for topic in answer.topics] == [topic.bytes for topic in asked.topics]
+    assert [topic.offsets for topic in asked.topics] == [[], []]
 
 
 def test_topics_without_a_name_are_found_by_their_id() -> None:

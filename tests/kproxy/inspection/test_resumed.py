@@ -32,9 +32,9 @@ class Resumed:
 
     def findings(self) -> list[str]:
         return [
-            each.code
+            finding.code
             for line in self.lines
-            for each in ([line] if isinstance(line, FindingLine) else getattr(line, "findings", []))
+            for finding in ([line] if isinstance(line, FindingLine) else getattr(line, "findings", []))
         ]
 
 

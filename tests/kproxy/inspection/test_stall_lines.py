@@ -22,23 +22,23 @@ _SAID = ("not-rejoining", "member-lost", "heartbeats-stopped")
 
 def story(name: str) -> tuple[list[Line], int]:
     tell, now = CASES[name]
-    made = Story(name)
-    tell(made)
-    return sorted(made.lines, key=lambda line: line.ts), BEGAN + int(now * SECOND)
+    story = Story(name)
+    tell(story)
+    return sorted(story.lines, key=lambda line: line.ts), BEGAN + int(now * SECOND)
 
 
 def last_of_each(lines: list[StallLine]) -> list[StallLine]:
     """The last line of each stall, without what is said of a member where others wait for it."""
-    last = {(each.stall, each.since, each.connection_id, each.request_offset): each for each in lines}
+    last = {(line.stall, line.since, line.connection_id, line.request_offset): line for line in lines}
     waits = [each for each in last.values() if each.stall == "join-waits"]
     return [
-        each
-        for each in last.values()
-        if each.stall not in _SAID
+        stall_line
+        for stall_line in last.values()
+        if stall_line.stall not in _SAID
         or not any(
-            {*each.blamed_ids} <= {*wait.blamed_ids}
-            and wait.since <= (each.until or "~")
-            and each.since <= (wait.until or "~")
+            {*stall_line.blamed_ids} <= {*wait.blamed_ids}
+            and wait.since <= (stall_line.until or "~")
+            and stall_line.since <= (wait.until or "~")
             for wait in waits
         )
     ]
@@ -71,12 +71,12 @@ def test_stalls_of_real_groups(name: str) -> None:
 
 def test_a_stall_is_written_when_it_begins_worsens_doubles_and_ends() -> None:
     lines, now = story("leader_is_not_seen")
-    made = recorded(lines, now)
-    assert [(each.severity, each.duration_us // 1_000_000, each.until is None) for each in made] == [
+    stall_lines = recorded(lines, now)
+    assert [(each.severity, each.duration_us // 1_000_000, each.until is None) for each in stall_lines] == [
         ("warning", 3, True), ("warning", 7, True), ("error", 10, True), ("error", 19, False),
     ]  # fmt: skip
-    assert {(each.since, each.connection_id, each.request_offset) for each in made} == {
-        (made[0].since, "n-b", 200)
+    assert {(stall_line.since, stall_line.connection_id, stall_line.request_offset) for stall_line in stall_lines} == {
+        (stall_lines[0].since, "n-b", 200)
     }  # fmt: skip
 
 
@@ -114,8 +114,11 @@ def test_inspection_writes_stalls_as_time_passes_and_what_lasts_at_the_end() -> 
         lines += inspector.tick(at=BEGAN + second * SECOND)
     lines += inspector.close_all(at=BEGAN + 9 * SECOND, how="capture ended")
     stalls = [line for line in lines if isinstance(line, StallLine)]
-    assert [(each.stall, each.duration_us) for each in stalls] == [("join-waits", 6_000_000), ("join-waits", 9_000_000)]
-    assert {(each.connection_id, each.request_offset, each.until) for each in stalls} == {("n-1-1", 0, None)}
+    assert [(stall.stall, stall.duration_us) for stall in stalls] == [
+        ("join-waits", 6_000_000),
+        ("join-waits", 9_000_000),
+    ]
+    assert {(stall.connection_id, stall.request_offset, stall.until) for stall in stalls} == {("n-1-1", 0, None)}
     assert isinstance(lines[-1], StallLine)
 
 
@@ -136,24 +139,24 @@ def test_a_bug_in_following_groups_does_not_end_the_inspection(
 
 @pytest.mark.parametrize(("now", "is_over"), [(26, False), (60, True)])
 def test_a_process_that_disturbed_its_group_has_stopped_when_it_does_nothing_more(now: float, is_over: bool) -> None:
-    made = Story("g")
+    story = Story("g")
     for generation in range(1, 8):
-        made.joined(3 * generation, "a", generation=generation)
-    lines = sorted(made.lines, key=lambda line: line.ts)
+        story.joined(3 * generation, "a", generation=generation)
+    lines = sorted(story.lines, key=lambda line: line.ts)
     written = recorded_with_findings(lines, BEGAN + int(now * SECOND))
-    assert [each.code for each in written if isinstance(each, FindingLine)] == ["G015"]
-    stalls = [each for each in written if isinstance(each, StallLine) and each.stall == "disturbed"]
-    assert [each.until is not None for each in stalls][-1] is is_over
-    assert all(each.until is None for each in stalls[:-1])
+    assert [line.code for line in written if isinstance(line, FindingLine)] == ["G015"]
+    stalls = [line for line in written if isinstance(line, StallLine) and line.stall == "disturbed"]
+    assert [stall.until is not None for stall in stalls][-1] is is_over
+    assert all(stall.until is None for stall in stalls[:-1])
 
 
-def _blocked_member_whose_connection_goes(made: Story) -> None:
-    made.closes(25, "b", by=None)
+def _blocked_member_whose_connection_goes(story: Story) -> None:
+    story.closes(25, "b", by=None)
 
 
-def _lost_member_that_comes_back(made: Story) -> None:
-    made.closes(9.5, "b", by="server")
-    made.beats(25, 40, "b")
+def _lost_member_that_comes_back(story: Story) -> None:
+    story.closes(9.5, "b", by="server")
+    story.beats(25, 40, "b")
 
 
 @pytest.mark.parametrize(
@@ -162,15 +165,15 @@ def _lost_member_that_comes_back(made: Story) -> None:
 def test_a_stall_that_vanishes_has_an_end_and_does_not_last_in_the_verdict(
     tell: Callable[[Story], None], code: str
 ) -> None:
-    made = Story("g")
-    made.joined(0, "a", "b")
-    made.beats(1, 9.2, "a", "b")
-    made.beats(10, 40, "a")
-    tell(made)
-    lines = sorted(made.lines, key=lambda line: line.ts)
+    story = Story("g")
+    story.joined(0, "a", "b")
+    story.beats(1, 9.2, "a", "b")
+    story.beats(10, 40, "a")
+    tell(story)
+    lines = sorted(story.lines, key=lambda line: line.ts)
     written = recorded_with_findings(lines, BEGAN + 40 * SECOND)
-    assert code in {each.code for each in written if isinstance(each, FindingLine)}
-    [*_, last] = [each for each in written if isinstance(each, StallLine)]
+    assert code in {line.code for line in written if isinstance(line, FindingLine)}
+    [*_, last] = [line for line in written if isinstance(line, StallLine)]
     assert last.until is not None
     causes = Causes()
     for line in written:
@@ -180,8 +183,8 @@ def test_a_stall_that_vanishes_has_an_end_and_does_not_last_in_the_verdict(
 
 def test_the_finding_of_a_stall_has_the_api_of_its_request() -> None:
     lines, now = story("leader_is_not_seen")
-    found = [each for each in recorded_with_findings(lines, now) if isinstance(each, FindingLine)]
-    [asked] = [each for each in lines if isinstance(each, RequestLine) and each.offset == 200]
-    assert {(each.api, each.api_version, each.correlation_id) for each in found} == {
+    found = [line for line in recorded_with_findings(lines, now) if isinstance(line, FindingLine)]
+    [asked] = [line for line in lines if isinstance(line, RequestLine) and line.offset == 200]
+    assert {(line.api, line.api_version, line.correlation_id) for line in found} == {
         (asked.api, asked.api_version, asked.correlation_id)
     }

@@ -40,7 +40,9 @@ def produced(topic: str, records: list[dict[str, Any]], masks: Masks, source: An
 
 def written(topic: str, masks: Masks) -> str:
     """The line of records with all values that Kafka's classes wrote to a topic, as a trace has it."""
-    values = [base64.b64decode(each["data"]) for each in RECORDS if (each["topic"], each["part"]) == (topic, "value")]
+    values = [
+        base64.b64decode(record["data"]) for record in RECORDS if (record["topic"], record["part"]) == (topic, "value")
+    ]
     return msgspec.json.encode(produced(topic, [{"key": None, "value": value} for value in values], masks)).decode()
 
 
@@ -88,7 +90,7 @@ def test_masks_by_tags_apply_inside() -> None:
 
 
 def codes(topic: str, records: list[dict[str, Any]]) -> list[str]:
-    return [each.code for each in produced(topic, records, Masks(()), registered()).findings]
+    return [finding.code for finding in produced(topic, records, Masks(()), registered()).findings]
 
 
 def test_no_finding_about_wrapped_keys_and_values() -> None:
@@ -103,7 +105,7 @@ def test_no_finding_about_wrapped_keys_and_values() -> None:
 
 def test_a_finding_about_a_value_inside_is_at_its_bytes() -> None:
     records = [{"key": None, "value": b"\x80" + ORDER + b"\4"}]
-    [found] = produced(RESPONSE, records, Masks(()), registered()).findings
+    [finding] = produced(RESPONSE, records, Masks(()), registered()).findings
     start = request("Produce", 9, body(RESPONSE, records)).index(ORDER) + len(ORDER)
-    assert (found.code, found.span) == ("P006", (start, start + 1))
-    assert "schema id 2 (Order)" in found.message
+    assert (finding.code, finding.span) == ("P006", (start, start + 1))
+    assert "schema id 2 (Order)" in finding.message

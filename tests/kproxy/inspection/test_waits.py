@@ -14,7 +14,11 @@ def wait(story: str) -> Wait:
     """Why the request waits that is the only one that is late at the end of a story."""
     teller = Teller()
     teller.tell(story)
-    [late] = [each for each in teller.inspector.still_waiting(at=teller.at) if each.request.connection_id == "story-1"]
+    [late] = [
+        exchange
+        for exchange in teller.inspector.still_waiting(at=teller.at)
+        if exchange.request.connection_id == "story-1"
+    ]
     return late.wait
 
 

@@ -25,14 +25,14 @@ CONTENT = (
 
 
 def found_at(data: bytes, part: bytes) -> list[int]:
-    return [found.start() for found in re.finditer(re.escape(part), data)]
+    return [match.start() for match in re.finditer(re.escape(part), data)]
 
 
 def integers(item: Any) -> Iterator[int]:
     """The integers in a tree."""
     if isinstance(item, dict | list):
-        for each in item.values() if isinstance(item, dict) else item:
-            yield from integers(each)
+        for inner in item.values() if isinstance(item, dict) else item:
+            yield from integers(inner)
     elif isinstance(item, int):
         yield item & (1 << 64) - 1
 
@@ -72,6 +72,6 @@ def test_numbers_of_damaged_batches_are_no_parts_of_values() -> None:
             shown = frame_without_records(message)
             assert not [place for place in content if shown[place]], (at, bits)
             numbers = b" ".join(
-                each.to_bytes(8) for each in integers(withhold_records(message, embedded.presentable(message)))
+                integer.to_bytes(8) for integer in integers(withhold_records(message, embedded.presentable(message)))
             )
             assert not [part for part in CONTENT for piece in pieces(part) if piece in numbers], (at, bits)

@@ -54,7 +54,7 @@ class LocalWorker:
             messages, self._messages = self._messages, []
             found = pickle.loads(pickle.dumps(self._worker.replies(messages)))  # as between processes
             *replies, last = found.replies
-            self.replies.extend([*((each, {}) for each in replies), (last, found.progress)])
+            self.replies.extend([*((reply, {}) for reply in replies), (last, found.progress)])
             self.unanswered = 0
 
     def close(self) -> int:

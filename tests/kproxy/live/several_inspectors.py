@@ -44,7 +44,7 @@ def recording() -> Iterator[tap_messages.Message]:
                 messages.append(tap_messages.TapData(number, Direction(event.direction), at, event.data))
             elif isinstance(event, FlowEnded):
                 messages.append(tap_messages.Close(number, at, "client", "fin", 0, 0))
-    yield from sorted(messages, key=lambda each: each.at)
+    yield from sorted(messages, key=lambda message: message.at)
 
 
 def run(recorded: bytes, directory: Path, inspectors: int) -> None:

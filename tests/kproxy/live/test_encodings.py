@@ -67,15 +67,15 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, Detail]]:
 
 
 def messages() -> list[tap_messages.Message]:
-    found: list[tap_messages.Message] = [
+    messages: list[tap_messages.Message] = [
         tap_messages.Open(1, AT, "10.0.0.1:5", "10.0.0.2:9092", "127.0.0.1:9092", tls=False)
     ]
     for number in range(3):
         asked = request("Heartbeat", 3, {"group_id": "g"}, correlation_id=number)
         answered = response("Heartbeat", 3, {}, correlation_id=number)
-        found.append(tap_messages.TapData(1, Direction.REQUEST, AT, asked))
-        found.append(tap_messages.TapData(1, Direction.RESPONSE, AT, answered))
-    return found
+        messages.append(tap_messages.TapData(1, Direction.REQUEST, AT, asked))
+        messages.append(tap_messages.TapData(1, Direction.RESPONSE, AT, answered))
+    return messages
 
 
 Inspect = Callable[..., RunSummary]

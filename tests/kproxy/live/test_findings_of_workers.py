@@ -77,9 +77,9 @@ def test_the_second_worker_to_find_a_root_cause_only_counts_it(inspect: Inspect)
         stray = tap_messages.TapData(number, Direction.RESPONSE, AT, STRAY)
         for line in inspect(opened(number), stray, stray, tap_messages.Close(number, AT, "client", "fin", 0, 0)):
             if isinstance(line, ResponseLine):
-                reported.append([each.code for each in line.findings])
+                reported.append([finding.code for finding in line.findings])
             elif isinstance(line, CloseLine):
-                repeated.append([(each.code, each.count) for each in line.repeated])
+                repeated.append([(finding.code, finding.count) for finding in line.repeated])
     assert reported == [["C001"], [], [], []]
     assert repeated == [[("C001", 1)], [("C001", 2)]]
 
@@ -99,7 +99,7 @@ def test_a_root_cause_of_several_servers_and_clients_is_reported_once_by_all_wor
         asked = [tap_messages.TapData(number, Direction.REQUEST, AT, frame) for frame in (versions, fetch)]
         for line in inspect(opened(number), *asked, tap_messages.Close(number, AT, "client", "fin", 0, 0)):
             if isinstance(line, RequestLine):
-                codes += [each.code for each in line.findings if each.code == "V011"]
+                codes += [finding.code for finding in line.findings if finding.code == "V011"]
             elif isinstance(line, CloseLine):
-                repeated += [each.count for each in line.repeated if each.code == "V011"]
+                repeated += [finding.count for finding in line.repeated if finding.code == "V011"]
     assert (codes, repeated) == (["V011"], [1])

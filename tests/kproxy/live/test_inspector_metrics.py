@@ -100,7 +100,7 @@ def test_what_a_peer_invents_does_not_become_a_label() -> None:
         for code in range(1000, 2000)
     ]
     found = samples(*lines)
-    known = {each.name for each in schemas.apis()} | {UNKNOWN}
+    known = {api.name for api in schemas.apis()} | {UNKNOWN}
     assert {labels[0] for name, labels in found if name == "kproxy_frames_total"} == {UNKNOWN, "Fetch"} <= known
     assert found["kproxy_frames_total", (UNKNOWN, "request")] == 1000
     assert found["kproxy_response_errors_total", ("Fetch", UNKNOWN)] == 1000

@@ -45,9 +45,9 @@ def sink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inspection
     monkeypatch.setattr(os, "kill", lambda *_: None)
     options = InspectorOptions(OutputOptions(quiet=True), Selection(), Detail.SUMMARY, tmp_path, workers=2)
     with selectors.DefaultSelector() as selector:
-        made = InspectionSink(options, tap_messages.Hello(AT, "node", 1, [], AT), selector)
-        yield made
-        made.close()
+        sink = InspectionSink(options, tap_messages.Hello(AT, "node", 1, [], AT), selector)
+        yield sink
+        sink.close()
 
 
 def source_of(sink: InspectionSink) -> PooledSource:
@@ -83,7 +83,7 @@ def test_a_bad_message_is_a_finding_and_the_others_are_inspected(
     sink.flush()
     found = [parse_line(line) for path in trace_files(tmp_path) for line in path.read_bytes().splitlines()]
     assert [type(line) for line in found] == [FindingLine, OpenLine, RequestLine]
-    assert [each.step for each in internal_errors] == ["inspecting a message of the relay"]
+    assert [error.step for error in internal_errors] == ["inspecting a message of the relay"]
 
 
 def test_the_verdict_knows_what_has_ended_and_what_succeeded(sink: InspectionSink) -> None:
@@ -95,7 +95,7 @@ def test_the_verdict_knows_what_has_ended_and_what_succeeded(sink: InspectionSin
         for message in messages:
             source_of(sink).watched.put(message)
         source_of(sink).watched.drain()
-        return {each.finding.code: (each.lasting, each.is_harmless) for each in sink._terminal.causes.verdict()}
+        return {cause.finding.code: (cause.lasting, cause.is_harmless) for cause in sink._terminal.causes.verdict()}
 
     asked = [tap_messages.TapData(1, Direction.REQUEST, AT, frame) for frame in frames]
     answered = [

@@ -20,9 +20,9 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    made = Broker()
-    yield made
-    made.stop()
+    broker = Broker()
+    yield broker
+    broker.stop()
 
 
 def lines(directory: Path) -> list[str]:
@@ -34,7 +34,7 @@ def test_three_write_the_lines_of_one_in_the_same_order(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     one = lines(tmp_path / "1")
-    assert len({found[1] for line in one if (found := re.search(r'"client":"(10\.0\.0\.\d+):', line))}) == 4
+    assert len({match[1] for line in one if (match := re.search(r'"client":"(10\.0\.0\.\d+):', line))}) == 4
     assert any('"repeated":' in line for line in one)
     assert any('"findings":' in line for line in one)
     assert lines(tmp_path / "3") == one

@@ -26,14 +26,17 @@ def mentioned(story: str, seconds: int = 0) -> list[tuple[int, str, int, int]]:
     for second in range(1, seconds + 1):
         teller.tell("+1s")
         late = teller.inspector.still_waiting(at=teller.at)
-        found += [(second, each.request.api or "?", each.seconds, each.others) for each in late]
+        found += [
+            (second, waiting_response.request.api or "?", waiting_response.seconds, waiting_response.others)
+            for waiting_response in late
+        ]
     return found
 
 
 def test_a_request_is_mentioned_once_for_each_step() -> None:
     found = mentioned("> Metadata v12\n", 4000)
     assert [(second, waited) for second, _, waited, _ in found] == [
-        (each, each) for each in (5, 15, 60, 300, 900, 3600)
+        (number, number) for number in (5, 15, 60, 300, 900, 3600)
     ]
     assert {api for _, api, _, _ in found} == {"Metadata"}
     assert [second for second, *_ in mentioned("> Metadata v12\n", 11_000)][-2:] == [7200, 10_800]
@@ -83,7 +86,7 @@ def test_the_next_request_of_a_connection_is_mentioned_at_the_same_step() -> Non
     found = []
     for story in ("> Metadata v12\n> ListGroups v2\n+6s", "< {}\n+6s"):
         teller.tell(story)
-        found += [each.request.api for each in teller.inspector.still_waiting(at=teller.at)]
+        found += [exchange.request.api for exchange in teller.inspector.still_waiting(at=teller.at)]
     assert found == ["Metadata", "ListGroups"]
 
 
@@ -92,7 +95,7 @@ def test_a_new_viewer_is_told_of_the_requests_that_were_mentioned_and_still_wait
     found = []
     for story, again in (("> Metadata v12\n+6s", True), ("", False), ("2> ListGroups v2\n+6s", True), ("< {}", True)):
         teller.tell(story)
-        found.append([each.request.api for each in teller.inspector.still_waiting(at=teller.at, again=again)])
+        found.append([exchange.request.api for exchange in teller.inspector.still_waiting(at=teller.at, again=again)])
     assert found == [[], ["Metadata"], ["Metadata"], []]
 
 
@@ -104,20 +107,20 @@ def watcher(options: OutputOptions) -> InspectionSink:
     )
 
 
-def hang(made: InspectionSink) -> None:
+def hang(sink: InspectionSink) -> None:
     """A client that is answered while another hangs for 7 s."""
     for number in (0, 1):
-        made.observe(tap_messages.Open(number, BEGIN, f"127.0.0.1:{number + 1}", "127.0.0.1:9092", None, False))
-    made.observe(tap_messages.TapData(0, Direction.REQUEST, BEGIN, request("Metadata", 12, {}, correlation_id=5)))
+        sink.observe(tap_messages.Open(number, BEGIN, f"127.0.0.1:{number + 1}", "127.0.0.1:9092", None, False))
+    sink.observe(tap_messages.TapData(0, Direction.REQUEST, BEGIN, request("Metadata", 12, {}, correlation_id=5)))
     for second in range(1, 8):
         at = BEGIN + second * SECOND
-        made.observe(
+        sink.observe(
             tap_messages.TapData(1, Direction.REQUEST, at, request("ListGroups", 0, {}, correlation_id=second))
         )
-        made.observe(
+        sink.observe(
             tap_messages.TapData(1, Direction.RESPONSE, at, response("ListGroups", 0, {}, correlation_id=second))
         )
-        made.tick()
+        sink.tick()
 
 
 @pytest.fixture

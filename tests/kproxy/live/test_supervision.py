@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from kproxy.live import supervision
-from kproxy.live.supervision import MOST_RESTARTS, WINDOW_S, RestartPolicy, Supervisor, ending
+from kproxy.live.supervision import MAX_RESTARTS, WINDOW_S, RestartPolicy, Supervisor, ending
 from kproxy.proxy.events import Event
 from kproxy.proxy.inspected import InspectedTable
 from kproxy.proxy.tap import Tap
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def test_each_restart_within_a_minute_waits_twice_as_long_and_the_sixth_is_not_made() -> None:
     policy = RestartPolicy()
-    assert [policy.delay(now) for now in range(MOST_RESTARTS + 1)] == [1, 2, 4, 8, 16, None]
+    assert [policy.delay(now) for now in range(MAX_RESTARTS + 1)] == [1, 2, 4, 8, 16, None]
 
 
 def test_what_is_longer_ago_than_a_minute_does_not_count() -> None:
@@ -75,7 +75,7 @@ async def test_a_shortage_is_not_the_inspectors_fault(monkeypatch: pytest.Monkey
         tap = Tap(ours, node="n", table=InspectedTable(10))
         supervisor = Supervisor(cast("Spawner", spawner), tap, events.append)
         other.send(b"x")
-        await until(lambda: spawner.attempts > 3 * MOST_RESTARTS)
+        await until(lambda: spawner.attempts > 3 * MAX_RESTARTS)
         assert not spawner.dismissed
         assert [str(event).partition(":")[0] for event in events] == [
             "the inspector stopped (killed by SIGKILL)",

@@ -55,9 +55,9 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
     monkeypatch.setattr(worker_pool, "WorkerProcess", LocalWorker)
     monkeypatch.setattr(os, "kill", lambda *_: None)
     monkeypatch.setattr(LocalWorker, "lives", [])
-    made = Pool()
-    yield made
-    made.pool.close()
+    pool = Pool()
+    yield pool
+    pool.pool.close()
 
 
 def data(number: int = 1) -> tap_messages.TapData:
@@ -109,4 +109,4 @@ def test_workers_are_lost_too_often(pool: Pool) -> None:
     pool.lose(*[False] * 5)
     with pytest.raises(WorkerLost, match=r"one of 2 inspectors has ended too often \(killed by SIGKILL\)"):
         list(pool.pool.open_now())
-    pool.pool._workers = [each for each in pool.pool._workers if not each.lost]  # type: ignore[attr-defined]
+    pool.pool._workers = [worker for worker in pool.pool._workers if not worker.lost]  # type: ignore[attr-defined]

@@ -40,7 +40,7 @@ def test_no_descriptor_is_left_for_a_worker(
     monkeypatch.setattr(os, "fork", fork)
     with pytest.raises(WorkerLost, match="an inspector could not be started: too many open files"):
         start(lambda _sock: None)
-    assert [each.fileno() for each in pair] == [-1, -1]
+    assert [pool.fileno() for pool in pair] == [-1, -1]
 
 
 @pytest.mark.parametrize(("error", "status"), [(None, 0), (ValueError("a bug"), 1), (OSError("no disk"), 1)])

@@ -169,7 +169,7 @@ def test_a_cause_is_that_of_all_elements_of_an_array() -> None:
 
 
 def test_a_cause_is_that_of_frames_that_are_cut_off_at_the_same_field() -> None:
-    by_one, by_two = (EditEntry("truncated", "*", {"bytes": each}) for each in (1, 2))
+    by_one, by_two = (EditEntry("truncated", "*", {"bytes": number}) for number in (1, 2))
     assert _cause("name", by_one) == _cause("name", by_two) != _cause("id", by_one)
 
 

@@ -51,11 +51,11 @@ def close(connection: str, *repeated: RepeatEntry) -> CloseLine:
 
 
 def causes(*lines: Line, file: str = "a.pcap") -> Causes:
-    made = Causes()
-    made.begin(file)
+    causes = Causes()
+    causes.begin(file)
     for line in lines:
-        made.add(line)
-    return made
+        causes.add(line)
+    return causes
 
 
 def test_a_filtered_report_knows_what_has_ended() -> None:
@@ -74,13 +74,13 @@ def test_a_filtered_report_knows_what_has_ended() -> None:
 
 
 def analysed(*lines: Line, file: str = "a.pcap", packets: int | None = None) -> AnalysedInputs:
-    made = AnalysedInputs()
-    made.begin(file)
+    inputs = AnalysedInputs()
+    inputs.begin(file)
     for line in lines:
-        made.add(line)
+        inputs.add(line)
     if packets is not None:
-        made.packet_count(packets)
-    return made
+        inputs.packet_count(packets)
+    return inputs
 
 
 WARNING = FindingLine(**AT, connection_id="c-1", code="C002", name="out-of-order-response", severity="warning",
@@ -246,7 +246,7 @@ def test_sarif_is_valid_and_points_into_the_stream() -> None:
     assert run["properties"] == {"analysed": {"files": 1, "packets": 9, "connections": 1, "frames": 2}}
     assert run["artifacts"][0]["properties"] == {"packets": 9, "connections": 1, "frames": 2}
     [invocation] = run["invocations"]
-    assert [each["message"]["text"] for each in invocation["toolExecutionNotifications"]] == [
+    assert [notification["message"]["text"] for notification in invocation["toolExecutionNotifications"]] == [
         "a.pcap: cut off",
         "analysed: 1 file, 9 packets, 1 connection, 2 frames",
     ]
@@ -323,7 +323,9 @@ def test_a_cause_in_a_request_was_served_if_the_response_names_that_request() ->
     asked = [request(0, first), request(100, second)]
     for offset, served in ((0, [1, 0]), (100, [0, 1]), (200, [0, 0]), (None, [1, 0])):
         made = causes(*asked, msgspec.structs.replace(answer, request_offset=offset))
-        assert [each.served for each in sorted(made.sorted_causes(), key=lambda each: each.place.offset or 0)] == served
+        assert [
+            cause.served for cause in sorted(made.sorted_causes(), key=lambda cause: cause.place.offset or 0)
+        ] == served
 
 
 @pytest.mark.parametrize("end", [close("a-1"), OpenLine(**AT, **ENDS, connection_id="a-1")])

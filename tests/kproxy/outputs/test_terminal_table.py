@@ -87,7 +87,7 @@ def test_what_fits_stands_beside_and_the_rest_below(width: int, expected: str, m
 
 @given(st.integers(20, 200), st.lists(st.lists(st.text("ab 🎈漢[]", max_size=40), min_size=2, max_size=2), min_size=1))
 def test_nothing_is_lost_and_no_line_is_too_long(width: int, cells: list[list[str]]) -> None:
-    columns = [Column(f"the name of {place}", each, place % 2 == 1) for place, each in enumerate(cells)]
+    columns = [Column(f"the name of {place}", cell, place % 2 == 1) for place, cell in enumerate(cells)]
     with pytest.MonkeyPatch.context() as monkeypatch:
         text = shown(width, columns, monkeypatch)
     squeezed = "".join(text.split())

@@ -20,7 +20,7 @@ async def results(
     """The results by id; `only` are beginnings of ids."""
     target = Target(parse_upstream(broker.bootstrap.partition(",")[0]), within)
     await target.learn_versions()
-    selected = [each for each in checks() if not only or each.id.startswith(tuple(only))]
+    selected = [check for check in checks() if not only or check.id.startswith(tuple(only))]
     return {result.check.id: result async for result in run_checks(target, selected, writes=writes)}
 
 
@@ -33,7 +33,7 @@ async def test_no_check_fails_at_a_right_broker(release: str, least: int) -> Non
     with BrokerThread(release=release, brokers=2) as broker:
         found = await results(broker)
     assert failures(found) == {}
-    assert sum(each.outcome == "pass" for each in found.values()) >= least
+    assert sum(check_result.outcome == "pass" for check_result in found.values()) >= least
 
 
 async def test_without_write_nothing_is_created() -> None:
@@ -45,7 +45,7 @@ async def test_without_write_nothing_is_created() -> None:
             topics = await target.ask(connection, "Metadata", 9, topics=None)
             groups = await target.ask(connection, "ListGroups", 4)
     assert failures(found) == {}
-    assert {each.sentence for name, each in found.items() if name.startswith("producers/")} == {
+    assert {check_result.sentence for name, check_result in found.items() if name.startswith("producers/")} == {
         "it writes: pass --write"
     }
     assert topics.body["topics"] == []
@@ -59,7 +59,7 @@ async def test_what_is_written_is_deleted() -> None:
         await target.learn_versions()
         async with target.connection() as connection:
             answer = await target.ask(connection, "Metadata", 9, topics=None)
-    assert [each["name"] for each in answer.body["topics"] if not each["is_internal"]] == []
+    assert [topic["name"] for topic in answer.body["topics"] if not topic["is_internal"]] == []
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ async def test_acls(quirk: str, failing: set[str]) -> None:
         found = await results(broker, ["acls/"], within=4)
     assert set(failures(found)) == failing, failures(found)
     assert len(found) == 3
-    assert "skip" not in {each.outcome for each in found.values()}
+    assert "skip" not in {check_result.outcome for check_result in found.values()}
 
 
 async def test_a_broker_that_takes_an_unknown_resource_type_for_any(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,17 +171,17 @@ async def test_the_first_failed_task_of_a_check_is_its_result() -> None:
         raise CheckFailed("the broker is wrong")
 
     target = Target(parse_upstream("localhost:1"), 1)
-    [found] = [each async for each in run_checks(target, [Check("x", "x", "", ("",), fail)], writes=True)]
-    assert (found.outcome, found.sentence) == ("fail", "the broker is wrong")
+    [check_result] = [check async for check in run_checks(target, [Check("x", "x", "", ("",), fail)], writes=True)]
+    assert (check_result.outcome, check_result.sentence) == ("fail", "the broker is wrong")
 
 
 def test_ids_are_stable_and_unique() -> None:
     every: Sequence[Check] = checks()
-    assert len({each.id for each in every}) == len(every)
+    assert len({check.id for check in every}) == len(every)
     assert {"Metadata/v1/3", "framing/pipelined", "versions/ranges", "records/zstd", "groups/two-members"} <= {
-        each.id for each in every
+        check.id for check in every
     }
-    assert all(each.title and each.page and each.sources for each in every)
+    assert all(check.title and check.page and check.sources for check in every)
 
 
 @pytest.mark.parametrize("notices", ["kills", "ListGroups/v1/2"])
@@ -199,9 +199,9 @@ async def test_a_broker_that_dies_ends_the_run(notices: str) -> None:
     with broker:
         target = Target(parse_upstream(broker.bootstrap), 10)
         await target.learn_versions()
-        selected = [each for each in checks() if each.id.startswith("ListGroups/v1")]
+        selected = [check for check in checks() if check.id.startswith("ListGroups/v1")]
         selected.insert(1, Check("kills", "it kills the broker", "", ("",), kill))
-        found = {each.check.id: each async for each in run_checks(target, selected, writes=False, at_once=1)}
+        found = {check.check.id: check async for check in run_checks(target, selected, writes=False, at_once=1)}
     outcomes = [each.outcome for each in found.values()]
     assert outcomes == ["pass", *(["fail", "skip"] if notices == "kills" else ["pass", "fail"]), "skip"]
     assert found[notices].sentence.endswith(
@@ -227,9 +227,11 @@ async def test_a_broker_that_dies_while_several_checks_run() -> None:
         target = Target(parse_upstream(broker.bootstrap), 10)
         await target.learn_versions()
         selected = [Check(name, "", "", ("",), kill) for name in ("one", "two")]
-        found = [each async for each in run_checks(target, selected, writes=False)]
+        check_results = [check async for check in run_checks(target, selected, writes=False)]
     [sentence] = [
-        each.sentence for each in found if "no longer accepts" in each.sentence and "sent last" in each.sentence
+        check_result.sentence
+        for check_result in check_results
+        if "no longer accepts" in check_result.sentence and "sent last" in check_result.sentence
     ]
     assert sentence.endswith("restart it and --at-once 1 finds the check that causes it")
     assert "ListGroups v4 by one" in sentence

@@ -43,10 +43,10 @@ class Authority:
         """A certificate for these host names and addresses; `days`: its time begins (and ends) so much later."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
-        made = self._signed(subject, key.public_key(), names, days)
+        certificate = self._signed(subject, key.public_key(), names, days)
         stem = f"{self.path.stem}-{names[0].replace('*', 'any')}{days or ''}"
         files = Files(self._directory / f"{stem}.pem", self._directory / f"{stem}-key.pem")
-        files.certificate.write_bytes(_pem(made))
+        files.certificate.write_bytes(_pem(certificate))
         encryption = (
             serialization.NoEncryption()
             if password is None
@@ -72,7 +72,7 @@ class Authority:
             .add_extension(x509.BasicConstraints(ca=ca, path_length=None), True)
         )
         if names:
-            builder = builder.add_extension(x509.SubjectAlternativeName([_general(each) for each in names]), False)
+            builder = builder.add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), False)
         return builder.sign(self._key, hashes.SHA256())
 
 

@@ -265,7 +265,7 @@ async def test_versions_are_capped() -> None:
             ]
             await server.send(response("ApiVersions", 3, {"api_keys": ranges}))
             body = read_response(await frame(client), 18, 3).body
-            assert [each["max_version"] for each in body["api_keys"]] == [13, 99, 1]
+            assert [key["max_version"] for key in body["api_keys"]] == [13, 99, 1]
 
 
 def test_a_unix_socket_cannot_be_advertised() -> None:

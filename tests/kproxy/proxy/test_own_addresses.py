@@ -10,7 +10,7 @@ import pytest
 from kproxy.proxy.address import parse_listen, parse_upstream
 from kproxy.proxy.events import Event, UpstreamIsProxy
 from kproxy.proxy.listener import Listener
-from kproxy.proxy.own_addresses import MOST_ROUNDS, LeadsBackError, OwnAddresses
+from kproxy.proxy.own_addresses import MAX_ROUNDS, LeadsBackError, OwnAddresses
 from kproxy.proxy.relay import Relay, serve
 from tests.kproxy.proxy.peers import Broker, Peer, connected, until
 
@@ -116,7 +116,7 @@ async def test_a_loop_that_no_address_shows_ends_after_a_few_rounds(monkeypatch:
     async with serve([listener], report=events.append) as relay:
         await refused(relay)
         assert UpstreamIsProxy(f"127.0.0.1:{port}", f"127.0.0.1:{port}") in events
-        assert relay.totals.connections == MOST_ROUNDS + 1
+        assert relay.totals.connections == MAX_ROUNDS + 1
         assert not relay.own._rounds
 
 

@@ -247,15 +247,15 @@ async def test_a_connection_that_outlives_the_jam_is_told_of_after_it() -> None:
     late.streams[0].data(frame(20)[7:] + frame(30), 0)
     late.close("client", "fin", 0, 0, 0)
     await watched.close()
-    told = [message for message in watched.messages if getattr(message, "connection_id", 0) == 2]
-    assert [type(message) for message in told] == [
+    messages = [message for message in watched.messages if getattr(message, "connection_id", 0) == 2]
+    assert [type(message) for message in messages] == [
         tap_messages.Open,
         tap_messages.TapGap,
         tap_messages.TapGap,
         tap_messages.TapData,
         tap_messages.Close,
     ]
-    check(told, {(2, Direction.REQUEST): frame(10) + frame(20) + frame(30)})
+    check(messages, {(2, Direction.REQUEST): frame(10) + frame(20) + frame(30)})
 
 
 async def test_an_inspector_that_is_gone_is_reported_once_and_nothing_is_kept_for_it() -> None:

@@ -51,12 +51,12 @@ async def test_who_only_connects_is_no_failure(made: Certificates) -> None:
                 assert await client.rest() == b""
         messages = await reading
     assert failures_in(messages) == []
-    (closed,) = (each for each in messages if isinstance(each, tap_messages.Close))
+    (closed,) = (message for message in messages if isinstance(message, tap_messages.Close))
     assert (closed.by, closed.how) == ("client", "tls")
 
 
 async def client_failure(
-    made: Certificates, policy: TlsPolicy, context: ssl.SSLContext, name: str = "localhost"
+    certificates: Certificates, policy: TlsPolicy, context: ssl.SSLContext, name: str = "localhost"
 ) -> Any:
     """What the tap is told of a client that cannot, or does not want to, establish TLS."""
     with Broker() as broker, tapped() as (tap, inspector):
@@ -72,7 +72,7 @@ async def client_failure(
                     await client.rest()
         messages = await reading
     (failure,) = failures_in(messages)
-    (opened,) = (each for each in messages if isinstance(each, tap_messages.Open))
+    (opened,) = (message for message in messages if isinstance(message, tap_messages.Open))
     assert opened.tls
     assert failure[0] == "client"
     return failure[1:3]

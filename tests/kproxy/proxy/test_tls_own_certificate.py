@@ -65,16 +65,16 @@ def alert(name: str) -> ssl.SSLError:
 @pytest.mark.parametrize("name", UNSPECIFIC)
 def test_an_unspecific_alert_gets_the_reason_that_the_certificate_gives(made: Certificates, name: str) -> None:
     expired = own(made.ca.issue("localhost", days=-3))
-    found = tls_error(alert(name), own=expired, names=("localhost",))
-    assert (found.reason, found.by_peer) == (TlsReason.EXPIRED, True)
-    found = tls_error(alert(name), own=own(made.proxy), names=("other.test",))
-    assert found.reason is TlsReason.NAME_MISMATCH
-    assert str(found) == (
+    error = tls_error(alert(name), own=expired, names=("localhost",))
+    assert (error.reason, error.by_peer) == (TlsReason.EXPIRED, True)
+    error = tls_error(alert(name), own=own(made.proxy), names=("other.test",))
+    assert error.reason is TlsReason.NAME_MISMATCH
+    assert str(error) == (
         "TLS failed: it rejected kproxy's certificate: not for this host name "
         "(Hostname mismatch, certificate is not valid for 'other.test')"
     )
-    found = tls_error(alert(name), own=own(made.proxy), names=("localhost",))
-    assert (found.reason, found.by_peer) == (TlsReason.BAD_CERTIFICATE, True)
+    error = tls_error(alert(name), own=own(made.proxy), names=("localhost",))
+    assert (error.reason, error.by_peer) == (TlsReason.BAD_CERTIFICATE, True)
 
 
 def test_an_alert_that_names_the_reason_is_taken_as_it_is(made: Certificates) -> None:

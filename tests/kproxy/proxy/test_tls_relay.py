@@ -53,7 +53,7 @@ async def test_relays_with_tls_on_either_side(
     assert isinstance(opened, tap_messages.Open)
     assert opened.tls is (inner is not None)
     assert opened.plaintext_upstream is (inner is not None and outer is None)
-    data = [(each.direction, each.payload) for each in messages if isinstance(each, tap_messages.TapData)]
+    data = [(message.direction, message.payload) for message in messages if isinstance(message, tap_messages.TapData)]
     assert data == [(Direction.REQUEST, frame(10)), (Direction.RESPONSE, frame(20))]
     assert isinstance(closed, tap_messages.Close)
     assert closed[4:] == (14, 24)

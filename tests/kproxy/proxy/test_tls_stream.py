@@ -56,7 +56,7 @@ def talk(stream: TlsStream, other: Other, cut: Callable[[bytes], list[bytes]] = 
 
 
 def bytewise(data: bytes) -> list[bytes]:
-    return [bytes([each]) for each in data]
+    return [bytes([element]) for element in data]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

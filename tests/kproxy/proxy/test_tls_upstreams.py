@@ -35,7 +35,7 @@ from tests.kproxy.proxy.tls_relay import (
 
 
 async def upstream_failure(
-    made: Certificates, policy: TlsPolicy, context: ssl.SSLContext | bytes | None, host: str = "127.0.0.1"
+    certificates: Certificates, policy: TlsPolicy, context: ssl.SSLContext | bytes | None, host: str = "127.0.0.1"
 ) -> Any:
     """What the tap and the user are told of an upstream with which TLS cannot be established."""
     events: list[Event] = []
@@ -132,7 +132,7 @@ async def test_an_upstream_of_tls_1_3_refuses_a_missing_certificate_after_the_ha
                     await client.rest()
         messages = await reading
     assert failures_in(messages) == [("server", "server", TlsReason.CERTIFICATE_REQUIRED, None)]
-    (closed,) = (each for each in messages if isinstance(each, tap_messages.Close))
+    (closed,) = (message for message in messages if isinstance(message, tap_messages.Close))
     assert (closed.by, closed.how) == ("server", "tls")
 
 

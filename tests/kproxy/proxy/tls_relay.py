@@ -84,4 +84,4 @@ async def connected(
 
 
 def failures_in(messages: list[tap_messages.Message]) -> list[tuple[str, str, str, str | None]]:
-    return [each[2:6] for each in messages if isinstance(each, tap_messages.TapTlsFailed)]
+    return [message[2:6] for message in messages if isinstance(message, tap_messages.TapTlsFailed)]

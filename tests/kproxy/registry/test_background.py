@@ -35,9 +35,9 @@ class Slow:
 
 @pytest.fixture
 def slow() -> Iterator[Slow]:
-    made = Slow()
-    yield made
-    made.released.set()
+    slow = Slow()
+    yield slow
+    slow.released.set()
 
 
 def test_a_source_that_answers_is_waited_for(slow: Slow) -> None:

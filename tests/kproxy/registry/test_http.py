@@ -37,12 +37,12 @@ class Registry:
 
 @pytest.fixture
 def registry() -> Iterator[Registry]:
-    made = Registry()
+    registry = Registry()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            made.asked.append((self.path, self.headers["Authorization"]))
-            answer = made.answers.get(self.path, (404, {"error_code": 40403}))
+            registry.asked.append((self.path, self.headers["Authorization"]))
+            answer = registry.answers.get(self.path, (404, {"error_code": 40403}))
             status, body = answer() if callable(answer) else answer
             data = body if isinstance(body, bytes) else json.dumps(body).encode()
             self.send_response(status)
@@ -57,10 +57,10 @@ def registry() -> Iterator[Registry]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        made.url = f"http://127.0.0.1:{server.server_port}"
+        registry.url = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        yield made
+        yield registry
         server.shutdown()
         thread.join()
 
@@ -91,7 +91,7 @@ def test_guids_and_apicurios_ids(registry: Registry) -> None:
         "/ids/globalIds/9/references": (200, []),
     }
     found = registry.client().lookup([SchemaKey("guid", guid), SchemaKey("global_id", 9)])
-    assert [(each.type, each.text) for each in found.values() if isinstance(each, Schema)] == [
+    assert [(schema.type, schema.text) for schema in found.values() if isinstance(schema, Schema)] == [
         ("PROTOBUF", "message M {}"),
         ("JSON", '{"type": "object"}'),
     ]
@@ -120,7 +120,9 @@ def test_references_in_apicurios_form(registry: Registry, content: str) -> None:
         "JSON",
         '{"$schema": "x"}',
     )
-    assert [(each.type, each.text) for each in money_schema.references.values()] == [("PROTOBUF", "message B {}")]
+    assert [(reference.type, reference.text) for reference in money_schema.references.values()] == [
+        ("PROTOBUF", "message B {}")
+    ]
 
 
 def test_an_unknown_id_is_asked_again_after_a_minute(registry: Registry) -> None:

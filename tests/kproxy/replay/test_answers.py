@@ -81,7 +81,10 @@ def test_every_broker_is_here() -> None:
     answer = CapturedAnswers(steps(BROKERS)).answer(frame, HERE)
     assert answer.frame is not None
     body = read_response(answer.frame, 3, 1).body
-    assert [(each["node_id"], each["host"], each["port"]) for each in body["brokers"]] == [(1, *HERE), (2, *HERE)]
+    assert [(broker["node_id"], broker["host"], broker["port"]) for broker in body["brokers"]] == [
+        (1, *HERE),
+        (2, *HERE),
+    ]
     assert body["controller_id"] == 2
 
 
@@ -112,7 +115,7 @@ def test_clients_choose_a_captured_version(version: int) -> None:
     answer = read_response(answers.answer(asked, HERE).frame or b"", 18, 0 if version > 4 else version)
     assert (answer.well_formed, answer.correlation_id) == (True, -2)
     assert answer.body["error_code"] == (35 if version > 4 else 0)
-    assert {each["api_key"]: (each["min_version"], each["max_version"]) for each in answer.body["api_keys"]} == {
+    assert {key["api_key"]: (key["min_version"], key["max_version"]) for key in answer.body["api_keys"]} == {
         3: (9, 5), 12: (3, 4), 17: (0, 1), 18: (0, 5),
     }  # fmt: skip
     assert answer.body.get("finalized_features_epoch", 7) == 7

@@ -119,7 +119,7 @@ def test_offsets_on_request() -> None:
     assert [result.outcome for result in results] == [ReplayOutcome.EQUAL] * 3
     sent, results = replayed(captured, live)
     assert sent == [exchange.request.body for exchange in exchanges(captured) if exchange.request]
-    assert [(each.path, each.a, each.b) for each in results[0].differences] == [
+    assert [(difference.path, difference.a, difference.b) for difference in results[0].differences] == [
         ("responses[0].partition_responses[0].base_offset", 10, 100)
     ]
 
@@ -129,10 +129,10 @@ def test_times_on_request() -> None:
     > Produce v9 {"acks": -1, "topic_data": [{"partition_data": [{"records": [{"records": [{"timestamp": 1000}]}]}]}]}
     > ListOffsets v6 {"topics": [{"partitions": [{"timestamp": 1000}, {"timestamp": -1}]}]}
     """
-    produce, list_offsets = [read_request(Replayer(shift_ms=5).frame(each)).body for each in exchanges(story)]
+    produce, list_offsets = [read_request(Replayer(shift_ms=5).frame(exchange)).body for exchange in exchanges(story)]
     [batch] = records.decode(bytes(produce["topic_data"][0]["partition_data"][0]["records"]))
-    assert [each["timestamp"] for each in batch["records"]] == [1005]
-    assert [each["timestamp"] for each in list_offsets["topics"][0]["partitions"]] == [1005, -1]
+    assert [record["timestamp"] for record in batch["records"]] == [1005]
+    assert [partition["timestamp"] for partition in list_offsets["topics"][0]["partitions"]] == [1005, -1]
 
 
 def test_frames_without_such_values_are_sent_byte_for_byte() -> None:
@@ -155,7 +155,7 @@ def test_members_are_compared_in_their_captured_order() -> None:
     _, results = replayed(
         story % ("a", "b", "a", "first", "b", "second"), story % ("x", "y", "y", "second", "x", "first")
     )
-    assert [each for result in results for each in result.differences] == []
+    assert [difference for result in results for difference in result.differences] == []
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ ONE, TWO, FIVE = TcpAddress("a", 1), TcpAddress("b", 2), TcpAddress("c", 5)
 def addresses(story: str, live: dict[int, TcpAddress]) -> list[TcpAddress | None]:
     told = steps(CLUSTER + story)
     routes = ClusterRoutes(told, live)
-    return [routes.address(each.exchange) for each in told if each.exchange and each.action is Action.SEND][1:]
+    return [routes.address(step.exchange) for step in told if step.exchange and step.action is Action.SEND][1:]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ COORDINATED = [
 @pytest.mark.parametrize("version", [3, 4])
 def test_coordinators_are_those_of_the_live_cluster(version: int) -> None:
     story = "".join(f"> {name} {values}\n".replace("'", '"') for name, values, _ in COORDINATED)
-    told = exchanges(CLUSTER + story)
+    captured_exchanges = exchanges(CLUSTER + story)
     routes = ClusterRoutes(steps(CLUSTER), {1: ONE, 2: TWO, 5: FIVE})
     for key_type, key, node in ((0, "g", 5), (1, "t", 2)):
         asked = {"key": key} if version < 4 else {"coordinator_keys": [key]}
@@ -72,7 +72,7 @@ def test_coordinators_are_those_of_the_live_cluster(version: int) -> None:
         unavailable = {name: -1 if name == "node_id" else value for name, value in found.items()} | {"error_code": 15}
         if version < 4:  # the last good answer counts
             routes.learn(find.request, read_response(response("FindCoordinator", version, unavailable), 10, version))
-    assert [routes.address(each) for each in told[1:]] == [address for *_, address in COORDINATED]
+    assert [routes.address(exchange) for exchange in captured_exchanges[1:]] == [address for *_, address in COORDINATED]
 
 
 def test_new_topics_have_their_captured_leaders() -> None:
@@ -82,7 +82,7 @@ def test_new_topics_have_their_captured_leaders() -> None:
     > CreatePartitions v3 {"topics": [{"name": "orders", "count": 3, "assignments": null}]}
     """
     replayer = Replayer(routes=ClusterRoutes(steps(CLUSTER), {2: TWO, 7: ONE}))
-    created, extended = [read_request(replayer.frame(each)).body["topics"] for each in exchanges(story)]
+    created, extended = [read_request(replayer.frame(exchange)).body["topics"] for exchange in exchanges(story)]
     assert created == [
         {"name": "orders", "num_partitions": -1, "replication_factor": -1, "configs": [], "assignments": [
             {"partition_index": 0, "broker_ids": [2, 7]}, {"partition_index": 1, "broker_ids": [7, 2]}]},

@@ -52,7 +52,7 @@ async def replayed(story: str, connect: Connect) -> list[ReplayedExchange]:
 
 
 def opener(log: list[str], *errors: list[int | Silent]) -> Connect:
-    connections = iter([Connection(log, f"{number}", each) for number, each in enumerate(errors, 1)])
+    connections = iter([Connection(log, f"{number}", error) for number, error in enumerate(errors, 1)])
 
     async def connect(_: object) -> Any:
         return next(connections)
@@ -81,7 +81,7 @@ async def test_a_late_response_does_not_stand_for_the_next_one() -> None:
     log: list[str] = []
     late = Silent("no response within 1 s", closed=False)
     results = await replayed("> Heartbeat v4 {}\n< {}\n> Heartbeat v4 {}\n< {}", opener(log, [late, 25, 0]))
-    assert [(each.outcome, each.sentence) for each in results] == [
+    assert [(exchange.outcome, exchange.sentence) for exchange in results] == [
         (ReplayOutcome.DIFFERENT, "no response: no response within 1 s"), (ReplayOutcome.EQUAL, ""),
     ]  # fmt: skip
 
@@ -91,11 +91,11 @@ async def test_a_closed_connection() -> None:
     results = await replayed(
         "> Heartbeat v4 {}\n> Heartbeat v4 {}\n< {}\n> Heartbeat v4 {}\n< {}", opener([], [closed])
     )
-    assert [each.sentence for each in results] == [
+    assert [exchange.sentence for exchange in results] == [
         "no response: the broker closed the connection", "no response: the broker closed the connection",
         "not sent: the broker closed the connection",
     ]  # fmt: skip
-    assert {each.outcome for each in results} == {ReplayOutcome.DIFFERENT}
+    assert {exchange.outcome for exchange in results} == {ReplayOutcome.DIFFERENT}
 
 
 async def test_what_is_left_out_opens_no_connection() -> None:
@@ -113,4 +113,4 @@ async def test_a_broker_that_goes_away() -> None:
         raise UserError("cannot connect", UNREACHABLE)
 
     results = await replayed("> Heartbeat v4 {}\n< {}\n2> Heartbeat v4 {}\n2< {}", connect)
-    assert [each.sentence for each in results] == ["", "not sent: cannot connect"]
+    assert [exchange.sentence for exchange in results] == ["", "not sent: cannot connect"]

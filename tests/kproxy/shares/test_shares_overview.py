@@ -47,7 +47,7 @@ def held(story: str) -> dict[str, list[tuple[int, int, int]]]:
     """The ranges and delivery counts that each member holds at the end."""
     shares, now, _ = overview(story)
     return {
-        member: [(each.first, each.last, each.deliveries) for each in rows]
+        member: [(row.first, row.last, row.deliveries) for row in rows]
         for member, rows in shares.held("work", now).items()
     }
 

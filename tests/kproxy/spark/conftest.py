@@ -72,9 +72,9 @@ def spark() -> Iterator[SparkSession]:
         # It evaluates made lines while it optimizes, again and again, and not in parallel.
         "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
     }
-    made = session("local[2]", short=True, settings=settings)
-    yield made
-    made.stop()
+    spark_session = session("local[2]", short=True, settings=settings)
+    yield spark_session
+    spark_session.stop()
 
 
 @pytest.fixture(scope="session")

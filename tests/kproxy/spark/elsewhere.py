@@ -140,12 +140,12 @@ def spark_process(command: list[str], python: Path, says: str) -> Iterator[str]:
             log = []
             for line in process.stdout:
                 log.append(line)
-                if found := re.search(says, line):
+                if match := re.search(says, line):
                     break
             else:
                 raise AssertionError("".join(log))
             Thread(target=process.stdout.read, daemon=True).start()  # or it would wait for somebody to read it
-            yield found[1]
+            yield match[1]
         finally:
             process.terminate()
 

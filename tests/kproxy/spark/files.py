@@ -61,9 +61,11 @@ def line_of(row: Row) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: (_parsed if name in _JSON else _plain)(each) for name, each in value.items() if each is not None}
+        return {
+            name: (_parsed if name in _JSON else _plain)(inner) for name, inner in value.items() if inner is not None
+        }
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(element) for element in value]
     if isinstance(value, datetime):
         return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
     return value

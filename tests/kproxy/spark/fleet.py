@@ -209,7 +209,7 @@ class Group:
             for number, host in enumerate(self.hosts, 1)
         ]
         joined = shift.begin + 400 * MS
-        return heapq.merge(*(each.lines(shift, joined) for each in members), key=_when)
+        return heapq.merge(*(member.lines(shift, joined) for member in members), key=_when)
 
 
 class Member:

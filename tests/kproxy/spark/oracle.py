@@ -177,8 +177,10 @@ class Oracle:
     def connections(self) -> Table:
         """client, broker: connections, opened, peak_a_minute, short, unanswered, p50_life_us."""
         grouped: dict[Key, list[dict[str, Any]]] = defaultdict(list)
-        for each in self._connections.values():
-            grouped[each["client_id"], each["client"].rpartition(":")[0], each["broker"]].append(each)
+        for connection in self._connections.values():
+            grouped[connection["client_id"], connection["client"].rpartition(":")[0], connection["broker"]].append(
+                connection
+            )
         table: Table = {}
         for key, found in grouped.items():
             lives = sorted(each["closed"] - each["opened"] for each in found)

@@ -47,4 +47,4 @@ def _rounded(value: Any) -> Any:
     """A value whose numbers have ten digits: sums depend on their order."""
     if isinstance(value, float):
         return float(f"{value:.10g}")
-    return [_rounded(each) for each in value] if isinstance(value, list | tuple) else value
+    return [_rounded(element) for element in value] if isinstance(value, list | tuple) else value

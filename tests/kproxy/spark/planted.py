@@ -23,7 +23,7 @@ _NODES = ("web-1", "web-2", "web-3")
 _TOPICS = ("orders", "clicks", "payments", "audit")
 _SHIFTS = DAYS * len(HOURS)
 #: Lines a second of a producer with a group of two members, and how long a shift may last (ns): its hour.
-_CELL_RATE, _LEAST_SHIFT, _LONGEST_SHIFT = 19, 20 * SECOND, 3300 * SECOND
+_CELL_RATE, _MIN_SHIFT, _LONGEST_SHIFT = 19, 20 * SECOND, 3300 * SECOND
 _PLANTED_LINES = 7000
 
 
@@ -82,7 +82,7 @@ def _shape(about: int) -> tuple[int, int]:
     """How many producers with a group, and how long a shift is (ns), for so many lines."""
     ordinary = (about - _PLANTED_LINES) * SECOND // _SHIFTS
     cells = max(5, -(-ordinary // (_LONGEST_SHIFT * _CELL_RATE)))
-    return cells, max(ordinary // (cells * _CELL_RATE), _LEAST_SHIFT)
+    return cells, max(ordinary // (cells * _CELL_RATE), _MIN_SHIFT)
 
 
 def _usual(server: str) -> float:

@@ -307,7 +307,7 @@ def test_as_its_user_runs_it_with_the_java_of_the_wheel(trace: Path, tmp_path: P
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("# latency\nby\tapi\tvalue\t")
     assert "api\tProduce\t\t1\t30.5 s" in done.stdout
-    assert {each.name for each in tmp_path.iterdir()} == {"bin"}
+    assert {path.name for path in tmp_path.iterdir()} == {"bin"}
 
 
 def _without_java(folder: Path) -> str:

@@ -34,7 +34,7 @@ _DEADLINE_S = 400
 
 def trace(folder: Path, number: int) -> Path:
     """A trace of 3 lines; they have its number as their connection."""
-    lines = (request(at=number * 3600 + each, connection_id=f"n-1-{number}", offset=each) for each in range(3))
+    lines = (request(at=number * 3600 + index, connection_id=f"n-1-{number}", offset=index) for index in range(3))
     return write(folder / f"{number}.jsonl", text_of(*lines) + b"no line\n" * 2)
 
 
@@ -188,7 +188,7 @@ def test_a_table_that_has_lines_twice_is_not_read_but_repaired(
         f"6 lines were removed from 1 batches of {damaged}\n",
     )
     assert counted(spark, damaged) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
-    assert [(each.lines, len(each.files)) for each in batches(spark, str(damaged)) or ()] == [(3, 1), (6, 2)]
+    assert [(batch.lines, len(batch.files)) for batch in batches(spark, str(damaged)) or ()] == [(3, 1), (6, 2)]
     assert run("convert", traces, "--out", str(damaged)) == (
         0,
         f"0 of 3 files were new: 0 lines added to {damaged}\n",

@@ -26,7 +26,7 @@ _HOUR = 3600
 
 def trace(folder: Path, number: int, *, lines: int = 3, end: bytes = b"") -> Path:
     """A trace of an hour of its own; its lines have its number as their connection."""
-    made = (request(at=number * _HOUR + each, connection_id=f"n-1-{number}", offset=each) for each in range(lines))
+    made = (request(at=number * _HOUR + index, connection_id=f"n-1-{number}", offset=index) for index in range(lines))
     return write(folder / f"{number:02d}.jsonl", text_of(*made) + end)
 
 
@@ -87,7 +87,7 @@ def test_what_is_no_line_is_counted_and_kept_aside(spark: SparkSession, tmp_path
     [batch] = convert(spark, find_files(spark, [str(traces)]), table, CaptureOptions())
     assert (batch.lines, batch.corrupt) == (3, 3)
     assert batch.example == f"file:{path}: no line"
-    assert [(each.lines, each.corrupt) for each in batches(spark, table) or ()] == [(3, 3)]
+    assert [(batch.lines, batch.corrupt) for batch in batches(spark, table) or ()] == [(3, 3)]
     assert read_table(spark, table).count() == 3
     aside = ds.dataset(table, format="parquet").to_table(columns=["corrupt"])["corrupt"].drop_null()
     assert sorted(map(len, aside.to_pylist())) == [1, 7, 4096]

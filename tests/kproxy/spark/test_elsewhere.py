@@ -78,7 +78,7 @@ def test_two_executors_give_the_tables_of_one_process(
         there += ["--conf", f"{name}={value}"]
     check_tables(cluster.python, there, spark, inputs, local, tmp_path)
 
-    executors = [each.name for each in cluster.work.glob("app-*/*") if (each / "stderr").exists()]
+    executors = [path.name for path in cluster.work.glob("app-*/*") if (path / "stderr").exists()]
     assert sorted(executors) == ["0", "0", "1", "1"]  # of each of the two commands
 
 

@@ -108,7 +108,7 @@ def test_functions_that_sail_ignores_silently_are_not_used(path: Path) -> None:
             name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
             most = _IGNORED.get(name)
             assert most is None or len(node.args) <= most, f"{path}:{node.lineno}"
-            assert name not in _IGNORED or all(each.arg != "frequency" for each in node.keywords)
+            assert name not in _IGNORED or all(keyword.arg != "frequency" for keyword in node.keywords)
             if name == "over" and path.name != "columns.py" and isinstance(node.func, ast.Attribute):
                 called = {each.attr for each in ast.walk(node.func.value) if isinstance(each, ast.Attribute)}
                 assert not called & _OVER_WINDOWS.keys(), f"{path}:{node.lineno}: use {_OVER_WINDOWS}"
@@ -168,8 +168,8 @@ def test_ctrl_c_ends_everything_at_once(tmp_path: Path, step: str) -> None:
 
 
 def _descendants(pid: int) -> list[int]:
-    children = [int(each) for path in Path(f"/proc/{pid}/task").iterdir() for each in _children(path)]
-    return [*children, *(each for child in children for each in _descendants(child))]
+    children = [int(child) for path in Path(f"/proc/{pid}/task").iterdir() for child in _children(path)]
+    return [*children, *(descendant for child in children for descendant in _descendants(child))]
 
 
 def _children(task: Path) -> list[str]:

@@ -17,8 +17,8 @@ from tests.kproxy.spark.made import request, response, table
 
 def answered(spark: SparkSession, *lines: Line) -> list[Row]:
     """What was answered to each request, in order of their members."""
-    found = exchanges(with_cluster(table(spark, *lines)), F.col("api") == "Heartbeat")
-    return found.select("member_id", "error", "generation").orderBy("member_id").collect()
+    frame = exchanges(with_cluster(table(spark, *lines)), F.col("api") == "Heartbeat")
+    return frame.select("member_id", "error", "generation").orderBy("member_id").collect()
 
 
 def beat(member: str, offset: int) -> Line:

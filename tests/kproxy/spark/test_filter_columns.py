@@ -54,9 +54,9 @@ def _values(field: FilterField, lines: list[dict[str, Any]]) -> list[str]:
     found = {}
     for line in lines:
         value = field.read(line)
-        for each in value if field.many else [value]:
-            if each is not None:
-                found[str(each).lower() if field.kind is Kind.FLAG else str(each)] = None
+        for element in value if field.many else [value]:
+            if element is not None:
+                found[str(element).lower() if field.kind is Kind.FLAG else str(element)] = None
     some = sorted(found)
     return [*some[len(some) // 2 :][:1], *map(str, list(field.known())[-1:])]
 

@@ -37,7 +37,7 @@ def form(request: pytest.FixtureRequest, spark: SparkSession) -> str:
 def trace(folder: Path, number: int, *, lines: int = 3) -> Path:
     """A trace of two hours of its own; its lines have its number as their connection."""
     lines_ = (
-        request(at=(number + each % 2) * _HOUR, connection_id=f"n-1-{number}", offset=each) for each in range(lines)
+        request(at=(number + index % 2) * _HOUR, connection_id=f"n-1-{number}", offset=index) for index in range(lines)
     )
     return write(folder / f"{number:02d}.jsonl", text_of(*lines_) + b"no line\n")
 
@@ -113,8 +113,8 @@ def test_a_table_of_an_earlier_release_takes_new_columns(
         table_storage.write_batch(rows.to(older), table, form, 1)
 
     def read(*numbers: int) -> list[Any]:
-        found = table_storage.read_batches(spark, table, form, numbers)
-        return [tuple(row) for row in found.selectExpr("latency_us", "topics[0].topic", "topics[0].lag").collect()]
+        frame = table_storage.read_batches(spark, table, form, numbers)
+        return [tuple(row) for row in frame.selectExpr("latency_us", "topics[0].topic", "topics[0].lag").collect()]
 
     assert read(1) == [(None, "orders", None)]
     table_storage.write_batch(rows, table, form, 2)

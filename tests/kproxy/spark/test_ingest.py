@@ -97,7 +97,7 @@ def test_of_compressed_data_that_ends_early_what_stands_before_is_read_and_it_is
     garbage.write_bytes(gzip.compress(b"x")[:10] + b"\xff" * 100)
     after = write(tmp_path / "d.jsonl", DATA)
     ids, told = read(spark, cut, torn, garbage, after)
-    assert ids[:60] == [each for each in range(20) for _ in range(3)]
+    assert ids[:60] == [index for index in range(20) for _ in range(3)]
     assert 1000 < ids.count(99) < 4000
     told = [text.removeprefix(f"{tmp_path}/") for text in told]
     assert [text[:10] for text in told if "ends early" in text] == ["a.jsonl.gz", "c.jsonl.gz"]
@@ -150,7 +150,7 @@ def test_a_trace_is_read_while_it_is_written_and_once_when_it_has_its_name(spark
     assert read_files(spark, listed, CaptureOptions()).count() == 20
     write(folder / ".kproxy-n-1-2.jsonl.zst.part", DATA)
     write(folder / "other.jsonl.part", DATA)  # of a writer that does not hide it
-    assert read(spark, tmp_path, growing=True) == ([each for each in range(20) for _ in range(3)], [])
+    assert read(spark, tmp_path, growing=True) == ([index for index in range(20) for _ in range(3)], [])
     assert [Path(file.path).name for file in find_files(spark, [str(tmp_path)])] == ["kproxy-n-1-1.jsonl"]
 
 
@@ -168,4 +168,4 @@ def test_paths_with_spaces_and_letters_of_uris_are_paths(spark: SparkSession, tm
     folder = tmp_path / "a b%20c#d"
     write(folder / "é +x.jsonl.gz", DATA)
     write(folder / ".y z.jsonl.part", DATA)
-    assert read(spark, folder, growing=True) == ([each for each in range(20) for _ in range(2)], [])
+    assert read(spark, folder, growing=True) == ([index for index in range(20) for _ in range(2)], [])

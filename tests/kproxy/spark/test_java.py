@@ -143,7 +143,7 @@ def test_the_second_run_writes_the_archive_and_waits_for_it(
     assert base.stat().st_size > 1_000_000
     assert path.read_text() == "whole\n"
     third.finish(pytest.fail, pytest.fail)
-    assert sorted(each.name for each in tmp_path.glob("classes-*")) == [path.name, base.name, f"{path.name}.wanted"]
+    assert sorted(path.name for path in tmp_path.glob("classes-*")) == [path.name, base.name, f"{path.name}.wanted"]
 
 
 def test_one_run_at_a_time_writes_an_archive(
@@ -188,12 +188,12 @@ def test_a_run_that_fails_leaves_no_java_and_half_an_archive_goes(
 def test_the_archives_that_were_used_last_stay(tmp_path: Path, real: str, writers: Callable[[], ArchiveWriter]) -> None:
     for number in range(4):
         path = tmp_path / f"classes-{number:016x}"
-        for each in (path, Path(f"{path}-base"), Path(f"{path}.wanted"), Path(f"{path}.77")):
-            each.touch()
-            os.utime(each, (number, number))
+        for bounded_dict in (path, Path(f"{path}-base"), Path(f"{path}.wanted"), Path(f"{path}.77")):
+            bounded_dict.touch()
+            os.utime(bounded_dict, (number, number))
     writers().options(tmp_path, real, "key")
     newest = f"classes-{3:016x}"
-    names = {each.name for each in tmp_path.glob("classes-0*")}
+    names = {path.name for path in tmp_path.glob("classes-0*")}
     assert names == {newest, f"{newest}-base", f"{newest}.wanted"}
 
 

@@ -106,16 +106,16 @@ def test_tables_traces_and_captures_are_one(
     write(
         tmp_path / "date=2026-11-21" / "hour=06" / "y.jsonl.gz", b"no line\n" + text_of(request(at=_HOUR, offset=101))
     )
-    made: list[TableBatch] = []
+    batches: list[TableBatch] = []
     paths = [table, str(tmp_path)]
-    with open_lines(spark, paths, CaptureOptions(), period=Period(), made=made.append) as opened:
+    with open_lines(spark, paths, CaptureOptions(), period=Period(), made=batches.append) as opened:
         lines = opened.rows
         assert offsets(lines) == [*range(48), 100, 101]
         assert lines.where(F.col("date").isNull() | F.col("hour").isNull() | F.col("corrupt").isNotNull()).count() == 0
-        folders = {Path(found[1]) for name in lines.inputFiles() if (found := _OWN.match(name)) is not None}
+        folders = {Path(match[1]) for name in lines.inputFiles() if (match := _OWN.match(name)) is not None}
         assert [folder.exists() for folder in folders] == [True] * (not few or ENGINE == "embedded")
     assert not any(folder.exists() for folder in folders)
-    assert [(batch.lines, batch.corrupt) for batch in made] == [(2, 1)]
+    assert [(batch.lines, batch.corrupt) for batch in batches] == [(2, 1)]
     period, where = Period(until=at(21, 6)), F.col("offset") >= 1
     with open_lines(spark, paths, CaptureOptions(), period=period, where=where) as opened:
         assert offsets(opened.rows) == [100]
@@ -156,8 +156,8 @@ def test_a_trace_of_blank_lines_has_no_lines(
     spark: SparkSession, tmp_path: Path, few: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local_lines, "FILE_BYTES", local_lines.FILE_BYTES if few else 0)
-    made: list[TableBatch] = []
+    batches: list[TableBatch] = []
     write(tmp_path / "a.jsonl", b"\n \n")
-    with open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period(), made=made.append) as opened:
+    with open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period(), made=batches.append) as opened:
         assert opened.rows.count() == 0
-    assert [(batch.lines, batch.corrupt) for batch in made] == [(0, 0)]
+    assert [(batch.lines, batch.corrupt) for batch in batches] == [(0, 0)]

@@ -26,7 +26,7 @@ class Killed(BaseException):
 
 def trace(folder: Path, number: int) -> Path:
     """A trace of 3 lines of an hour of its own; they have its number as their connection."""
-    lines = (request(at=number * 3600 + each, connection_id=f"n-1-{number}", offset=each) for each in range(3))
+    lines = (request(at=number * 3600 + index, connection_id=f"n-1-{number}", offset=index) for index in range(3))
     return write(folder / f"{number}.jsonl", text_of(*lines) + b"no line\n")
 
 
@@ -104,7 +104,7 @@ def test_compaction_keeps_every_line_and_what_was_converted(many: Path, tmp_path
     assert compact(str(many)) == []
     write(tmp_path / "in" / "last.jsonl", text_of(request()))
     assert add(tmp_path / "in", many) == 1
-    assert [each.number for each in batches(None, str(many)) or ()] == [6, 7]
+    assert [batch.number for batch in batches(None, str(many)) or ()] == [6, 7]
 
 
 @pytest.mark.parametrize("step", ["write_record", "finish"])
@@ -150,7 +150,7 @@ def test_a_pool_writes_what_one_process_does(tmp_path: Path, monkeypatch: pytest
     for number in range(6):
         trace(tmp_path / "in", number)
     assert add(tmp_path / "in", tmp_path / "one") == 18
-    for name in ("_TASK_BYTES", "_LEAST_TASK_BYTES"):
+    for name in ("_TASK_BYTES", "_MIN_TASK_BYTES"):
         monkeypatch.setattr(f"kproxy.spark.ingest.local_tables.{name}", 700)
     [batch] = convert(None, find_files(None, [str(tmp_path / "in")]), str(tmp_path / "pool"), CaptureOptions())
     assert (batch.lines, batch.corrupt, len(batch.corrupt_files)) == (18, 6, 6)
@@ -161,8 +161,8 @@ def test_a_pool_writes_what_one_process_does(tmp_path: Path, monkeypatch: pytest
 
 def test_paths_and_globs_of_this_machine_need_no_engine(tmp_path: Path) -> None:
     trace(tmp_path / "in", 0), trace(tmp_path / "in", 1)
-    found = find_files(None, [f"{tmp_path}/in/*.jsonl", f"file:{tmp_path}/in/0.jsonl"])
-    assert [Path(file.path).name for file in found] == ["0.jsonl", "1.jsonl"]
+    files = find_files(None, [f"{tmp_path}/in/*.jsonl", f"file:{tmp_path}/in/0.jsonl"])
+    assert [Path(file.path).name for file in files] == ["0.jsonl", "1.jsonl"]
     for path, says in ((f"{tmp_path}/*.x", "no such file or directory"), ("s3a://b/x", "pass --engine spark")):
         with pytest.raises(UserError, match=says):
             find_files(None, [path])

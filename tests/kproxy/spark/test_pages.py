@@ -47,12 +47,12 @@ def test_the_pages_are_those_of_the_code() -> None:
 def test_each_column_has_its_type_its_unit_and_a_meaning(name: str, spark: SparkSession) -> None:
     job = jobs.find(name)
     columns = described(job).columns
-    assert [(each.name, each.type) for each in columns] == job.run(spark.createDataFrame([], TABLE)).dtypes
-    for each in columns:
-        needs_unit = each.type in ("int", "bigint", "double", "timestamp") and each.name not in _IDENTIFIERS
-        assert bool(each.unit) == needs_unit, each
+    assert [(column.name, column.type) for column in columns] == job.run(spark.createDataFrame([], TABLE)).dtypes
+    for column in columns:
+        needs_unit = column.type in ("int", "bigint", "double", "timestamp") and column.name not in _IDENTIFIERS
+        assert bool(column.unit) == needs_unit, column
     for ending, units in _UNITS.items():
-        assert {each.unit for each in columns if each.name.endswith(ending)} <= units
+        assert {column.unit for column in columns if column.name.endswith(ending)} <= units
 
 
 def test_a_docstring_without_columns_is_an_error() -> None:

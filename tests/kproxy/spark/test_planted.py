@@ -23,10 +23,10 @@ from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.ingest.lines import Period, open_lines
 from kproxy.spark.report import tables
-from kproxy.spark.report.charts import MOST_APIS, WAITING, ChartSeries
+from kproxy.spark.report.charts import MAX_APIS, WAITING, ChartSeries
 from kproxy.spark.report.contents import Figures, figures
 from kproxy.spark.report.headlines import headlines
-from kproxy.spark.report.pages import MOST_ROWS, MOST_SIZE, contents, report
+from kproxy.spark.report.pages import MAX_ROWS, MAX_SIZE, contents, report
 from kproxy.trace.encoding import encode_json
 from tests.kproxy.html.pages import Opened
 from tests.kproxy.spark import planted
@@ -62,10 +62,10 @@ class Fleet:
         """The marks of series by name and bucket; of one of them by bucket."""
         begins = self.figures.axis.begins
         return {
-            (*((each.name,) if name is None else ()), begins[mark[0]]): tuple(mark[1:])
-            for each in chart
-            for mark in each.marks
-            if name in (None, each.name)
+            (*((series.name,) if name is None else ()), begins[mark[0]]): tuple(mark[1:])
+            for series in chart
+            for mark in series.marks
+            if name in (None, series.name)
         }
 
 
@@ -77,20 +77,20 @@ def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Flee
     lines = read_table(spark, str(folder / "table"))
     oracle = Oracle(line for _, line in planted.lines(LINES))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "MOST_OF_A_KIND", 10_000)
-        patch.setattr(tables, "MOST_ROWS", 10_000)
+        patch.setattr(tables, "MAX_PER_KIND", 10_000)
+        patch.setattr(tables, "MAX_ROWS", 10_000)
         with shared(lines, jobs.names()):
             made = figures(lines)
     return Fleet(made, oracle)
 
 
-def same(found: Table, expected: Table) -> bool:
+def same(table: Table, expected: Table) -> bool:
     """Whether the tables have the same rows, numbers but for their last digits."""
-    assert found.keys() == expected.keys()
+    assert table.keys() == expected.keys()
     return all(
         value == (wanted if wanted is None else pytest.approx(wanted, rel=1e-9))
         for key, row in expected.items()
-        for value, wanted in zip(found[key], row, strict=True)
+        for value, wanted in zip(table[key], row, strict=True)
     )
 
 
@@ -145,7 +145,7 @@ def test_charts_are_those_of_plain_python(fleet: Fleet) -> None:
     made, oracle, step = fleet.figures, fleet.oracle, fleet.figures.axis.step_us
     begins = made.axis.begins
     heat = oracle.heat(step, WAITING)
-    assert len(made.heat) == 1 + MOST_APIS
+    assert len(made.heat) == 1 + MAX_APIS
     for series in made.heat:
         marks = {(begins[place], row): (count,) for place, row, count in series.marks}
         assert marks == heat[series.name]
@@ -280,10 +280,10 @@ def test_hours_that_are_unusual(fleet: Fleet) -> None:
 
 def test_the_page_says_it_all(fleet: Fleet) -> None:
     page = report(fleet.figures, ["kproxy-trace"])
-    assert len(page.encode()) < MOST_SIZE
+    assert len(page.encode()) < MAX_SIZE
     data = Opened(page).data
     for table in data["tables"]:
-        assert table["rows"] == json.loads(encode_json(fleet.figures.tables[table["name"]].cut(MOST_ROWS).rows))
+        assert table["rows"] == json.loads(encode_json(fleet.figures.tables[table["name"]].cut(MAX_ROWS).rows))
     texts = [headline["text"] for headline in data["headlines"]]
     [upgrade] = [text for text in texts if "Kafka 4.0" in text]
     assert upgrade.startswith("3 clients will be refused by Kafka 4.0: legacy-audit, legacy-etl, legacy-sync; active ")
@@ -308,8 +308,8 @@ def test_two_clusters_in_which_everything_has_the_same_name_are_told_apart(
     for path in (tmp_path / "a").rglob("*.jsonl"):
         data = path.read_bytes().replace(b'"10.1.', b'"10.2.').replace(b'"web-', b'"lab-')
         write(tmp_path / "b" / path.relative_to(tmp_path / "a").with_name(path.name.replace("web-", "lab-")), data)
-    monkeypatch.setattr(tables, "MOST_OF_A_KIND", 20_000)
-    monkeypatch.setattr(tables, "MOST_ROWS", 20_000)
+    monkeypatch.setattr(tables, "MAX_PER_KIND", 20_000)
+    monkeypatch.setattr(tables, "MAX_ROWS", 20_000)
     with open_lines(spark, [str(tmp_path / name) for name in "ab"], CaptureOptions(), period=Period()) as lines:
         assert lines.clusters == ["10.1.0.1:9092", "10.2.0.1:9092"]
         with shared(lines.rows, jobs.names()):
@@ -323,7 +323,7 @@ def test_two_clusters_in_which_everything_has_the_same_name_are_told_apart(
             assert _sorted(found) == _sorted(expected), job
     one, facts = fleet.figures.facts, both.facts
     assert (facts.lines, facts.clients, facts.brokers) == (2 * one.lines, 2 * one.clients, 2 * one.brokers)
-    told = [each.text for each in headlines(fleet.figures)]
+    told = [headline.text for headline in headlines(fleet.figures)]
     expected = [f"Cluster 10.1.0.1:9092: {text}" for text in told]
     expected += [text.replace("10.1.", "10.2.") for text in expected]
     assert sorted(headline["text"] for headline in contents(both, [])["headlines"]) == sorted(expected)

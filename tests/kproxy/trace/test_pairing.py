@@ -63,7 +63,7 @@ def test_what_may_have_been_answered_in_a_gap_waits_no_longer_but_may_be_answere
 
 
 def test_requests_that_are_never_answered_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairing, "MOST_WAITING", 3)
+    monkeypatch.setattr(pairing, "MAX_WAITING", 3)
     in_flight: RequestPairing[int] = RequestPairing()
     sent = [request(number) for number in range(5)]
     assert [in_flight.add(each, 0) for each in sent] == [True, True, True, False, False]

@@ -80,7 +80,7 @@ def test_the_end_of_a_killed_run_is_no_damage_and_a_wrong_byte_is() -> None:
         damaged: list[str] = []
         _, said = read(killed, damaged)
         assert damaged == []
-        assert all("incomplete" in each or "ends early" in each for each in said)
+        assert all("incomplete" in line or "ends early" in line for line in said)
     wrong = bytearray(gzip.compress(made(1)) + gzip.compress(made(9)))
     wrong[-6] ^= 0xFF  # the checksum
     damaged = []
@@ -120,14 +120,14 @@ def test_finds_the_files_of_a_directory_also_those_being_written(tmp_path: Path)
 @pytest.mark.parametrize("end", [b"\n", b""])
 def test_a_line_that_is_too_long_is_skipped_and_named(pack, end: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "_CHUNK", 512)
-    monkeypatch.setattr(reader, "MOST_OF_A_LINE", 1 << 20)
+    monkeypatch.setattr(reader, "MAX_PER_LINE", 1 << 20)
     long = b'{"kind":"gap","x":"' + b"x" * (1 << 20) + b'"}' + end
     said = ["t.jsonl: line 3 is longer than 1 MiB and was skipped"]
     assert read(pack(made(2) + long + (made(1) if end else b""))) == ([0, 1, *([0] if end else [])], said)
 
 
 def test_the_memory_of_a_long_line_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "MOST_OF_A_LINE", 1 << 20)
+    monkeypatch.setattr(reader, "MAX_PER_LINE", 1 << 20)
     packed = gzip.compress(made(1) + b"{" + b" " * (64 << 20))
     tracemalloc.start()
     assert read(packed)[0] == [0]

@@ -244,7 +244,7 @@ def test_a_directory_that_cannot_be_made_is_reported_at_once_and_tried_again(tmp
     (tmp_path / "file").write_text("")
     state = TraceState()
     writer = TraceWriter(tmp_path / "file" / "below", node="n", state=state, warn=said.append)
-    assert ["Not a directory" in each for each in said] == [True]
+    assert ["Not a directory" in line for line in said] == [True]
     assert state.failure == "Not a directory"
     writer.add(line(1), at=AT)
     writer.flush(at=AT)
@@ -260,7 +260,7 @@ def test_a_directory_that_cannot_be_made_is_reported_at_once_and_tried_again(tmp
 def gaps(directory: Path) -> list[int]:
     """The numbers of lines that gap lines report as lost."""
     lines = [json.loads(text) for path in trace_files(directory) for text in path.read_text().splitlines()]
-    return [each["frames"] for each in lines if each["reason"]]
+    return [line["frames"] for line in lines if line["reason"]]
 
 
 @pytest.mark.parametrize("at_the_end", [False, True])
@@ -280,7 +280,7 @@ def test_a_deleted_directory_is_created_again_and_what_it_had_is_lost(
         writer.add(line(3), at=AT + CHECK_NS)
     writer.close(at=AT + CHECK_NS)
     assert gaps(directory) == [2]
-    assert [f"deleted: 2 lines are lost; the trace continues in {directory}" in each for each in said] == [True]
+    assert [f"deleted: 2 lines are lost; the trace continues in {directory}" in line for line in said] == [True]
     assert (state.lost_lines, state.failure, writer.lost, writer.is_written) == (2, None, 0, True)
 
 
@@ -310,7 +310,7 @@ def test_a_moved_directory_keeps_its_lines_and_the_trace_continues_where_it_was(
     writer.close(at=AT + CHECK_NS)
     assert numbers(*(elsewhere / FOLDER).glob("*.jsonl")) == [1]
     assert numbers(*(directory / FOLDER).glob("*.jsonl")) == [2]
-    assert [f"moved to {elsewhere}" in each for each in said] == [True]
+    assert [f"moved to {elsewhere}" in line for line in said] == [True]
     assert (state.lost_lines, writer.moved_to) == (0, [elsewhere / FOLDER])
 
 
@@ -371,7 +371,7 @@ def test_a_file_that_cannot_be_renamed_is_reported(
 
     monkeypatch.setattr(Path, "rename", refuse)
     writer.close(at=AT)
-    assert ["keeps this name: Read-only file system" in each for each in said] == [True]
+    assert ["keeps this name: Read-only file system" in line for line in said] == [True]
     assert numbers(*trace_files(tmp_path)) == [1]
 
 

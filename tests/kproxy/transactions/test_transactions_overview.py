@@ -24,12 +24,12 @@ def overview(story: str) -> tuple[TransactionsOverview, int]:
 
 def row(story: str, name: str) -> TransactionRow:
     found, now = overview(story)
-    return next(each for each in found.rows(now) if each.key == name)
+    return next(row for row in found.rows(now) if row.key == name)
 
 
 def outcomes(story: str, name: str = "pay") -> list[str]:
     found, _ = overview(story)
-    return [each.outcome.value for each in found.spans(name)]
+    return [span.outcome.value for span in found.spans(name)]
 
 
 def test_what_each_transactional_id_has_done() -> None:
@@ -49,8 +49,8 @@ def test_what_each_transactional_id_has_done() -> None:
     assert unseen.problem(now) == "holds t[1] for 25.0 s, but its requests were not observed"
     assert not pay.problem(now)
     spans = found.spans("pay")
-    assert [round((each.ended_at or 0) - each.begun_at, -9) // SECOND for each in spans] == [2, 1, 0]
-    assert [each.outcome for each in spans] == [
+    assert [round((span.ended_at or 0) - span.begun_at, -9) // SECOND for span in spans] == [2, 1, 0]
+    assert [span.outcome for span in spans] == [
         TransactionOutcome.COMMITTED,
         TransactionOutcome.COMMITTED,
         TransactionOutcome.FENCED,

@@ -90,8 +90,8 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
 def text(pilot: Pilot[None]) -> str:
     """What the screen says, a line a row."""
     rows = [""] * pilot.app.size.height
-    for each in segments(pilot):
-        rows[each.row] += " " * (each.column - cell_len(rows[each.row])) + each.text
+    for segment in segments(pilot):
+        rows[segment.row] += " " * (segment.column - cell_len(rows[segment.row])) + segment.text
     return "\n".join(row.rstrip() for row in rows)
 
 

@@ -41,7 +41,7 @@ async def test_the_cause_is_on_the_screen_and_its_bytes_one_key_away(name: str, 
 
 def marked(pilot: Pilot[None]) -> str:
     """The bytes that are underlined on the screen, as hex, in order."""
-    return "".join(each.text for each in segments(pilot) if each.is_underlined and len(each.text) == 2)
+    return "".join(segment.text for segment in segments(pilot) if segment.is_underlined and len(segment.text) == 2)
 
 
 def test_no_bug_is_left_out() -> None:

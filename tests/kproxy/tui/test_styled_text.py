@@ -11,7 +11,7 @@ def test_only_overlong_lines_are_cut() -> None:
     text = Text("a\n\n").append("x" * 4_000, "bold").append("\n").append("y" * 4_001, "red").append("\nend\n")
     cut = shortened(text)
     assert cut.plain.split("\n") == ["a", "", "x" * 4_000, "y" * 4_000 + "…", "end", ""]
-    assert {cut.plain[each.start]: each.style for each in cut.spans if each.style} == {"x": "bold", "y": "red"}
+    assert {cut.plain[span.start]: span.style for span in cut.spans if span.style} == {"x": "bold", "y": "red"}
 
 
 def test_a_text_without_them_stays_as_it_is() -> None:

@@ -62,7 +62,7 @@ async def test_what_lasts_is_first_in_the_banner_the_view_and_for_the_key() -> N
 def shown(session: BrowseSession) -> list[str]:
     rows: VisibleRows = session.visible
     exchanges = (session.exchange(rows[position]) for position in range(len(rows)))
-    return [each.frame.api or "?" if each.frame else "event" for each in exchanges if each is not None]
+    return [exchange.frame.api or "?" if exchange.frame else "event" for exchange in exchanges if exchange is not None]
 
 
 async def test_enter_shows_the_frames_of_a_thing() -> None:
@@ -166,7 +166,7 @@ async def test_a_click_on_a_title_sorts_by_what_the_column_shows() -> None:
         await until(pilot, lambda: bool(view._listed))
 
         def column(title: str) -> list[str]:
-            number = next(number for number, each in enumerate(view.columns) if each.title == title)
+            number = next(number for number, column in enumerate(view.columns) if column.title == title)
             rows = (view._listed.cells(position) for position in range(len(view._listed)))
             return ["".join(piece for piece, _ in cells[number]).strip() for cells in rows]
 

@@ -40,8 +40,8 @@ def waits(code: str, severity: str, offset: int, connection_id: str) -> FindingL
     )  # fmt: skip
 
 
-def codes(found: list[Cause]) -> list[str]:
-    return [cause.finding.code for cause in found]
+def codes(causes: list[Cause]) -> list[str]:
+    return [cause.finding.code for cause in causes]
 
 
 def test_a_request_that_waits_lasts_until_its_response_or_the_end_of_its_connection() -> None:
@@ -55,9 +55,9 @@ def test_a_request_that_waits_lasts_until_its_response_or_the_end_of_its_connect
 
 def test_a_stall_lasts_until_its_last_line_and_becomes_more_severe() -> None:
     def stalled(severity: str) -> FindingLine:
-        found = waits("G001", severity, 7, "n-1")
-        found.group_id = "g"
-        return found
+        finding_line = waits("G001", severity, 7, "n-1")
+        finding_line.group_id = "g"
+        return finding_line
 
     ended = StallLine(
         v=FORMAT, ts=TS, connection_id="n-1", group_id="g", stall="join-waits", severity="error", since=TS, until=TS,
@@ -71,9 +71,9 @@ def test_a_stall_lasts_until_its_last_line_and_becomes_more_severe() -> None:
 
 def stall() -> tuple[FindingLine, StallLine]:
     """The finding of a stall, and the line of its end."""
-    found = waits("G001", "error", 7, "n-1")
-    found.group_id = "g"
-    return found, StallLine(
+    finding_line = waits("G001", "error", 7, "n-1")
+    finding_line.group_id = "g"
+    return finding_line, StallLine(
         v=FORMAT, ts=TS, connection_id="n-1", group_id="g", stall="join-waits", severity="error", since=TS, until=TS,
         duration_us=1, message="", hint="", request_offset=7,
     )  # fmt: skip
@@ -206,9 +206,9 @@ def test_a_consequence_is_below_its_cause_only_on_the_same_connection() -> None:
 
 def test_closed_connections_are_one_cause_if_they_are_about_the_same_request() -> None:
     def closed(code: str, connection_id: str, api: str) -> FindingLine:
-        found = waits(code, "error", 7, connection_id)
-        found.api, found.api_version = api, 1
-        return found
+        finding_line = waits(code, "error", 7, connection_id)
+        finding_line.api, finding_line.api_version = api, 1
+        return finding_line
 
     first = closed("C013", "n-1", "Metadata")
     field = closed("C022", "n-2", "Metadata")
@@ -220,9 +220,9 @@ def test_closed_connections_are_one_cause_if_they_are_about_the_same_request() -
 
 def test_what_follows_from_a_transaction_is_below_it_on_any_connection() -> None:
     def about(code: str, connection_id: str, message: str, severity: str = "warning") -> FindingLine:
-        found = waits(code, severity, 7, connection_id)
-        found.message = message
-        return found
+        finding_line = waits(code, severity, 7, connection_id)
+        finding_line.message = message
+        return finding_line
 
     pay = "the transaction of transactional id 'pay' (producer 1, epoch 0)"
     held = about("T001", "reader", f"t[0]: read_committed consumers wait: {pay} holds it")

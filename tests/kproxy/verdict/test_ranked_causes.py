@@ -56,14 +56,14 @@ def test_the_cause_of_a_story_is_the_first(name: str, expected: Expected) -> Non
 @pytest.mark.parametrize("name", ["all", *FOUND])
 def test_every_finding_counts_once(name: str) -> None:
     lines = captured() if name == "all" else bug_lines(name)
-    found = collected(lines).sorted_causes()
+    causes = collected(lines).sorted_causes()
     told = sum(len(line.findings) for line in lines if isinstance(line, RequestLine | ResponseLine))
     told += sum(isinstance(line, FindingLine) for line in lines)
     told += sum(repeat.count for line in lines if isinstance(line, CloseLine) for repeat in line.repeated)
-    unassigned = {cause.finding.code: cause.unassigned for cause in found}
-    assert sum(cause.count for cause in found) + sum(unassigned.values()) == told
-    for cause in found:
-        assert sum(each.count for each in cause.connections.values()) == cause.count
+    unassigned = {cause.finding.code: cause.unassigned for cause in causes}
+    assert sum(cause.count for cause in causes) + sum(unassigned.values()) == told
+    for cause in causes:
+        assert sum(connection.count for connection in cause.connections.values()) == cause.count
 
 
 def entry(code: str = "S005", severity: str = "error", **more: object) -> FindingEntry:
@@ -86,7 +86,7 @@ def test_what_was_only_counted_is_found_at_the_end_of_its_connection() -> None:
     ]
     [cause] = collected(lines).sorted_causes()
     assert (cause.count, cause.unassigned) == (16, 0)
-    assert {name: each.count for name, each in cause.connections.items()} == {"n-1": 4, "n-2": 12}
+    assert {name: connection.count for name, connection in cause.connections.items()} == {"n-1": 4, "n-2": 12}
 
 
 def test_repeats_of_a_rule_with_several_causes_are_of_none() -> None:
@@ -95,9 +95,9 @@ def test_repeats_of_a_rule_with_several_causes_are_of_none() -> None:
         request(1, findings=[entry()]), early, request(2, findings=[entry()], api="Produce", api_key=0),
         closed(repeated=[RepeatEntry("S005", "a-rule", 9)]),
     ]  # fmt: skip
-    found = collected(lines).sorted_causes()
-    assert [(cause.count, cause.unassigned) for cause in found] == [(3, 9), (1, 9)]
-    assert found[0].seen == "3 times on 2 connections; 9 more of S005, from this cause or another"
+    causes = collected(lines).sorted_causes()
+    assert [(cause.count, cause.unassigned) for cause in causes] == [(3, 9), (1, 9)]
+    assert causes[0].seen == "3 times on 2 connections; 9 more of S005, from this cause or another"
 
 
 def test_repeats_of_which_the_first_is_missing_are_of_no_cause() -> None:
@@ -141,9 +141,9 @@ def test_the_order() -> None:
         request(4, findings=[entry("A004", edit=EDIT)]),
         *(request(5, findings=[entry("A005")]) for _ in range(9)),
     ]
-    found = collected(lines).sorted_causes()
-    assert [cause.finding.code for cause in found] == ["A004", "A005", "A003", "A002", "A001"]
-    assert [cause.rank for cause in found] == [0, 1, 2, 3, 4]
+    causes = collected(lines).sorted_causes()
+    assert [cause.finding.code for cause in causes] == ["A004", "A005", "A003", "A002", "A001"]
+    assert [cause.rank for cause in causes] == [0, 1, 2, 3, 4]
 
 
 def test_of_many_causes_the_worst_stay(monkeypatch: pytest.MonkeyPatch) -> None:

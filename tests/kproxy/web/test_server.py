@@ -62,9 +62,9 @@ class Client:
     async def until(self, path: str, fits: Any) -> Any:
         """The answer, once it fits."""
         async with asyncio.timeout(60):
-            while not fits(found := await self.json(path)):  # noqa: ASYNC110 - no event tells
+            while not fits(http_response := await self.json(path)):  # noqa: ASYNC110 - no event tells
                 await asyncio.sleep(0.01)
-        return found
+        return http_response
 
     async def events(self, *, key: bool = True, origin: str | None = None) -> aiohttp.ClientWebSocketResponse:
         headers = {"Origin": origin or f"http://{self.host}"}
@@ -235,7 +235,7 @@ async def test_events_need_the_cookie_and_the_page(client: Client, key: bool, or
 
 
 def test_views_are_dropped_when_there_are_many(lines: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "MOST_VIEWS", 2)
+    monkeypatch.setattr(views, "MAX_VIEWS", 2)
     session = session_of(lines)
     found = views.Views(session)
     assert found.view(views.RowQuery()) is session.view
@@ -263,7 +263,7 @@ def test_views_of_a_live_source_that_nobody_uses_are_dropped(lines: list[Any], m
 
 async def test_an_answer_has_a_limit(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     await client.until("/api/rows", lambda answer: answer["count"] == 2)
-    monkeypatch.setattr(answers, "MOST_ROWS", 1)
+    monkeypatch.setattr(answers, "MAX_ROWS", 1)
     assert len((await client.json("/api/rows?limit=9"))["rows"]) == 1
 
 

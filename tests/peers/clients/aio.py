@@ -64,7 +64,7 @@ async def consume(base: dict[str, Any], session: run.Session, expected: int) -> 
         while len(consumed) < expected or not all(member.assignment() for member in members):
             for member in members:
                 got = await member.getmany(timeout_ms=100) if member.assignment() else {}
-                consumed.update((each.partition, each.offset) for records in got.values() for each in records)
+                consumed.update((record.partition, record.offset) for records in got.values() for record in records)
                 if got:
                     with contextlib.suppress(CommitFailedError):  # a rebalance has just taken the partitions away
                         await member.commit()

@@ -35,8 +35,8 @@ class Run:
 
     def counts(self) -> str:
         """Passed, failed and skipped, e.g. ``55/0/1``."""
-        found = Counter(map(verdict, self.outcomes.values()))
-        return "/".join(str(found[each]) for each in ("passed", "failed", "skipped"))
+        counter = Counter(map(verdict, self.outcomes.values()))
+        return "/".join(str(counter[name]) for name in ("passed", "failed", "skipped"))
 
     def failed(self) -> dict[str, str]:
         """The tests that failed, with what they did."""
@@ -110,8 +110,8 @@ def other_findings(lines: Sequence[Line]) -> Counter[tuple[str, str, str]]:
 
 
 def _identified(lines: Sequence[Line]) -> Iterator[tuple[str, str, str]]:
-    for each in all_findings(list(lines)):
-        yield each["code"], each["name"], each.get("blame", "")
+    for finding in all_findings(list(lines)):
+        yield finding["code"], finding["name"], finding.get("blame", "")
 
 
 def _led_back(line: Line) -> bool:
@@ -123,9 +123,9 @@ def _verdicts(direct: Sequence[Run], through: Sequence[Run]) -> Iterator[tuple[s
     """(test, what it did directly, what it did through kproxy); "absent" where a run did not have it."""
     ways: tuple[defaultdict[str, set[str]], ...] = (defaultdict(set), defaultdict(set))
     every = sorted({test for run in (*direct, *through) for test in run.outcomes})
-    for found, runs in zip(ways, (direct, through), strict=True):
+    for way, runs in zip(ways, (direct, through), strict=True):
         for run in runs:
             for test in every:
-                found[test].add(verdict(run.outcomes[test]) if test in run.outcomes else "absent")
+                way[test].add(verdict(run.outcomes[test]) if test in run.outcomes else "absent")
     for test in every:
         yield test, ways[0][test], ways[1][test]

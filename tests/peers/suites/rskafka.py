@@ -68,7 +68,7 @@ def _programs() -> dict[str, Path]:
     jars = root / "target" / "debug" / "jassets"  # where the tests look before they fetch jars themselves
     goal = ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
     subprocess.run(["mvn", "-q", "-B", "-f", RUST / "pom.xml", *goal], check=True, capture_output=True, timeout=600)
-    return {each["target"]["name"]: Path(each["executable"]) for each in messages if each.get("executable")}
+    return {message["target"]["name"]: Path(message["executable"]) for message in messages if message.get("executable")}
 
 
 def _unpack(root: Path) -> None:
@@ -80,7 +80,7 @@ def _unpack(root: Path) -> None:
     shutil.copytree(RUST, fetched, dirs_exist_ok=True)
     command = ["cargo", "metadata", "--format-version=1", f"--manifest-path={fetched / manifest.name}"]
     listed = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout)
-    [source] = [Path(each["manifest_path"]).parent for each in listed["packages"] if each["name"] == "rskafka"]
+    [source] = [Path(package["manifest_path"]).parent for package in listed["packages"] if package["name"] == "rskafka"]
     shutil.copytree(source, partial)
     (partial / "rust-toolchain.toml").unlink()  # the Rust that is installed will do
     for crate, version in UPDATES.items():

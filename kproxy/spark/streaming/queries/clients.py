@@ -52,7 +52,7 @@ def clients(lines: DataFrame, span: Span) -> DataFrame:
             refused.alias("refused_from"),
         ),
     )
-    told = (
+    notices = (
         lines.where(F.col("kind") == "request")
         .select(
             F.col("ts").alias("at"),
@@ -67,4 +67,4 @@ def clients(lines: DataFrame, span: Span) -> DataFrame:
         .where(F.col("who").isNotNull())
         .select("at", "client", "who.*", "address", "broker", "file", "connection_id", "offset")
     )
-    return told.dropDuplicatesWithinWatermark(list(_NEW))
+    return notices.dropDuplicatesWithinWatermark(list(_NEW))

@@ -41,7 +41,7 @@ def errors(lines: DataFrame, span: Span) -> DataFrame:
         )
         .select("window", "api", "client", "all", F.explode(_counts(F.col("bins"))).alias("found"))
     )
-    name = constants({each.code: each.name for each in schemas.errors()})[F.col("found.code").cast("long")]
+    name = constants({error.code: error.name for error in schemas.errors()})[F.col("found.code").cast("long")]
     return table.select(
         F.col("window.start").alias("window_start"),
         F.col("window.end").alias("window_end"),
@@ -61,8 +61,8 @@ def _counts(bins: Column) -> Column:
         return F.round(bin_["x"]).cast("int")
 
     def count(code: Column) -> Column:
-        same = F.filter(bins, lambda each: code_of(each) == code)
-        return F.aggregate(same, F.lit(0.0), lambda sum_, each: sum_ + each["y"]).cast("long")
+        same = F.filter(bins, lambda bucket: code_of(bucket) == code)
+        return F.aggregate(same, F.lit(0.0), lambda sum_, bucket: sum_ + bucket["y"]).cast("long")
 
-    codes = F.array_distinct(F.transform(maybe(bins), lambda each: code_of(each)))
+    codes = F.array_distinct(F.transform(maybe(bins), lambda bucket: code_of(bucket)))
     return F.transform(codes, lambda code: F.struct(code.alias("code"), count(code).alias("responses")))

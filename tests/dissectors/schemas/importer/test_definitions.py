@@ -11,9 +11,9 @@ LICENCE = '// Licensed to the ASF under one or more agreements. // "None" of thi
 
 
 def message(text: str) -> Message:
-    made = read(text, "kafka-clients", "4.4.0")
-    assert made is not None
-    return made
+    message = read(text, "kafka-clients", "4.4.0")
+    assert message is not None
+    return message
 
 
 def definition(*fields: dict[str, Any], **more: Any) -> str:
@@ -24,9 +24,9 @@ def definition(*fields: dict[str, Any], **more: Any) -> str:
 
 
 def field(**source: Any) -> dict[str, Any]:
-    [made] = message(definition({"name": "Cat", "type": "string", "versions": "0+", **source}))["fields"]
-    assert isinstance(made, dict)
-    return made
+    [field] = message(definition({"name": "Cat", "type": "string", "versions": "0+", **source}))["fields"]
+    assert isinstance(field, dict)
+    return field
 
 
 def test_comments_go_and_strings_stay() -> None:
@@ -68,8 +68,8 @@ def test_a_field_that_no_valid_version_has_is_left_out() -> None:
 
 
 def test_a_field_may_name_only_the_versions_in_which_it_is_tagged() -> None:
-    [made] = message(definition({"name": "Cat", "type": "int8", "taggedVersions": "2+", "tag": "0"}))["fields"]
-    assert (made["versions"], made["taggedVersions"], made["tag"]) == ({2, 3}, {2, 3}, 0)
+    [field] = message(definition({"name": "Cat", "type": "int8", "taggedVersions": "2+", "tag": "0"}))["fields"]
+    assert (field["versions"], field["taggedVersions"], field["tag"]) == ({2, 3}, {2, 3}, 0)
 
 
 def test_a_struct_that_is_shared_stands_where_it_is_used() -> None:
@@ -100,8 +100,8 @@ def test_a_struct_that_is_shared_stands_where_it_is_used() -> None:
     ],
 )
 def test_a_default_has_its_type(kind: str, written: object, value: object) -> None:
-    made = field(type=kind, default=written)["default"]
-    assert (made, type(made)) == (value, type(value))
+    default = field(type=kind, default=written)["default"]
+    assert (default, type(default)) == (value, type(value))
 
 
 def test_no_default_is_no_key() -> None:

@@ -11,9 +11,9 @@ Versions = set[int]
 
 
 def field(name: str, versions: Versions, kind: str = "int32", *inner: Field, **more: Any) -> Field:
-    made: Field = {"name": name, "type": kind, "versions": frozenset(versions), "nullableVersions": frozenset(),
+    field: Field = {"name": name, "type": kind, "versions": frozenset(versions), "nullableVersions": frozenset(),
                    "taggedVersions": frozenset(), **more}  # fmt: skip
-    return {**made, "fields": [*inner]} if inner else made
+    return {**field, "fields": [*inner]} if inner else field
 
 
 def tagged(name: str, versions: Versions, tag: int, **more: Any) -> Field:
@@ -91,7 +91,7 @@ def test_a_field_whose_type_changed_is_two_fields() -> None:
     old = message("3.9.1", {0, 1}, field("Legs", {0, 1}, "int8"))
     new = message("4.4.0", {1}, field("Legs", {1}, "int32"))
     united, notes = unite(old, new)
-    assert [(each["type"], each["versions"]) for each in united["fields"]] == [("int8", {0}), ("int32", {1})]
+    assert [(field["type"], field["versions"]) for field in united["fields"]] == [("int8", {0}), ("int32", {1})]
     assert notes == ["CatRequest v1 has not the same bytes in 3.9.1 and in 4.4.0"]
 
 

@@ -79,12 +79,12 @@ class Classic:
         members = [leader.member_id]
         for instance in others:
             joined = self.join(instance=instance)
-            again = [self.join(each, at) for each, at in zip(members, instances, strict=False)]
+            again = [self.join(member, at) for member, at in zip(members, instances, strict=False)]
             members.append(joined.member_id)
             assert not any(each.error for each in again)
         generation = self.group.generation
-        for each in reversed(members):
-            self.sync(each, generation, {one: one.encode() for one in members})
+        for member in reversed(members):
+            self.sync(member, generation, {member: member.encode() for member in members})
         assert self.group.state == "Stable"
         return members
 

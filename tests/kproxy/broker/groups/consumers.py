@@ -65,9 +65,9 @@ class Consumers:
     def settle(self, *members: str) -> None:
         """Have the members do what they are told until there is nothing left to do."""
         for _ in range(3 * len(members)):
-            for each in members:
-                known = self.group.members[each]
-                self.consumer_heartbeat(each, known.epoch, owned=frozenset(known.assigned))
+            for member in members:
+                known = self.group.members[member]
+                self.consumer_heartbeat(member, known.epoch, owned=frozenset(known.assigned))
 
     def has(self, member: str) -> list[int]:
         """The partitions that a member was told it has, of whatever topics."""

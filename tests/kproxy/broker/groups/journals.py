@@ -30,6 +30,6 @@ class InMemory(NullJournal):
 def cluster(clock: Clock, journal: InMemory | None = None, **configs: str) -> Cluster:
     """A cluster with the topic ``t`` of four partitions; with a journal that of another it goes on from there."""
     named = {key.replace("_", "."): value for key, value in configs.items()}
-    made = Cluster(BrokerOptions(topics={"t": 4}, configs=named), {}, clock, journal)
-    made.nodes[1] = BrokerNode(1, {"PLAINTEXT": ("127.0.0.1", 9092)})
-    return made
+    cluster = Cluster(BrokerOptions(topics={"t": 4}, configs=named), {}, clock, journal)
+    cluster.nodes[1] = BrokerNode(1, {"PLAINTEXT": ("127.0.0.1", 9092)})
+    return cluster

@@ -77,7 +77,7 @@ async def commit(ask: Asking, version: int, offset: int, **more: Any) -> list[in
     topic = {"name": "t", "topic_id": topic_id(ask), "partitions": partitions}
     body = {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": [topic], **more}
     answer = await ask("OffsetCommit", version, body)
-    return [each["error_code"] for topic in answer["topics"] for each in topic["partitions"]]
+    return [partition["error_code"] for topic in answer["topics"] for partition in topic["partitions"]]
 
 
 async def fetched(ask: Asking, version: int, *, group: str = "g", everything: bool = False, **more: Any) -> Any:

@@ -18,7 +18,7 @@ def member(name: str, topics: Collection[str], target: Collection[Part] = ()) ->
 def test_uniform_moves_no_more_than_it_must() -> None:
     topics = {"t": 6}
     before = uniform([member("a", "t"), member("b", "t")], topics)
-    after = uniform([member(each, "t", before.get(each, ())) for each in ("a", "b", "c")], topics)
+    after = uniform([member(name, "t", before.get(name, ())) for name in ("a", "b", "c")], topics)
     assert {each: len(parts) for each, parts in after.items()} == {"a": 2, "b": 2, "c": 2}
     assert after["a"] < before["a"]
     assert after["b"] < before["b"]
@@ -69,7 +69,7 @@ def test_every_partition_that_somebody_reads_goes_to_one_who_does(
 )
 def test_uniform_is_even_among_those_who_read_the_same(names: frozenset[str], more: frozenset[str]) -> None:
     topics = {"t": 7, "u": 4}
-    first = uniform([member(each, "tu") for each in names], topics)
+    first = uniform([member(name, "tu") for name in names], topics)
     then = uniform([member(each, "tu", first.get(each, ())) for each in sorted(names | more)], topics)
     sizes = [len(parts) for parts in then.values()]
     assert max(sizes) - min(sizes) <= 1

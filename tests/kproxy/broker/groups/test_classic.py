@@ -15,7 +15,7 @@ def test_a_member_joins_syncs_and_is_stable() -> None:
     assert joined.body["leader"] == joined.member_id
     assert joined.body["generation_id"] == 1
     assert joined.body["protocol_name"] == "range"
-    assert [each["metadata"] for each in joined.body["members"]] == [RANGE["range"]]
+    assert [member["metadata"] for member in joined.body["members"]] == [RANGE["range"]]
     assert classic.group.state == "CompletingRebalance"
     synced = classic.sync(joined.member_id, 1, {joined.member_id: b"all"}, protocol=("consumer", "range"))
     assert synced.body["assignment"] == b"all"
@@ -47,7 +47,7 @@ def test_a_second_member_begins_a_round_that_the_first_joins() -> None:
     assert classic.heartbeat(first, 1) is Error.REBALANCE_IN_PROGRESS
     again = classic.join(first)
     assert again.body["generation_id"] == second.body["generation_id"] == 2
-    assert {each["member_id"] for each in again.body["members"]} == {first, second.member_id}
+    assert {member["member_id"] for member in again.body["members"]} == {first, second.member_id}
     assert second.body["members"] == []
     waiting = classic.sync(second.member_id, 2)
     assert waiting.waits
@@ -74,7 +74,7 @@ def test_a_silent_member_is_out_after_its_session_timeout() -> None:
         classic.heartbeat(first, 2)
     assert classic.heartbeat(first, 2) is Error.REBALANCE_IN_PROGRESS
     assert classic.heartbeat(second, 2) is Error.UNKNOWN_MEMBER_ID
-    assert [each["member_id"] for each in classic.join(first).body["members"]] == [first]
+    assert [member["member_id"] for member in classic.join(first).body["members"]] == [first]
 
 
 def test_an_empty_group_waits_for_more_as_long_as_some_come() -> None:

@@ -11,7 +11,7 @@ from tests.kproxy.broker.groups.consumers import Consumers
 
 
 def given(answer: Mapping[str, Any]) -> list[list[int]]:
-    return [each["partitions"] for each in answer["assignment"]["topic_partitions"]]
+    return [partition["partitions"] for partition in answer["assignment"]["topic_partitions"]]
 
 
 def test_the_first_member_gets_everything_at_once() -> None:
@@ -208,8 +208,8 @@ def test_describes_what_members_have_and_are_to_have() -> None:
     consumers.join("b")
     consumers.consumer_heartbeat("a", 2)
     [a, b] = consumers.group.described()["members"]
-    assert [each["partitions"] for each in a["assignment"]["topic_partitions"]] == [[0, 1, 2, 3]]
-    assert [len(each["partitions"]) for each in a["target_assignment"]["topic_partitions"]] == [2]
+    assert [partition["partitions"] for partition in a["assignment"]["topic_partitions"]] == [[0, 1, 2, 3]]
+    assert [len(partition["partitions"]) for partition in a["target_assignment"]["topic_partitions"]] == [2]
     assert a["target_assignment"]["topic_partitions"][0]["topic_name"] == "t"
     assert b["assignment"] == {"topic_partitions": []}
 
@@ -262,12 +262,14 @@ def test_many_members_come_and_go_and_no_partition_is_ever_with_two() -> None:
         for each in names[: number + 1]:
             known = consumers.group.members[each]
             consumers.consumer_heartbeat(each, known.epoch, owned=frozenset(known.assigned))
-            held = [part for one in consumers.group.members.values() for part in (*one.assigned, *one.revoking)]
+            held = [
+                part for member in consumers.group.members.values() for part in (*member.assigned, *member.revoking)
+            ]
             assert len(held) == len(set(held))
     consumers.settle(*names)
-    assert sorted(index for each in names for index in consumers.has(each)) == list(range(12))
-    assert {len(consumers.has(each)) for each in names} == {1, 2}
-    for each in names[1:]:
-        consumers.consumer_heartbeat(each, LEAVING)
+    assert sorted(index for name in names for index in consumers.has(name)) == list(range(12))
+    assert {len(consumers.has(name)) for name in names} == {1, 2}
+    for name in names[1:]:
+        consumers.consumer_heartbeat(name, LEAVING)
     consumers.settle(names[0])
     assert consumers.has(names[0]) == list(range(12))

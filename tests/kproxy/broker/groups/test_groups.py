@@ -118,20 +118,20 @@ def test_an_empty_group_changes_its_kind() -> None:
 
 
 def test_groups_are_bounded_and_those_without_anything_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_GROUPS", 2)
+    monkeypatch.setattr(module, "_MAX_GROUPS", 2)
     one = cluster(FakeClock())
     groups = one.part(Groups)
     groups.classic("empty")
     commit(one, "g")
     commit(one, "h")
-    assert {each.id for each in groups} == {"g", "h"}
+    assert {group.id for group in groups} == {"g", "h"}
     with pytest.raises(Refused) as refused:
         groups.classic("i")
     assert refused.value.error is Error.GROUP_MAX_SIZE_REACHED
 
 
 def test_what_members_bring_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_BYTES", 10_000)
+    monkeypatch.setattr(module, "_MAX_BYTES", 10_000)
     classic = Classic()
     classic.groups.check_capacity(8_000)
     classic.join(protocols={"range": bytes(8_000)})

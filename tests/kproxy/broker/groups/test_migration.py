@@ -44,7 +44,7 @@ class Migrating(Classic):
         """The partitions of an assignment."""
         found = read_assignment(synced.body["assignment"])
         assert found is not None
-        return [index for each in found["assigned_partitions"] for index in each["partitions"]]
+        return [index for partition in found["assigned_partitions"] for index in partition["partitions"]]
 
     def mixed(self) -> int:
         """Have a member of the new protocol, which has its part; the epoch."""
@@ -65,7 +65,7 @@ def test_a_classic_group_becomes_a_consumer_group_when_a_new_client_joins() -> N
     assert group.consumer_heartbeat("new", 0) == 2
     consumer = group.now()
     assert isinstance(consumer, ConsumerGroup)
-    assert [each["member_type"] for each in consumer.described()["members"]] == [0, 1]
+    assert [member["member_type"] for member in consumer.described()["members"]] == [0, 1]
     assert group.heartbeat(group.old, 1) is Error.REBALANCE_IN_PROGRESS
     assert group.heartbeat("new", 2) is Error.UNKNOWN_MEMBER_ID, "it does not speak that protocol"
 
@@ -76,7 +76,7 @@ def test_members_of_both_protocols_share_the_partitions() -> None:
     assert group.heartbeat(group.old, epoch) is Error.NONE
     consumer = group.now()
     assert isinstance(consumer, ConsumerGroup)
-    assert {len(each.assigned) for each in consumer.members.values()} == {2}
+    assert {len(member.assigned) for member in consumer.members.values()} == {2}
     assert consumer.state == "Stable"
 
 

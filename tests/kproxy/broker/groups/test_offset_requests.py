@@ -34,11 +34,11 @@ async def test_fetches_in_every_version(version: int) -> None:
     async with asked(topics={"t": 4}) as ask:
         await commit(ask, 8, 5)
         [topic] = (await fetched(ask, version))["topics"]
-        assert [each["committed_offset"] for each in topic["partitions"]] == [5, -1]
+        assert [partition["committed_offset"] for partition in topic["partitions"]] == [5, -1]
         unknown = await fetched(ask, version, group="nobody's")
         assert unknown.get("error_code", 0) == 0
-        assert [each["committed_offset"] for each in unknown["topics"][0]["partitions"]] == [-1, -1]
-        assert [each["error_code"] for each in unknown["topics"][0]["partitions"]] == [0, 0]
+        assert [partition["committed_offset"] for partition in unknown["topics"][0]["partitions"]] == [-1, -1]
+        assert [partition["error_code"] for partition in unknown["topics"][0]["partitions"]] == [0, 0]
         if version >= 2:
             assert len((await fetched(ask, version, everything=True))["topics"]) == 1
             assert (await fetched(ask, version, group="nobody's", everything=True))["topics"] == []
@@ -50,13 +50,13 @@ async def test_topics_that_do_not_exist() -> None:
         wrong = {"name": "nothing", "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": partitions}
         body = {"group_id": "g", "topics": [wrong]}
         codes = [
-            (await ask("OffsetCommit", each, body))["topics"][0]["partitions"][0]["error_code"] for each in (9, 10)
+            (await ask("OffsetCommit", number, body))["topics"][0]["partitions"][0]["error_code"] for number in (9, 10)
         ]
         assert codes == [Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID]
         body = {"groups": [{"group_id": "g", "topics": [{**wrong, "partition_indexes": [3]}]}]}
         codes = [
-            (await ask("OffsetFetch", each, body))["groups"][0]["topics"][0]["partitions"][0]["error_code"]
-            for each in (9, 10)
+            (await ask("OffsetFetch", number, body))["groups"][0]["topics"][0]["partitions"][0]["error_code"]
+            for number in (9, 10)
         ]
         assert codes == [0, Error.UNKNOWN_TOPIC_ID]
 
@@ -78,7 +78,7 @@ async def test_text_that_is_too_long_is_refused() -> None:
             {"partition_index": n, "committed_offset": 1, "committed_metadata": "x" * 4096 + "y" * n} for n in (0, 1)
         ]
         answer = await ask("OffsetCommit", 8, {"group_id": "g", "topics": [{"name": "t", "partitions": parts}]})
-        assert [each["error_code"] for each in answer["topics"][0]["partitions"]] == [
+        assert [partition["error_code"] for partition in answer["topics"][0]["partitions"]] == [
             0,
             Error.OFFSET_METADATA_TOO_LARGE,
         ]
@@ -88,17 +88,17 @@ async def test_deletes_offsets_of_topics_that_nobody_reads() -> None:
     async with asked(topics={"t": 4, "u": 1}) as ask:
         member = await stable(ask)
         partitions = [{"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}]
-        topics = [{"name": each, "partitions": partitions} for each in ("t", "u")]
+        topics = [{"name": name, "partitions": partitions} for name in ("t", "u")]
         who = {"group_id": "g", "member_id": member, "generation_id_or_member_epoch": 1}
         await ask("OffsetCommit", 8, {**who, "topics": topics})
-        rows = [{"name": each, "partitions": [{"partition_index": 0}]} for each in ("t", "u", "nothing")]
+        rows = [{"name": name, "partitions": [{"partition_index": 0}]} for name in ("t", "u", "nothing")]
         answer = await ask("OffsetDelete", 0, {"group_id": "g", "topics": rows})
-        assert [each["partitions"][0]["error_code"] for each in answer["topics"]] == [
+        assert [topic["partitions"][0]["error_code"] for topic in answer["topics"]] == [
             Error.GROUP_SUBSCRIBED_TO_TOPIC,
             0,
             Error.UNKNOWN_TOPIC_OR_PARTITION,
         ]
-        assert [each["name"] for each in (await fetched(ask, 7, everything=True))["topics"]] == ["t"]
+        assert [topic["name"] for topic in (await fetched(ask, 7, everything=True))["topics"]] == ["t"]
         unknown = await ask("OffsetDelete", 0, {"group_id": "nobody's", "topics": rows})
         assert unknown["error_code"] == Error.GROUP_ID_NOT_FOUND
 

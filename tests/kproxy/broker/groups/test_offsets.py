@@ -92,10 +92,10 @@ def test_offsets_and_what_is_staged_outlive_a_restart() -> None:
 
 
 def test_offsets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_OFFSETS", 3)
+    monkeypatch.setattr(module, "_MAX_OFFSETS", 3)
     one = cluster(FakeClock())
     offsets = one.part(Offsets)
-    offsets.commit("g", {("t", each): at(one, 5) for each in range(2)})
+    offsets.commit("g", {("t", index): at(one, 5) for index in range(2)})
     offsets.stage(7, 0, "g", {("t", 3): at(one, 5)})
     for more in (
         lambda: offsets.commit("h", {("t", 0): at(one, 1)}),

@@ -36,7 +36,7 @@ async def test_joins_in_every_version(version: int) -> None:
         assert body["error_code"] == 0
         assert body["protocol_name"] == "range"
         assert UUID.fullmatch(body["member_id"].removeprefix("test-"))
-        assert [each["member_id"] for each in body["members"]] == [body["leader"]] == [body["member_id"]]
+        assert [member["member_id"] for member in body["members"]] == [body["leader"]] == [body["member_id"]]
         refused = await join(ask, version, "nobody")
         assert refused["error_code"] == Error.UNKNOWN_MEMBER_ID
 
@@ -55,11 +55,11 @@ async def test_syncs_and_leaves_in_every_version(version: int) -> None:
         assert (await ask("Heartbeat", beat, {**who, "generation_id": 2}))["error_code"] == Error.ILLEGAL_GENERATION
         left = await ask("LeaveGroup", version, {**who, "members": [{"member_id": member}, {"member_id": "nobody"}]})
         assert left["error_code"] == 0
-        assert [each["error_code"] for each in left.get("members", [])] in ([], [0, Error.UNKNOWN_MEMBER_ID])
+        assert [member["error_code"] for member in left.get("members", [])] in ([], [0, Error.UNKNOWN_MEMBER_ID])
         again = await ask("LeaveGroup", version, {**who, "members": [{"member_id": member}]})
         assert Error.UNKNOWN_MEMBER_ID in (
             again["error_code"],
-            *(each["error_code"] for each in again.get("members", [])),
+            *(member["error_code"] for member in again.get("members", [])),
         )
 
 
@@ -122,7 +122,7 @@ async def test_lists_in_every_version(version: int) -> None:
     async with asked(topics={"t": 4}) as ask:
         await stable(ask)
         await commit(ask, 8, 1, group_id="simple")
-        found = {each["group_id"]: each for each in (await ask("ListGroups", version))["groups"]}
+        found = {group["group_id"]: group for group in (await ask("ListGroups", version))["groups"]}
         assert found.keys() == {"g", "simple"}
         assert found["g"].get("group_state", "Stable") == "Stable"
         assert found["g"].get("group_type", "classic") == "classic"
@@ -134,7 +134,7 @@ async def test_lists_by_state_and_kind() -> None:
         await commit(ask, 8, 1, group_id="simple")
 
         async def names(**filters: list[str]) -> list[str]:
-            return [each["group_id"] for each in (await ask("ListGroups", 5, filters))["groups"]]
+            return [group["group_id"] for group in (await ask("ListGroups", 5, filters))["groups"]]
 
         assert await names(states_filter=["stable "]) == ["g"]
         assert await names(states_filter=["Empty", "Dead"]) == ["simple"]
@@ -149,7 +149,7 @@ async def test_deletes_in_every_version(version: int) -> None:
         await commit(ask, 8, 1, group_id="simple")
         body = {"groups_names": ["g", "simple", "simple", "nobody's"]}
         results = (await ask("DeleteGroups", version, body))["results"]
-        assert [(each["group_id"], each["error_code"]) for each in results] == [
+        assert [(group["group_id"], group["error_code"]) for group in results] == [
             ("g", Error.NON_EMPTY_GROUP),
             ("simple", 0),
             ("nobody's", Error.GROUP_ID_NOT_FOUND),
@@ -159,8 +159,8 @@ async def test_deletes_in_every_version(version: int) -> None:
 
 async def test_only_the_coordinator_answers_and_the_next_one_goes_on() -> None:
     async with asked(brokers=2, topics={"t": 4}) as ask:
-        [found] = (await ask("FindCoordinator", 4, {"coordinator_keys": ["g"]}))["coordinators"]
-        mine, other = found["node_id"], 3 - found["node_id"]
+        [coordinator] = (await ask("FindCoordinator", 4, {"coordinator_keys": ["g"]}))["coordinators"]
+        mine, other = coordinator["node_id"], 3 - coordinator["node_id"]
         await ask("OffsetCommit", 8, one_offset(7), node=mine)
         for api, version, body in (
             ("JoinGroup", 9, {"group_id": "g", **JOIN}),
@@ -263,7 +263,7 @@ async def test_groups_that_somebody_may_not_use(monkeypatch: pytest.MonkeyPatch)
         [result] = (await ask("DeleteGroups", 2, {"groups_names": ["g"]}))["results"]
         assert result["error_code"] == Error.GROUP_AUTHORIZATION_FAILED
         [topic] = (await fetched(ask, 1))["topics"]
-        assert {each["error_code"] for each in topic["partitions"]} == {Error.GROUP_AUTHORIZATION_FAILED}
+        assert {partition["error_code"] for partition in topic["partitions"]} == {Error.GROUP_AUTHORIZATION_FAILED}
 
 
 async def test_topics_that_somebody_may_not_see(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,7 +275,7 @@ async def test_topics_that_somebody_may_not_see(monkeypatch: pytest.MonkeyPatch)
         assert await commit(ask, 8, 1) == [Error.TOPIC_AUTHORIZATION_FAILED] * 2
         for version in (5, 10):
             [topic] = (await fetched(ask, version))["topics"]
-            assert {each["error_code"] for each in topic["partitions"]} == {Error.TOPIC_AUTHORIZATION_FAILED}
+            assert {partition["error_code"] for partition in topic["partitions"]} == {Error.TOPIC_AUTHORIZATION_FAILED}
         assert (await fetched(ask, 7, everything=True))["topics"] == []
         beat = await ask("ConsumerGroupHeartbeat", 1, FIRST)
         assert beat["error_code"] == Error.TOPIC_AUTHORIZATION_FAILED
@@ -298,7 +298,7 @@ async def test_groups_of_other_kinds_and_without_a_name() -> None:
         assert described["error_code"] == Error.GROUP_ID_NOT_FOUND
         await stable(ask, "classic")
         body = {"group_ids": ["classic", "nobody's", ""], "include_authorized_operations": True}
-        codes = [each["error_code"] for each in (await ask("ConsumerGroupDescribe", 1, body))["groups"]]
+        codes = [group["error_code"] for group in (await ask("ConsumerGroupDescribe", 1, body))["groups"]]
         assert codes == [Error.GROUP_ID_NOT_FOUND, Error.GROUP_ID_NOT_FOUND, Error.INVALID_GROUP_ID]
 
 

@@ -35,9 +35,9 @@ def cluster(**options: Any) -> Cluster:
 
 def log(owner: Cluster | None = None) -> Log:
     """An empty log whose first leader has begun."""
-    made = Log(owner or cluster(), "t", "topic-id", 0)
-    made.begin_epoch(0)
-    return made
+    log = Log(owner or cluster(), "t", "topic-id", 0)
+    log.begin_epoch(0)
+    return log
 
 
 def sent(count: int = 1, *, at: int = NOW, key: bytes | None = b"k", size: int = 1, **batch: Any) -> bytes:

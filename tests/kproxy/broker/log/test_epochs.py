@@ -8,10 +8,10 @@ from kproxy.broker.log.epochs import Epochs
 @pytest.fixture
 def epochs() -> Epochs:
     """Epoch 0 wrote 0 to 9, epoch 2 10 to 19, epoch 5 from 20 on; epochs 1 and 3 wrote nothing."""
-    made = Epochs()
+    epochs = Epochs()
     for epoch, offset in ((0, 0), (1, 10), (2, 10), (3, 20), (5, 20)):
-        made.begin(epoch, offset)
-    return made
+        epochs.begin(epoch, offset)
+    return epochs
 
 
 @pytest.mark.parametrize(

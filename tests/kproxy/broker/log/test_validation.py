@@ -39,10 +39,10 @@ def test_a_batch_is_kept_as_it_was_sent_but_for_offset_and_epoch(codec: str) -> 
     write(to, sent(5))
     to.begin_epoch(4)
     write(to, data)
-    [kept] = to.batches(5, 8)
-    assert kept.data[:8] == (5).to_bytes(8, "big")
-    assert kept.data[12:16] == (4).to_bytes(4, "big")
-    assert kept.data[8:12] + kept.data[16:] == data[8:12] + data[16:]
+    [batch] = to.batches(5, 8)
+    assert batch.data[:8] == (5).to_bytes(8, "big")
+    assert batch.data[12:16] == (4).to_bytes(4, "big")
+    assert batch.data[8:12] + batch.data[16:] == data[8:12] + data[16:]
     assert [record["offset"] for record in records(to)] == list(range(8))
 
 
@@ -87,8 +87,8 @@ def test_a_cut_off_end_is_left_out() -> None:
 def test_a_wrong_greatest_timestamp_is_put_right() -> None:
     to = log()
     write(to, sent(2, max_timestamp=NOW + 99))
-    [kept] = to.batches(0, 2)
-    assert kept.max_timestamp == kept.header.max_timestamp == NOW + 1
+    [batch] = to.batches(0, 2)
+    assert batch.max_timestamp == batch.header.max_timestamp == NOW + 1
     assert records(to)[1]["timestamp"] == NOW + 1
 
 

@@ -26,7 +26,7 @@ class ScramClient:
 
     def final(self, server_first: bytes) -> bytes:
         """The proof, for what the server has answered to `first`."""
-        fields = dict(each.split("=", 1) for each in server_first.decode().split(","))
+        fields = dict(part.split("=", 1) for part in server_first.decode().split(","))
         salt, iterations = base64.b64decode(fields["s"]), int(fields["i"])
         salted = hashlib.pbkdf2_hmac(self._digest, self._password.encode(), salt, iterations)
         client_key = hmac.digest(salted, b"Client Key", self._digest)

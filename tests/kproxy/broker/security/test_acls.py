@@ -33,8 +33,8 @@ def acl(
 def with_acls(*entries: Acl, configs: dict[str, str] | None = None) -> Acls:
     options = BrokerOptions(acls=True, super_users=("User:admin",), configs=configs or {})
     acls = Cluster(options, {}).part(Acls)
-    for each in entries:
-        acls.create(each)
+    for entry in entries:
+        acls.create(entry)
     return acls
 
 
@@ -158,16 +158,16 @@ ANY = {
 
 
 async def create(ask: Asking, *entries: Acl) -> list[int]:
-    fields = [dict(zip(FIELDS, each, strict=True)) for each in entries]
+    fields = [dict(zip(FIELDS, entry, strict=True)) for entry in entries]
     body = await ask("CreateAcls", 3, {"creations": fields})
-    return [each["error_code"] for each in body["results"]]
+    return [result["error_code"] for result in body["results"]]
 
 
 async def described(ask: Asking, **changes: Any) -> list[str]:
     """The resources' names, each as often as it has entries."""
     body = await ask("DescribeAcls", 3, {**ANY, **changes})
     assert body["error_code"] == 0
-    return [each["resource_name"] for each in body["resources"] for _ in each["acls"]]
+    return [resource["resource_name"] for resource in body["resources"] for _ in resource["acls"]]
 
 
 async def test_entries_are_added_once_and_found_by_what_they_say() -> None:
@@ -218,7 +218,7 @@ async def test_entries_are_taken_away_by_filters() -> None:
         ]
         body = await ask("DeleteAcls", 3, {"filters": filters})
         first, second, third = body["filter_results"]
-        assert [each["operation"] for each in first["matching_acls"]] == [3, 4]
+        assert [acl["operation"] for acl in first["matching_acls"]] == [3, 4]
         assert second["matching_acls"] == first["matching_acls"]
         assert third["error_code"] == Error.INVALID_REQUEST
         assert await described(ask) == ["other"]

@@ -35,15 +35,15 @@ NUMBERS = {
 NAMES = {"transactional_id": "t", "v3_and_below_transactional_id": "t", "topic_id": "A" * 22}
 
 
-def value(one: Field) -> Any:
-    found: Any = one.default
-    if one.struct is not None:
-        found = {each.name: value(each) for each in one.struct.fields}
-    elif "string" in one.type:
-        found = NAMES.get(one.name, "a")
-    elif "int" in one.type:
-        found = NUMBERS.get(one.name, 0)
-    return [found] if one.array else found
+def value(field: Field) -> Any:
+    found: Any = field.default
+    if field.struct is not None:
+        found = {field.name: value(field) for field in field.struct.fields}
+    elif "string" in field.type:
+        found = NAMES.get(field.name, "a")
+    elif "int" in field.type:
+        found = NUMBERS.get(field.name, 0)
+    return [found] if field.array else found
 
 
 def errors(body: Any) -> Iterator[str]:
@@ -53,18 +53,18 @@ def errors(body: Any) -> Iterator[str]:
                 yield schemas.error_name(inner) or ""
             yield from errors(inner)
     elif isinstance(body, list):
-        for each in body:
-            yield from errors(each)
+        for element in body:
+            yield from errors(element)
 
 
-@pytest.mark.parametrize("name", sorted(each.api.name for each in served().values() if each.api.name not in FREE))
+@pytest.mark.parametrize("name", sorted(api.api.name for api in served().values() if api.api.name not in FREE))
 async def test_nothing_goes_without_leave(name: str) -> None:
     known = schemas.api_by_name(name)
     assert known is not None
     version = BY_NAME.get(name, served()[known.key].highest)
-    fields = {each.name: value(each) for each in layout(f"{name}Request", version).fields}
+    fields = {field.name: value(field) for field in layout(f"{name}Request", version).fields}
     async with asked(topics={"a": 1}, acls=True) as ask:
         body = await ask(name, version, fields)
     found = set(errors(body)) - {"NONE"}
     assert found
-    assert all(each.endswith("_AUTHORIZATION_FAILED") for each in found)
+    assert all(error.endswith("_AUTHORIZATION_FAILED") for error in found)

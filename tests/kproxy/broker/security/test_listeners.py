@@ -34,7 +34,7 @@ class At(Asking):
 
     async def brokers(self) -> dict[int, tuple[str, int]]:
         answer = await self("Metadata", 9, {"topics": []})
-        return {each["node_id"]: (each["host"], each["port"]) for each in answer["brokers"]}
+        return {broker["node_id"]: (broker["host"], broker["port"]) for broker in answer["brokers"]}
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ async def test_each_protocol_has_its_listener_and_each_listener_its_address(cert
             [coordinator] = found["coordinators"]
             assert (coordinator["host"], coordinator["port"]) == told[coordinator["node_id"]]
             cluster = await client("DescribeCluster", 0, {})
-            assert {each["broker_id"]: (each["host"], each["port"]) for each in cluster["brokers"]} == told
+            assert {broker["broker_id"]: (broker["host"], broker["port"]) for broker in cluster["brokers"]} == told
             await client.hang_up()
         ports = [port for name in ALL for port in broker.ports_of(name)]
         assert len(set(ports)) == len(ports) == 8

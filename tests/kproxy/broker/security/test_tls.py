@@ -46,7 +46,7 @@ async def test_a_client_is_who_its_certificate_says(certificate: Path) -> None:
     options = {"tls_certificate": certificate, "tls_client_ca": certificate, "acls": True, "super_users": (who,)}
     async with asked(tls=trusting(certificate, as_client=True), topics={"t": 1}, **options) as ask:
         body = await ask("Metadata", 9, {"topics": [{"name": "t"}]})
-        assert [each["error_code"] for each in body["topics"]] == [0]
+        assert [topic["error_code"] for topic in body["topics"]] == [0]
 
 
 async def test_who_speaks_no_tls_is_not_answered(certificate: Path) -> None:

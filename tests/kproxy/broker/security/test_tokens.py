@@ -64,7 +64,7 @@ async def expire(ask: Asking, hmac: bytes, period_ms: int = -1) -> tuple[int, in
 async def shown(ask: Asking, owners: Any = None) -> list[str]:
     body = await ask("DescribeDelegationToken", 3, {"owners": owners})
     assert body["error_code"] == 0
-    return [each["token_id"] for each in body["tokens"]]
+    return [token["token_id"] for token in body["tokens"]]
 
 
 @pytest.mark.parametrize("version", range(4))

@@ -30,14 +30,15 @@ def upsertion(name: str = "bob", mechanism: int = 1, iterations: int = 4096) -> 
 
 async def alter(ask: Asking, *upsertions: Any, deletions: Any = ()) -> dict[str, int]:
     body = await ask("AlterUserScramCredentials", 0, {"upsertions": upsertions, "deletions": deletions})
-    return {each["user"]: each["error_code"] for each in body["results"]}
+    return {result["user"]: result["error_code"] for result in body["results"]}
 
 
 async def describe(ask: Asking, *names: str) -> dict[str, Any]:
-    body = await ask("DescribeUserScramCredentials", 0, {"users": [{"name": each} for each in names]})
+    body = await ask("DescribeUserScramCredentials", 0, {"users": [{"name": name} for name in names]})
     return {
-        each["user"]: each["error_code"] or [(one["mechanism"], one["iterations"]) for one in each["credential_infos"]]
-        for each in body["results"]
+        result["user"]: result["error_code"]
+        or [(one["mechanism"], one["iterations"]) for one in result["credential_infos"]]
+        for result in body["results"]
     }
 
 

@@ -65,11 +65,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
 def codes(values: Any) -> set[int]:
     """Every error code in a response."""
     if isinstance(values, list):
-        return {code for each in values for code in codes(each)}
+        return {code for element in values for code in codes(element)}
     if not isinstance(values, Mapping):
         return set()
     own = {value for name, value in values.items() if name.endswith("error_code")}
-    return own | {code for each in values.values() for code in codes(each)}
+    return own | {code for inner in values.values() for code in codes(inner)}
 
 
 @pytest.mark.parametrize(("api", "end"), [(api, end) for api in sorted(APIS) for end in (0, -1)])
@@ -94,7 +94,7 @@ async def test_every_api_responds_with_an_error_if_its_changes_cannot_be_stored(
         assert codes(response) & {CODES[api], Error.COORDINATOR_LOAD_IN_PROGRESS}, response
     elif api in ("Produce", "CreateTopics"):  # do not get as far as the journal
         assert Error.KAFKA_STORAGE_ERROR in codes(response)
-    assert [each for each in said if "connection closed" in each] == []
+    assert [line for line in said if "connection closed" in line] == []
 
 
 async def test_an_outage_and_its_end_are_reported_once(tmp_path: Path, disk: Disk, clock: FakeClock) -> None:

@@ -62,8 +62,10 @@ async def test_topics_keep_their_ids_and_leaders_get_a_new_epoch(tmp_path: Path)
         ask.broker.move_leader("t", 0, 2 if before[0]["partitions"][0]["leader_id"] == 1 else 1)
     async with asked(data=tmp_path, brokers=2) as ask:
         after = (await ask("Metadata", 12, {"topics": None}))["topics"]
-    assert [(each["name"], each["topic_id"]) for each in after] == [(each["name"], each["topic_id"]) for each in before]
-    assert [each["leader_epoch"] for each in after[0]["partitions"]] == [2, 1, 1]
+    assert [(topic["name"], topic["topic_id"]) for topic in after] == [
+        (topic["name"], topic["topic_id"]) for topic in before
+    ]
+    assert [partition["leader_epoch"] for partition in after[0]["partitions"]] == [2, 1, 1]
 
 
 async def test_a_directory_of_more_brokers_can_be_used_by_fewer(tmp_path: Path) -> None:
@@ -71,7 +73,7 @@ async def test_a_directory_of_more_brokers_can_be_used_by_fewer(tmp_path: Path) 
         assert (await ask("Metadata", 12, {"topics": None}))["topics"]
     async with asked(data=tmp_path) as ask:
         [topic] = (await ask("Metadata", 12, {"topics": None}))["topics"]
-    assert [each["leader_id"] for each in topic["partitions"]] == [1, 1, 1]
+    assert [partition["leader_id"] for partition in topic["partitions"]] == [1, 1, 1]
 
 
 async def test_what_begins_anew_is_empty(tmp_path: Path) -> None:

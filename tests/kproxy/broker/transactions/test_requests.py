@@ -54,7 +54,7 @@ def log_of(broker: Broker, index: int = 0) -> Log:
 async def test_ids_of_producers_that_are_idempotent_only(version: int) -> None:
     async with asked() as ask:
         answers = [await init(ask, version, transactional_id=None) for _ in range(2)]
-    assert [(each["error_code"], each["producer_epoch"]) for each in answers] == [(0, 0), (0, 0)]
+    assert [(answer["error_code"], answer["producer_epoch"]) for answer in answers] == [(0, 0), (0, 0)]
     assert answers[0]["producer_id"] != answers[1]["producer_id"]
 
 
@@ -132,10 +132,10 @@ async def test_brokers_ask_for_several_transactions_at_once() -> None:
     assert body["error_code"] == 0
     assert [
         (
-            each["transactional_id"],
-            [part["partition_error_code"] for part in each["topic_results"][0]["results_by_partition"]],
+            transaction["transactional_id"],
+            [part["partition_error_code"] for part in transaction["topic_results"][0]["results_by_partition"]],
         )
-        for each in body["results_by_transaction"]
+        for transaction in body["results_by_transaction"]
     ] == [
         ("t", [Error.NONE, Error.TRANSACTION_ABORTABLE]),
         ("nobody", [Error.INVALID_PRODUCER_ID_MAPPING] * 2),
@@ -156,7 +156,7 @@ async def test_describes_what_takes_part() -> None:
     assert (found["transaction_state"], found["transaction_timeout_ms"]) == ("Ongoing", 60_000)
     assert (found["producer_id"], found["producer_epoch"]) == (producer["producer_id"], 0)
     assert found["transaction_start_time_ms"] > 0
-    assert [dict(each) for each in found["topics"]] == [
+    assert [dict(topic) for topic in found["topics"]] == [
         {"topic": "__consumer_offsets", "partitions": [47]},
         {"topic": "a", "partitions": [0, 1]},
     ]
@@ -187,7 +187,7 @@ async def test_lists_those_that_pass_all_filters(filters: Mapping[str, Any], fou
         await add(ask, await init(ask))
         await init(ask, transactional_id="other")
         body = await ask("ListTransactions", 2, filters)
-    assert [each["transactional_id"] for each in body["transaction_states"]] == found
+    assert [state["transactional_id"] for state in body["transaction_states"]] == found
 
 
 async def test_says_which_filters_it_does_not_know() -> None:
@@ -203,7 +203,9 @@ async def test_an_administrator_ends_a_transaction_in_one_partition() -> None:
         log_of(ask.broker).append_marker(7, 3, 0, commit=True)
         body = await ask("DescribeProducers", 0, {"topics": [{"name": "a", "partition_indexes": [0, 1, 2]}]})
         first, second, third = body["topics"][0]["partitions"]
-        assert [(each["producer_id"], each["producer_epoch"]) for each in first["active_producers"]] == [(7, 3)]
+        assert [(producer["producer_id"], producer["producer_epoch"]) for producer in first["active_producers"]] == [
+            (7, 3)
+        ]
         assert (second["error_code"], len(second["active_producers"])) == (0, 0)
         assert third["error_code"] == Error.UNKNOWN_TOPIC_OR_PARTITION
         topics = [{"name": "a", "partition_indexes": [0, 2]}, {"name": "b", "partition_indexes": [0]}]
@@ -219,7 +221,7 @@ async def test_an_administrator_ends_a_transaction_in_one_partition() -> None:
             body = await ask("WriteTxnMarkers", version, {"markers": [marker]})
             [answer] = body["markers"]
             unknown = Error.UNKNOWN_TOPIC_OR_PARTITION
-            codes = [[each["error_code"] for each in topic["partitions"]] for topic in answer["topics"]]
+            codes = [[partition["error_code"] for partition in topic["partitions"]] for topic in answer["topics"]]
             assert (answer["producer_id"], codes) == (7, [[error, unknown], [unknown]])
 
 
@@ -245,7 +247,7 @@ async def test_an_administrator_ends_what_is_staged_for_a_group(commit: bool, of
         topics = [{"name": "__consumer_offsets", "partition_indexes": [46, 47]}]
         marker = {"producer_id": 5, "producer_epoch": 0, "transaction_result": commit, "coordinator_epoch": 0}
         body = await ask("WriteTxnMarkers", 1, {"markers": [{**marker, "topics": topics}]})
-        assert [each["error_code"] for each in body["markers"][0]["topics"][0]["partitions"]] == [0, 0]
+        assert [partition["error_code"] for partition in body["markers"][0]["topics"][0]["partitions"]] == [0, 0]
         assert {place: each.offset for place, each in kept.of("group").items()} == offsets
         assert not kept.pending("group")
 
@@ -262,4 +264,4 @@ async def test_only_its_coordinator_answers_for_a_transactional_id() -> None:
             assert empty["error_code"] == Error.INVALID_REQUEST
         for node, expected in ((other, []), (3 - other, ["t"])):
             body = await ask("ListTransactions", 0, {}, node=node)
-            assert [each["transactional_id"] for each in body["transaction_states"]] == expected
+            assert [state["transactional_id"] for state in body["transaction_states"]] == expected

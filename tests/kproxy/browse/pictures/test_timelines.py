@@ -13,7 +13,7 @@ from tests.kproxy.transactions.told_transactions import STORY
 def test_each_transaction_is_a_span_that_leads_to_its_first_frame() -> None:
     session = session_of(told(STORY))
     made = timeline_json(transactions(session, session.view), session)
-    [pay] = [each for each in made["timelines"] if each["name"] == "pay"]
+    [pay] = [timeline for timeline in made["timelines"] if timeline["name"] == "pay"]
     assert pay["filter"] == 'transaction="pay"'
     [lane] = pay["lanes"]
     assert [span[2] for span in lane["spans"]] == ["committed", "committed", "fenced"]
@@ -29,28 +29,28 @@ def test_each_transaction_is_a_span_that_leads_to_its_first_frame() -> None:
 def test_rows_that_a_page_leaves_out_are_no_links() -> None:
     session = session_of(told(STORY))
     made = timeline_json(transactions(session, session.view), session, {})
-    assert {span[4] for each in made["timelines"] for span in each["lanes"][0]["spans"]} == {None}
+    assert {span[4] for timeline in made["timelines"] for span in timeline["lanes"][0]["spans"]} == {None}
 
 
 def test_groups_have_generations_and_members() -> None:
     session = session_of_capture(DATA / "pcap" / "java-4.3.1.pcap.gz")
-    found = groups(session, session.view)
-    assert found
-    for timeline in found:
+    pictures = groups(session, session.view)
+    assert pictures
+    for timeline in pictures:
         assert timeline.lanes[0].label == "generations"
-    kinds = {span.kind for timeline in found for lane in timeline.lanes for span in lane.spans}
+    kinds = {span.kind for timeline in pictures for lane in timeline.lanes for span in lane.spans}
     assert {"generation", "member", "rebalance", "refused", "commit"} <= kinds
-    refused = [span for each in found for lane in each.lanes for span in lane.spans if span.kind == "refused"]
+    refused = [span for picture in pictures for lane in picture.lanes for span in lane.spans if span.kind == "refused"]
     for span in refused:
         exchange = session.exchange(span.row)
         assert exchange is not None
         assert exchange.response is not None
         assert exchange.response.errors[0].name in span.text
-    name = found[-1].name
+    name = pictures[-1].name
     view = session.new_view()
     session.views.append(view)
     view.visible.choose(parse(f'group="{name}"'))
     _ = view.matching
     while session.work(1):
         pass
-    assert [each.name for each in groups(session, view)] == [name]
+    assert [group.name for group in groups(session, view)] == [name]

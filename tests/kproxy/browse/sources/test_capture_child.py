@@ -31,7 +31,7 @@ async def test_a_capture_becomes_lines_with_frames_and_without_bodies() -> None:
         await seen.until_lines(24)
         assert seen.read_back == seen.lines
         frames = [json.loads(line) for line in seen.lines if line.startswith(b'{"kind":"re')]
-        assert all("frame" in each and "body" not in each for each in frames)
+        assert all("frame" in frame and "body" not in frame for frame in frames)
         assert (seen.source.sentence, list(seen.source.messages)) == ("", [])
 
 

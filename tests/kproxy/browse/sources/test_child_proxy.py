@@ -28,15 +28,15 @@ ASKED = request("ApiVersions", 0, {}, correlation_id=7, client_id="tester")
 
 @pytest.fixture
 def proxy(sockets: Path) -> Iterator[ChildProxy]:
-    made = ChildProxy(["--listen=127.0.0.1:0", "--upstream", "--no-trace"])
-    yield made
-    made.stop()
+    proxy = ChildProxy(["--listen=127.0.0.1:0", "--upstream", "--no-trace"])
+    yield proxy
+    proxy.stop()
 
 
 def port(proxy: ChildProxy) -> int:
-    found = re.search(r"bootstrap\.servers=\S+:(\d+)", proxy.messages[0])
-    assert found
-    return int(found[1])
+    match = re.search(r"bootstrap\.servers=\S+:(\d+)", proxy.messages[0])
+    assert match
+    return int(match[1])
 
 
 async def test_is_watched_from_the_first_frame_and_ends_with_its_source(proxy: ChildProxy) -> None:

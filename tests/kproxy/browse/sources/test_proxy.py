@@ -37,7 +37,7 @@ class Fake:
         self.idle = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        listeners = [{"listen": f"127.0.0.1:{9092 + each}", "upstream": "broker:9092"} for each in range(3)]
+        listeners = [{"listen": f"127.0.0.1:{9092 + index}", "upstream": "broker:9092"} for index in range(3)]
         greeting = {**GREETING, "pid": self.pid, "listeners": listeners, "trace": "/srv/trace"}
         greeting["restarts"] = self.restarts
         self.idle.clear()

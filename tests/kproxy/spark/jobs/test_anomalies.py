@@ -135,9 +135,9 @@ def test_hours_of_people_move_against_utc(spark: SparkSession) -> None:
             round((hour - BEGIN).total_seconds()), 200 if hour.astimezone(zone).hour == 10 else 20, client_id="x"
         )
     ]
-    found = table(spark, *lines)
-    assert not anomalies(found).isEmpty()
-    assert anomalies(found, time_zone="America/New_York").isEmpty()
+    frame = table(spark, *lines)
+    assert not anomalies(frame).isEmpty()
+    assert anomalies(frame, time_zone="America/New_York").isEmpty()
 
 
 def test_no_number_is_missing_in_a_sentence(spark: SparkSession) -> None:
@@ -254,8 +254,8 @@ def _observed(lines: list[Any]) -> dict[tuple[str, int], float]:
     times: dict[str, list[float]] = defaultdict(list)
     for line in lines:
         times[_source(line)].append(line["ts"].replace(tzinfo=UTC).timestamp())
-    for source, each in times.items():
-        for begin, end in pairwise(sorted(each)):
+    for source, time in times.items():
+        for begin, end in pairwise(sorted(time)):
             for slot in range(int(begin) // SLOT * SLOT, int(end) + 1, SLOT) if end - begin <= SLOT else ():
                 seconds[source, slot] += max(0, min(end, slot + SLOT) - max(begin, slot))
     return {key: value for key, value in seconds.items() if value}

@@ -46,13 +46,13 @@ def test_real_clients(real: DataFrame) -> None:
                     seen[client_of(line), name].append(entry)
     expected = []
     for (client, topic), entries in seen.items():
-        count, records, size = (sum(each[name] for each in entries) for name in ("batches", "records", "bytes"))
-        sizes = [each["bytes"] / each["batches"] for each in entries for _ in range(each["batches"])]
-        plain = sum(each["bytes"] for each in entries if each["compression"] == ["none"])
+        count, records, size = (sum(entry[name] for entry in entries) for name in ("batches", "records", "bytes"))
+        sizes = [entry["bytes"] / entry["batches"] for entry in entries for _ in range(entry["batches"])]
+        plain = sum(entry["bytes"] for entry in entries if entry["compression"] == ["none"])
         expected.append(
             (client, topic, len(entries), count, records, size, count / len(entries), records / count, size / count,
              percentile(sizes, 0.5), percentile(sizes, 0.99),
-             sorted({codec for each in entries for codec in each["compression"] or ()}), plain / size)
+             sorted({codec for entry in entries for codec in entry["compression"] or ()}), plain / size)
         )  # fmt: skip
     expected.sort(key=lambda row: (-row[2], row[0], row[1]))
     assert len(expected) > 3

@@ -101,15 +101,15 @@ def test_real_clients(real: DataFrame) -> None:
 
 def _views(line: Row) -> list[tuple[str, str, set[tuple[int, str]]]]:
     entries = line["errors"] or []
-    everything = {(each["code"], each["name"]) for each in entries}
+    everything = {(error["code"], error["name"]) for error in entries}
     views = [(by, value, everything) for by, value in
              (("api", line["api"]), ("client", client_of(line)), ("broker", line["server"]))]  # fmt: skip
     topics = topics_of(line)
     placed = defaultdict(set)
-    for each in entries:
-        place = re.search(r"(?:topics|responses|topic_responses)\[(\d+)\]", each["path"])
-        if place and int(place[1]) < len(topics) and not re.match(r"groups\[[1-9]", each["path"]):
-            placed[int(place[1])].add((each["code"], each["name"]))
+    for error in entries:
+        place = re.search(r"(?:topics|responses|topic_responses)\[(\d+)\]", error["path"])
+        if place and int(place[1]) < len(topics) and not re.match(r"groups\[[1-9]", error["path"]):
+            placed[int(place[1])].add((error["code"], error["name"]))
     if line["api"] == "Produce" and len(placed) < len(topics):
         placed.clear()
     return views + [("topic", name, placed[at]) for at, (name, _) in enumerate(topics)]

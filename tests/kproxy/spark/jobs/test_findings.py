@@ -71,7 +71,7 @@ def test_captures(captured: DataFrame) -> None:
         for each in line["repeated"] or []:
             counted[each["code"], each["name"], client, broker].append((each["count"], None, line["ts"], None))
     own = {rule.code: rule.severity.value for rule in rules()}
-    order = [each.value for each in Severity]
+    order = [severity.value for severity in Severity]
     expected = []
     for (code, name, client, broker), each in counted.items():
         severities = [severity for _, severity, _, _ in each if severity]

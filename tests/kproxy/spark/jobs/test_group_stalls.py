@@ -29,7 +29,7 @@ def by_group(rows: DataFrame) -> dict[str, list[Told]]:
         found[row["group_id"]].append(told)
         assert row["look"]
         assert row["duration_us"] == row["b"] - row["a"] if row["b"] else row["duration_us"] > 0
-    return {group: sorted(each) for group, each in found.items()}
+    return {group: sorted(tolds) for group, tolds in found.items()}
 
 
 def traced(name: str, lines: list[Line], now: int) -> list[Line]:
@@ -55,9 +55,9 @@ def told(spark: SparkSession) -> dict[str, list[Any]]:
 
 def story(name: str) -> tuple[list[Line], int]:
     tell, now = CASES[name]
-    made = Story(name)
-    tell(made)
-    return sorted(made.lines, key=lambda line: line.ts), BEGAN + int(now * SECOND)
+    story = Story(name)
+    tell(story)
+    return sorted(story.lines, key=lambda line: line.ts), BEGAN + int(now * SECOND)
 
 
 def real(name: str) -> tuple[list[Line], int]:

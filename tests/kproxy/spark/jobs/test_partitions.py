@@ -42,12 +42,12 @@ def test_real_clients(real: DataFrame) -> None:
                 for at, partition in enumerate(entry["partitions"] or []):
                     sizes[name, partition][not is_request] += known[at] if carries and at < len(known) else 0
     expected = []
-    for (topic, partition), each in sizes.items():
+    for (topic, partition), size in sizes.items():
         against = []
         for way in (0, 1):
             all_of_it = [other[way] for (name, _), other in sizes.items() if name == topic]
-            part = each[way] / sum(all_of_it) if sum(all_of_it) else None
-            against.append((each[way], part, part * len(all_of_it) if part is not None else None))
+            part = size[way] / sum(all_of_it) if sum(all_of_it) else None
+            against.append((size[way], part, part * len(all_of_it) if part is not None else None))
         if any(part is not None for _, part, _ in against):
             expected.append((topic, partition, *against[0], *against[1]))
     expected.sort(key=lambda row: (-max(row[4] or 0, row[7] or 0), -(row[2] + row[5]), row[0], row[1]))

@@ -52,7 +52,7 @@ def test_who_began_each_and_why(spark: SparkSession) -> None:
     ]
     view = feed(GroupsOverview(), [*story.lines]).view("billing", BEGAN + 100 * SECOND)
     assert view is not None
-    causes = [(each.generation, each.cause.kind) for each in view.boundaries if each.cause is not None]
+    causes = [(boundary.generation, boundary.cause.kind) for boundary in view.boundaries if boundary.cause is not None]
     assert causes == [(row[0], row[4]) for row in told(spark, story)]
 
 
@@ -117,10 +117,10 @@ def test_real_groups_as_the_terminal_tells_of_them(real: DataFrame, name: str) -
     of_one = rebalances(real.where(real["file"].contains(name)))
     rows = of_one.selectExpr("generation", "unix_micros(since)", "unix_micros(until)").collect()
     view = seen(name)
-    assert [row[0] for row in rows] == [each.generation for each in view.boundaries]
+    assert [row[0] for row in rows] == [boundary.generation for boundary in view.boundaries]
     # A generation is first heard of in the first answer, and there with the last.
-    assert [row[2] for row in rows] == pytest.approx([each.at // 1000 for each in view.boundaries], abs=20_000)
-    waits = [each.since // 1000 for each in view.stalls if each.kind is StallKind.JOIN_WAITS]
+    assert [row[2] for row in rows] == pytest.approx([boundary.at // 1000 for boundary in view.boundaries], abs=20_000)
+    waits = [stall.since // 1000 for stall in view.stalls if stall.kind is StallKind.JOIN_WAITS]
     assert set(waits) <= {row[1] for row in rows}
     assert waits or name == "frozen-process"
 
@@ -129,8 +129,8 @@ def test_real_epochs_that_wait_for_partitions(real: DataFrame) -> None:
     rows = rebalances(real.where(real["file"].contains("partitions-not-given-up"))).collect()
     [longest] = [row for row in rows if row["duration_us"] > 1_000_000]
     view = seen("partitions-not-given-up")
-    [lags] = [each for each in view.stalls if each.kind is StallKind.LAGGING]
+    [lags] = [stall for stall in view.stalls if stall.kind is StallKind.LAGGING]
     assert lags.until is not None
     assert longest["duration_us"] == (lags.until - lags.since) // 1000
     assert longest["protocol"] == "consumer"
-    assert [row["generation"] for row in rows] == [each.generation for each in view.boundaries]
+    assert [row["generation"] for row in rows] == [boundary.generation for boundary in view.boundaries]

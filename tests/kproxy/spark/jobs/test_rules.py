@@ -104,7 +104,7 @@ NEAR: list[tuple[str, list[Line]]] = [
 
 
 def find(spark: SparkSession, code: str, lines: list[Line]) -> list[Row]:
-    [rule] = [each for each in fleet_rules() if each.rule.code == code]
+    [rule] = [rule for rule in fleet_rules() if rule.rule.code == code]
     return rule.findings(table(spark, *lines)).collect()
 
 
@@ -125,7 +125,7 @@ def test_what_comes_near_to_a_rule_is_not_told(spark: SparkSession) -> None:
 def test_the_worst_comes_first_in_the_shape_of_findings(spark: SparkSession) -> None:
     lines = table(spark, request(client_id="rdkafka", at=5), response(at=10, throttle_time_ms=7))
     rows = rules(lines).drop("first_at", "last_at")
-    hints = {each.rule.code: each.hint for each in fleet_rules()}
+    hints = {rule.rule.code: rule.hint for rule in fleet_rules()}
     assert_rows(
         rows,
         [
@@ -144,7 +144,7 @@ def test_the_worst_comes_first_in_the_shape_of_findings(spark: SparkSession) -> 
 
 
 def test_all_offline_rules_are_told() -> None:
-    assert {rule.code for rule in FLEET_RULES} == {each.rule.code for each in fleet_rules()}
+    assert {rule.code for rule in FLEET_RULES} == {rule.rule.code for rule in fleet_rules()}
 
 
 def test_a_function_that_is_not_named_as_its_rule_is_none() -> None:
@@ -157,4 +157,6 @@ def test_a_function_that_is_not_named_as_its_rule_is_none() -> None:
 def test_of_the_captures_it_is_default_client_ids_alone(captured: DataFrame) -> None:
     asked = captured.where("kind = 'request' and client_id is not null").collect()
     defaults = {row["client_id"] for row in asked} & {"rdkafka", "sarama", "kgo", "kafkajs", "producer-1"}
-    assert {(row["code"], row["client"]) for row in rules(captured).collect()} == {("S048", each) for each in defaults}
+    assert {(row["code"], row["client"]) for row in rules(captured).collect()} == {
+        ("S048", default) for default in defaults
+    }

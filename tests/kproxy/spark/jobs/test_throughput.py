@@ -30,11 +30,11 @@ def test_frames_and_the_record_data_of_topics(spark: SparkSession) -> None:
     ]  # fmt: skip
     produce = rows["api", "Produce"]
     assert (produce["requests"], produce["requests_per_s"], produce["rate_bytes"]) == (2, 0.5, 110.0)
-    assert [produce[f"request_{each}_bytes"] for each in ("total", "p50", "p99", "max")] == [400, 200.0, 298.0, 300]
-    assert [produce[f"response_{each}_bytes"] for each in ("total", "p50", "p99", "max")] == [40, 40.0, 40.0, 40]
+    assert [produce[f"request_{name}_bytes"] for name in ("total", "p50", "p99", "max")] == [400, 200.0, 298.0, 300]
+    assert [produce[f"response_{name}_bytes"] for name in ("total", "p50", "p99", "max")] == [40, 40.0, 40.0, 40]
     assert (produce["last_at"] - produce["first_at"]).total_seconds() == 2
     metadata = rows["api", "Metadata"]
-    assert [metadata[f"response_{each}_bytes"] for each in ("total", "p50", "p99", "max")] == [0, None, None, None]
+    assert [metadata[f"response_{name}_bytes"] for name in ("total", "p50", "p99", "max")] == [0, None, None, None]
     orders = rows["topic", "orders"]
     assert (orders["requests"], orders["responses"], orders["rate_bytes"]) == (3, 1, 75.0)
     assert (orders["request_max_bytes"], orders["response_total_bytes"]) == (200, 0)

@@ -85,10 +85,10 @@ REAL = ["java-3.9.1", "confluent-3.9.1"]
 @pytest.mark.parametrize("name", REAL)
 def test_an_independent_count_of_real_transactions_agrees(spark: SparkSession, name: str) -> None:
     lines = list(lines_of(Path(DATA / "pcap" / f"{name}.pcap.gz")))
-    found: DataFrame = transactions(table(spark, *lines))
-    told_ = Counter((row["transactional_id"], row["outcome"]) for row in found.collect())
+    frame: DataFrame = transactions(table(spark, *lines))
+    told_ = Counter((row["transactional_id"], row["outcome"]) for row in frame.collect())
     assert told_ == counted(lines)
     assert told_
     overview = feed(TransactionsOverview(), lines)
-    spans = [(each.key, span.outcome.value) for each in overview.rows(0) for span in overview.spans(each.key)]
+    spans = [(row.key, span.outcome.value) for row in overview.rows(0) for span in overview.spans(row.key)]
     assert Counter(spans) == told_

@@ -36,7 +36,7 @@ COLUMNS = {
 
 def listed(name: str, *rows: dict[str, Any], more: bool = False) -> JobTable:
     """A table of these rows; what a row does not say is null."""
-    columns = [(each.partition(":")[0], each.partition(":")[2] or "text") for each in COLUMNS[name].split()]
+    columns = [(part.partition(":")[0], part.partition(":")[2] or "text") for part in COLUMNS[name].split()]
     return JobTable(name, "what it tells", columns, [[row.get(column) for column, _ in columns] for row in rows], more)
 
 
@@ -55,5 +55,5 @@ def figures(*tables: JobTable, name: str = "orders") -> Figures:
         topics=[ChartSeries(name, [[0, 90], [1, 40]])],
         lags=[ChartSeries(name, [[1, 40]])],
         connections=[ChartSeries(name, [[0, 3]])],
-        tables={each: there.get(each) or listed(each) for each in COLUMNS},
+        tables={column: there.get(column) or listed(column) for column in COLUMNS},
     )

@@ -14,7 +14,7 @@ DAY_US = 86_400_000_000
 
 
 def told(*tables: JobTable) -> list[tuple[str, str]]:
-    return [(each.level, each.text) for each in headlines(figures(*tables))]
+    return [(headline.level, headline.text) for headline in headlines(figures(*tables))]
 
 
 def test_nothing() -> None:
@@ -63,7 +63,7 @@ def test_short_stalls_and_those_for_information_are_no_news() -> None:
 
 
 def test_the_worst_comes_first_and_what_other_tables_tell_is_not_told_twice() -> None:
-    found = listed(
+    job_table = listed(
         "findings",
         {"severity": "warning", "code": "S001", "name": "address-leak", "client": "a", "findings": 1},
         {"severity": "error", "code": "L005", "name": "newer", "client": None, "findings": 2},
@@ -71,7 +71,7 @@ def test_the_worst_comes_first_and_what_other_tables_tell_is_not_told_twice() ->
         {"severity": "warning", "code": "S034", "name": "blind-retry-duplicates", "client": "a", "findings": 1},
         {"severity": "info", "code": "L014", "name": "unknown-tag", "client": "a", "findings": 9},
     )
-    assert told(found) == [
+    assert told(job_table) == [
         (
             "error",
             "It is new; 5 occurrences, an unknown client, b at an unknown broker (L005), 2026-11-21 05:00-06:00 UTC.",
@@ -98,7 +98,7 @@ def test_what_fails_for_most_clients_comes_first() -> None:
         times | {"value": "Fetch", "error": "OFFSET_OUT_OF_RANGE", "responses": 3, "share": 0.01},
     )
     found = headlines(figures(upgrade, listed("findings", *rows), errors))
-    assert [(each.stage, each.title) for each in found] == [
+    assert [(headline.stage, headline.title) for headline in found] == [
         (Stage.FAILS, "Name of L003"),
         (Stage.FAILS, "Produce fails"),
         (Stage.FAILS, "Name of L002"),
@@ -108,8 +108,8 @@ def test_what_fails_for_most_clients_comes_first() -> None:
     ]
     assert (found[0].rows, found[0].filter) == ({"code": "L003"}, "finding=L003")
     assert found[1].filter == "api=Produce and error=NOT_ENOUGH_REPLICAS"
-    for each in found:
-        assert not each.filter or parse(each.filter)
+    for headline in found:
+        assert not headline.filter or parse(headline.filter)
 
 
 def test_an_error_that_a_finding_explains_has_one_headline() -> None:
@@ -118,9 +118,9 @@ def test_an_error_that_a_finding_explains_has_one_headline() -> None:
     errors = {"by": "api", "value": "Produce", "error": "NOT_NOW", "responses": 26, "share": 1.0} | {
         "first_at": BEGIN_US, "last_at": BEGIN_US,
     }  # fmt: skip
-    assert [each.about for each in headlines(figures(listed("findings", finding), listed("errors", errors)))] == [
-        "findings"
-    ]
+    assert [
+        headline.about for headline in headlines(figures(listed("findings", finding), listed("errors", errors)))
+    ] == ["findings"]
 
 
 def test_errors_that_groups_need_are_no_news() -> None:

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from kproxy.spark.report.contents import Figures
-from kproxy.spark.report.pages import MOST_SIZE, report
+from kproxy.spark.report.pages import MAX_SIZE, report
 from tests.kproxy.html.pages import Opened
 from tests.kproxy.spark.report.pages import BEGIN_US, figures, listed
 
@@ -35,7 +35,7 @@ def _named(name: str) -> Figures:
 def test_the_page_asks_nobody_for_anything() -> None:
     opened = Opened(report(_named("shop"), ["kproxy-trace"]))
     [policy] = [attrs["content"] or "" for tag, attrs in opened.elements if "http-equiv" in attrs and tag == "meta"]
-    allowed = dict(each.strip().split(" ", 1) for each in policy.split(";"))
+    allowed = dict(part.strip().split(" ", 1) for part in policy.split(";"))
     assert allowed["default-src"] == allowed["base-uri"] == allowed["form-action"] == "'none'"
     [style], [script] = opened.texts["style"], [text for text in opened.texts["script"] if not text.startswith("{")]
     for text, source in ((style, allowed["style-src"]), (script, allowed["script-src"])):
@@ -81,7 +81,7 @@ def test_many_clients_and_groups_fit() -> None:
                "duration_us": 50_000_000, "blamed": ["a", "b"], "sentence": "they wait for each other " * 12,
                "look": "the poll loop " * 6} for n in range(300)]  # fmt: skip
     page = report(figures(listed("clients", *clients), listed("group-stalls", *stalls)), [])
-    assert len(page.encode()) < MOST_SIZE
+    assert len(page.encode()) < MAX_SIZE
     tables = {table["name"]: table for table in Opened(page).data["tables"]}
     assert len(tables["clients"]["rows"]) == 400
     assert len({row[0] for row in tables["group-stalls"]["rows"]}) == 300
@@ -98,7 +98,7 @@ def test_names_as_long_as_they_may_be_cut_the_tables_and_not_the_page() -> None:
     found = [{"severity": "error", "code": "L001", "name": long, "client": f"{n}{long}", "broker": long, "findings": n,
               "first_at": BEGIN_US, "message": long} for n in range(300)]  # fmt: skip
     page = report(figures(listed("errors", *errors), listed("findings", *found)), [])
-    assert len(page.encode()) < MOST_SIZE
+    assert len(page.encode()) < MAX_SIZE
     tables = {table["name"]: table for table in Opened(page).data["tables"]}
     assert tables["errors"]["more"]
     shown = [row[0] for row in tables["errors"]["rows"]]

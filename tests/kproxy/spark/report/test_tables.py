@@ -26,18 +26,18 @@ def test_values_are_plain_and_columns_say_what_they_are(spark: SparkSession) -> 
         "name string, took_us long, at timestamp, sum_bytes long, a_share double, count int, names array<string>, "
         "on boolean, nested struct<x:int>"
     )
-    made = run(spark.createDataFrame([("a\x1b\u202e", 7, at, 5, 0.5, 3, ["b", "\x00"], True, (1,))], columns))
-    assert made.columns == [
+    job_table = run(spark.createDataFrame([("a\x1b\u202e", 7, at, 5, 0.5, 3, ["b", "\x00"], True, (1,))], columns))
+    assert job_table.columns == [
         ("name", "text"), ("took_us", "duration"), ("at", "time"), ("sum_bytes", "size"), ("a_share", "share"),
         ("count", "number"), ("names", "list"), ("on", "text"), ("nested", "text"),
     ]  # fmt: skip
-    assert made.rows == [["a\\x1b\\u202e", 7, BEGIN_US, 5, 0.5, 3, ["b", "\\x00"], True, '{"x":1}']]
-    assert not made.more
+    assert job_table.rows == [["a\\x1b\\u202e", 7, BEGIN_US, 5, 0.5, 3, ["b", "\\x00"], True, '{"x":1}']]
+    assert not job_table.more
 
 
 def test_the_first_rows_are_taken_and_of_each_kind(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "MOST_ROWS", 2)
-    monkeypatch.setattr(tables, "MOST_OF_A_KIND", 1)
+    monkeypatch.setattr(tables, "MAX_ROWS", 2)
+    monkeypatch.setattr(tables, "MAX_PER_KIND", 1)
     plain = spark.createDataFrame([("c",), ("b",), ("a",)], "name string").orderBy("name")
     assert (run(plain).rows, run(plain).more) == ([["a"], ["b"]], True)
     of_kinds = spark.createDataFrame([("x", 1), ("y", 2), ("x", 3), ("y", 4)], "by string, n int").orderBy("n")
