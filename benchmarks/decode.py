@@ -19,7 +19,7 @@ from typing import Any
 from dissectors.messages.message import api_layouts, read_request, read_response
 from dissectors.wire.decode import decode
 from kproxy.trace.lines import Detail, RequestLine, ResponseLine
-from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.capture_results import DATA, lines_of
 
 #: API key, version, and whether it is a request.
 Kind = tuple[int, int, bool]

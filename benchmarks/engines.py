@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.spark import cost
-from tests.kproxy.spark import planted
+from tests.kproxy.spark import sample_fleet
 from tests.kproxy.spark.files import TRACE_1
 
 _SIX = ("latency", "throughput", "errors", "throttling", "batches", "partitions")
@@ -28,7 +28,7 @@ def runs(lines: int, folder: Path, engines: list[str]) -> Iterator[tuple[str, tu
     analyze = ("-m", "kproxy", "analyze")
     traces = TRACE_1 if lines < _FEW else folder / "traces"
     if lines >= _FEW and not traces.exists():
-        planted.write(traces, lines)
+        sample_fleet.write(traces, lines)
     given = traces
     if lines >= _PARQUET:
         given = folder / "table"

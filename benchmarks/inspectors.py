@@ -30,7 +30,7 @@ from kproxy.live.options import InspectorOptions
 from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.line_outputs import OutputOptions
 from kproxy.proxy import tap_messages, tap_protocol
-from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.inspected_table import InspectedTable
 from kproxy.trace.lines import Detail
 
 

@@ -21,7 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.kproxy.spark import planted
+from tests.kproxy.spark import sample_fleet
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: what outlives a process becomes a child of this one
@@ -166,7 +166,7 @@ def main() -> None:
             traces = Path(given)
             if given.isdigit():
                 traces = Path(directory, "traces")
-                planted.write(traces, int(given))
+                sample_fleet.write(traces, int(given))
             lines = sum(_lines(file) for file in traces.rglob("*.jsonl"))
             measured.append((lines, {}))
             for stage, command in stages(traces, Path(directory)).items():

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark import SparkContext
 
-from kproxy.cli.analyze.session import is_short, is_tiny
+from kproxy.cli.analyze.sizes import is_short, is_tiny
 from kproxy.spark import jobs
-from kproxy.spark.derived.shared import shared
+from kproxy.spark.derived.cache import shared
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.lines import Period, open_lines
 from kproxy.spark.session import session

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kproxy.probe.run import run_probe as run_probe
     from kproxy.testing.broker import InspectedBroker as InspectedBroker
     from kproxy.testing.proxy import Proxy as Proxy
-    from kproxy.testing.reporting import report as report
+    from kproxy.testing.report import report as report
     from kproxy.testing.threads import InspectedBrokerThread as InspectedBrokerThread
     from kproxy.testing.threads import ProxyThread as ProxyThread
     from kproxy.trace.lines import RequestLine as RequestLine
@@ -46,7 +46,7 @@ _HOMES = {
     "RequestLine": "trace.lines",
     "ResponseLine": "trace.lines",
     "UserError": "errors",
-    "report": "testing.reporting",
+    "report": "testing.report",
     "run_probe": "probe.run",
 }
 

@@ -190,7 +190,7 @@ def _fail_for(
         return
     findings = [cause for cause in source.findings if selection.shows(cause.code) and selection.fails(cause.severity)]
     if findings:
-        from kproxy.testing.reporting import report
+        from kproxy.testing.report import report
 
         request.node.stash[_HAS_FAILED] = True
         pytest.fail(f"kproxy found in the traffic of this test:\n\n{report(findings)}", pytrace=False)

@@ -11,7 +11,7 @@ import pytest
 
 from kproxy import cli
 from kproxy.cli import broker_options, listeners
-from kproxy.cli.rewriting import rewriting_of
+from kproxy.cli.rewrite_options import rewriting_of
 from kproxy.development_ca import certificates, store
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -15,7 +15,7 @@ import yaml
 
 from kproxy import cli
 from kproxy.cli import listeners, relay
-from kproxy.cli.rewriting import rewriting_of
+from kproxy.cli.rewrite_options import rewriting_of
 from kproxy.proxy.address import TcpAddress
 
 PAGE = (Path(__file__).parents[1] / "docs/deployment.md").read_text()

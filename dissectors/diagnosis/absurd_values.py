@@ -34,7 +34,7 @@ _CODES = ("error_code", "is_internal")
 
 
 def frame_absurdity(layout: Layout, values: Mapping[str, Any]) -> float:
-    """By how many bits the values of a frame contradict the layout that they were read in, at most `MOST`."""
+    """By how many bits the values of a frame contradict the layout that they were read in, at most `MAX_ABSURDITY`."""
     return min(sum(_of_struct(layout, values)), MAX_ABSURDITY)
 
 

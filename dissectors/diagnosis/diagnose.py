@@ -19,7 +19,7 @@ from dissectors.diagnosis.value_costs import ordinary
 from dissectors.edits import LOOSE, Edit, frame_layout, write
 from dissectors.messages.diagnosis_result import Diagnosis, Rival
 from dissectors.messages.message import Message, api_layouts
-from dissectors.messages.sensitive import may_hold_secrets
+from dissectors.messages.secret_fields import may_hold_secrets
 from dissectors.wire.decode import decode
 from dissectors.wire.errors import EncodeError
 from dissectors.wire.layout import Layout

@@ -13,7 +13,7 @@ from dissectors.diagnosis.struct_reader import StructSteps, copied, least_of, st
 from dissectors.edits import KINDS, Edit
 from dissectors.edits.fields import moved_in, with_field, without
 from dissectors.edits.tags import with_tag
-from dissectors.messages import sensitive
+from dissectors.messages import secret_fields
 from dissectors.wire.layout import Field, Layout, cached_on_owner, snake_case, versions
 
 #: The name of the header of a payload: its version.
@@ -196,7 +196,7 @@ def of_other_apis(body: Layout, version: int) -> tuple[Proposal, ...]:
 def _of_other_apis(name: str, version: int) -> tuple[Proposal, ...]:
     result = []
     for api in schemas.apis():
-        if api.name != name and api.name not in sensitive.APIS:  # redaction would not find their secrets
+        if api.name != name and api.name not in secret_fields.APIS:  # redaction would not find their secrets
             nearest = min(max(version, api.min_version), api.max_version)
             alike = len(_words(api.name) & _words(name))
             prior = OTHER_API + (0.0 if nearest == version else 2.0) - ALIKE * alike

@@ -9,7 +9,7 @@ from typing import Any
 from dissectors.diagnosis.absurd_values import SMALL, frame_absurdity
 from dissectors.diagnosis.best_explanation import writes_same_bytes
 from dissectors.diagnosis.relation_costs import relation_cost
-from dissectors.diagnosis.restored import restored
+from dissectors.diagnosis.restorations import restored
 from dissectors.diagnosis.search import Found
 from dissectors.diagnosis.value_costs import TEMPER
 from dissectors.edits import LOOSE, Edit

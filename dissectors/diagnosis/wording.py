@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dissectors.diagnosis.restored import restored
+from dissectors.diagnosis.restorations import restored
 from dissectors.edits import Edit
 from dissectors.edits.lengths import ENCODING_TEXTS
 from dissectors.edits.targets import parts, struct_of

@@ -17,7 +17,7 @@ from dissectors.embedded.locations import TopicName, embedded_locations, no_name
 from dissectors.embedded.registry import Row
 from dissectors.embedded.tree import Expander
 from dissectors.embedded.values import expanded
-from dissectors.messages import sensitive
+from dissectors.messages import secret_fields
 from dissectors.messages.message import Message, walk_message
 from dissectors.records.allowance import Allowance
 from dissectors.wire.node import Node
@@ -43,7 +43,7 @@ def expand(message: Message, topic_name: TopicName = no_name, allowance: Allowan
 
 def presentable(message: Message, topic_name: TopicName = no_name, allowance: Allowance | None = None) -> Row:
     """The body for display: without secrets, and with record data and payloads decoded as by `expand`."""
-    return _expand(message, sensitive.redacted(message), topic_name, allowance)
+    return _expand(message, secret_fields.redacted(message), topic_name, allowance)
 
 
 def _expand(message: Message, body: Row, topic_name: TopicName, allowance: Allowance | None) -> Row:
@@ -86,7 +86,7 @@ def holds_secret_topic(message: Message) -> bool:
     """Whether the message has record data of a topic with secrets in its records."""
     if message.layout is None or not (inside := embedded_locations(message.layout)):
         return False
-    return not sensitive.SECRET_TOPICS.isdisjoint(topics(message.body, inside))
+    return not secret_fields.SECRET_TOPICS.isdisjoint(topics(message.body, inside))
 
 
 def secret_record_spans(message: Message) -> list[tuple[int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dissectors.embedded.locations import TopicName
 from dissectors.embedded.registry import Rows
 from dissectors.embedded.tree import Expander
-from dissectors.messages.sensitive import SECRET_TOPICS
+from dissectors.messages.secret_fields import SECRET_TOPICS
 from dissectors.wire.node import Node
 
 

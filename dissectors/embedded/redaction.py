@@ -1,4 +1,4 @@
-"""Removes secrets from trees and raw bytes; `dissectors.messages.sensitive` defines which fields are secret."""
+"""Removes secrets from trees and raw bytes; `dissectors.messages.secret_fields` defines which fields are secret."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_left
 
 from dissectors import embedded
 from dissectors.messages.message import Message, walk_message
-from dissectors.messages.sensitive import (
+from dissectors.messages.secret_fields import (
     Condition,
     Row,
     condition_below,

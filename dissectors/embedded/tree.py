@@ -9,7 +9,7 @@ from dissectors import records
 from dissectors.embedded.locations import EmbeddedLocation, TopicName, embedded_locations, topic_of
 from dissectors.embedded.registry import CONTROL, Reader, Row, Rows, reader_of
 from dissectors.embedded.values import is_control_record
-from dissectors.messages.sensitive import SECRET_TOPICS, payload_secrets, size, withheld
+from dissectors.messages.secret_fields import SECRET_TOPICS, payload_secrets, size, withheld
 from dissectors.records.allowance import WALKED, Allowance
 from dissectors.records.control import control
 from dissectors.records.formats import CONTROL as CONTROL_BIT

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dissectors import records
 from dissectors.embedded.locations import EmbeddedLocation, TopicName, embedded_locations, no_name, topic_of
 from dissectors.embedded.registry import CONTROL, Reader, Row, Rows, reader_of
-from dissectors.messages.sensitive import SECRET_TOPICS, payload_secrets, withheld
+from dissectors.messages.secret_fields import SECRET_TOPICS, payload_secrets, withheld
 from dissectors.records.allowance import RECORD, Allowance
 from dissectors.records.control import KEY_SIZE as CONTROL_KEY_SIZE
 from dissectors.wire.decode import decode

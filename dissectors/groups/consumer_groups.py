@@ -11,7 +11,7 @@ from dissectors.groups.facts import GroupFinding, GroupFrame, GroupResponse
 from dissectors.groups.lanes import Lanes
 from dissectors.groups.model import Event, EventKind, GroupHistory, Lane, Stall, StallKind
 from dissectors.groups.stalls.endings import end_stalls
-from dissectors.groups.unanswered import UnansweredRequests
+from dissectors.groups.unanswered_requests import UnansweredRequests
 from dissectors.plain_text import printable
 
 #: Groups that are kept: the most recently active ones.

@@ -7,7 +7,7 @@ from dissectors.hexdump.digits import read_digits
 from dissectors.hexdump.dumps import first_row, hexdump, read_dumps
 from dissectors.hexdump.errors import HexError
 from dissectors.hexdump.escapes import is_escaped, read_escapes
-from dissectors.hexdump.quoted import quoted_text, read_base64
+from dissectors.hexdump.quotes import quoted_text, read_base64
 
 __all__ = ["HexError", "hexdump", "unhex", "unhex_all"]
 

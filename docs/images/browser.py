@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tests.kproxy.spark import planted
+from tests.kproxy.spark import sample_fleet
 from tests.peers.browser import Browser, Tab, browser, executable
 from tests.peers.web import opened, web
 
@@ -90,7 +90,7 @@ def open_page(tab: Tab, path: Path, capture: Path, height: int = 640) -> None:
 
 def report(tab: Tab, place: Path) -> bytes:
     """The report of a week of the fleet that tests analyze."""
-    planted.write(place / "traces", 100_000)
+    sample_fleet.write(place / "traces", 100_000)
     made = place / "report.html"
     subprocess.run([sys.executable, "-m", "kproxy", "analyze", place / "traces", "--html", made], check=True)
     tab.resize(WIDTH, HEIGHT)

@@ -17,7 +17,7 @@ from kproxy.broker.frames import Head, Unreadable, has_many_elements, read_body,
 from kproxy.broker.quirks.engine import Quirks, apply_quirks
 from kproxy.broker.quirks.quirk import Quirk
 from kproxy.broker.request import ClientSession, ConnectingClient, Request
-from kproxy.broker.unstored import unstored, writes
+from kproxy.broker.storage_errors import unstored, writes
 
 if TYPE_CHECKING:
     from kproxy.broker.broker import NodeListener

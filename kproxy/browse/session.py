@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from kproxy.browse.overviews.all_overviews import Overviews
-from kproxy.browse.overviews.matching import Matching
+from kproxy.browse.overviews.matches import Matching
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.index import RowIndex, RowState, time_of
 from kproxy.browse.rows.partial_parse import parse_partial

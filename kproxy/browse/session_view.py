@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kproxy.browse.overviews.matching import Matching
+from kproxy.browse.overviews.matches import Matching
 from kproxy.browse.rows.index import RowIndex
 from kproxy.browse.rows.row_filter import row_matcher
 from kproxy.browse.rows.store import Store

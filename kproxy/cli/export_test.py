@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit status."""
-    from dissectors.messages import sensitive
+    from dissectors.messages import secret_fields as sensitive
     from dissectors.messages.message import read_request
     from kproxy.client.checked_response import CheckedResponse
     from kproxy.escaping import shell_word

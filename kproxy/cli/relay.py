@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from kproxy.cli import broker_options, config_file, listeners, options, payload_options, tls
 from kproxy.cli.combinations import refuse
-from kproxy.cli.rewriting import rewriting_of
+from kproxy.cli.rewrite_options import rewriting_of
 from kproxy.errors import UserError
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def _check(args: argparse.Namespace) -> None:
 def _answers(args: argparse.Namespace) -> CapturedAnswers:
     from kproxy.outputs.stderr import warn
     from kproxy.replay.answers import CapturedAnswers
-    from kproxy.replay.reading import read_steps
+    from kproxy.replay.step_reader import read_steps
 
     if not args.listen:
         raise UserError("--replay needs an address to listen on: pass --listen PORT")

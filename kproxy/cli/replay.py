@@ -16,7 +16,7 @@ from kproxy.outputs.stderr import warn
 if TYPE_CHECKING:
     from kproxy.client.connection import BrokerConnection
     from kproxy.proxy.address import Address
-    from kproxy.replay.captured import Step
+    from kproxy.replay.steps import Step
 
 HELP = "send captured requests again, and compare the responses"
 
@@ -115,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _steps(args: argparse.Namespace, damage: InputDamage) -> list[Step]:
     from kproxy.outputs.line_outputs import filter_for
-    from kproxy.replay.reading import read_steps
+    from kproxy.replay.step_reader import read_steps
     from kproxy.trace.encoding import as_mapping
 
     named = filter_for(args.filter)

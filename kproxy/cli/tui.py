@@ -182,7 +182,7 @@ def _opened(
     args: argparse.Namespace, choose: Callable[[Choices], str], on_message: Callable[[str], object], *, reads_keys: bool
 ) -> Source:
     from kproxy.browse.sources.child_proxy import ChildProxySource
-    from kproxy.browse.sources.opening import open_source
+    from kproxy.browse.sources.factory import open_source
     from kproxy.browse.sources.source import SeveralSources
 
     proxy = start_child_proxy(args, on_message)

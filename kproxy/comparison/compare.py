@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from dissectors.messages.message import api_name
-from dissectors.messages.not_ready import only_not_ready
+from dissectors.messages.readiness import only_not_ready
 from kproxy.comparison.alignment import POLLS, AlignedExchanges, align_connections, align_exchanges, pair_rest
 from kproxy.comparison.bodies import FieldDifference, Why, compare_bodies
 from kproxy.comparison.differences import Aspect, TrafficComparison, TrafficDifference

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from kproxy.control.watched import Watched
+from kproxy.control.watch_state import Watched
 from kproxy.trace.lines import Detail
 from kproxy.trace.shared_line import SharedLine, with_frame
 

@@ -19,7 +19,7 @@ from kproxy.control.commands import COMMANDS
 from kproxy.control.control_socket import ControlSocket
 from kproxy.control.protocol import MAX_VIEWERS, ControlRequest, Greeting, LateResponse, Listening
 from kproxy.control.viewer import Viewer
-from kproxy.control.watched import Watched, WorkerLost
+from kproxy.control.watch_state import Watched, WorkerLost
 from kproxy.inspection.late_responses import WaitingResponse
 from kproxy.trace.lines import Detail
 from kproxy.trace.shared_line import SharedLine

@@ -12,7 +12,7 @@ from typing import Any
 from xml.etree import ElementTree  # written, not read
 from xml.etree.ElementTree import Element
 
-from kproxy.html.packing import inline_json
+from kproxy.html.chunks import inline_json
 
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 #: The modules of the application that a page in one file needs, each after those that it imports.

@@ -12,9 +12,9 @@ from kproxy.browse.session import BrowseSession
 from kproxy.browse.tables.all_tables import TABLES
 from kproxy.browse.tables.table import table_json
 from kproxy.html.causes import causes_json
+from kproxy.html.chunks import Chunks
 from kproxy.html.filter_fields import filter_fields
 from kproxy.html.frame_rows import is_unanswered, lines_json, lines_of, row_json, sides_json
-from kproxy.html.packing import Chunks
 from kproxy.trace.formatting import safe, size
 from kproxy.verdict.causes import Causes
 from kproxy.version import __version__
@@ -38,7 +38,7 @@ def contents(session: BrowseSession, names: list[str], progress: Progress = lamb
     """Return the data of a page.
 
     Returns:
-        ``rows``, ``lines`` and ``sides`` are compressed chunks (`kproxy.html.packing`). A row and its lines are in
+        ``rows``, ``lines`` and ``sides`` are compressed chunks (`kproxy.html.chunks`). A row and its lines are in
         `kproxy.html.frame_rows`; ``sides`` has pairs of request and response as in `kproxy.html.sides`, null if
         missing; ``places`` has for each row the number of its pair, -1 if none. ``causes`` are in
         `kproxy.html.causes`, ``tables`` in `kproxy.browse.tables`, ``timelines``

@@ -21,7 +21,7 @@ from dissectors.trackers.state import API_VERSIONS, RunState
 from kproxy.inspection import share_lines, transaction_lines
 from kproxy.inspection.event_lines import Ends, finding_entry
 from kproxy.inspection.record_budget import RecordBudget
-from kproxy.inspection.rewritten import rewritten_entries
+from kproxy.inspection.rewrites import rewritten_entries
 from kproxy.inspection.withheld_records import frame_without_records, leave_out_damaged, withhold_records
 from kproxy.trace.lines import (
     FORMAT,

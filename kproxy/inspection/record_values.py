@@ -20,7 +20,7 @@ from dissectors.values.tags import EVERYTHING, tagged_names
 from kproxy.inspection.masks import Masks, without_names
 from kproxy.inspection.withheld_records import leave_out_reasons
 from kproxy.registry import SchemaSource, Sources
-from kproxy.registry.observed import ObservedSchemas
+from kproxy.registry.observed_schemas import ObservedSchemas
 from kproxy.trace.record_values import MASKED
 
 if TYPE_CHECKING:

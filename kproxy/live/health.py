@@ -7,7 +7,7 @@ import math
 from typing import Any, Final
 
 from kproxy.live.inspector_watch import InspectorWatch
-from kproxy.proxy.opening import check_upstream
+from kproxy.proxy.client_opening import check_upstream
 from kproxy.proxy.relay import Relay
 from kproxy.proxy.sockets import reason
 from kproxy.proxy.tap import Tap

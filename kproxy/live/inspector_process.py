@@ -10,14 +10,14 @@ import socket
 import time
 from typing import Final, NoReturn
 
-from kproxy.control.watched import WorkerLost
+from kproxy.control.watch_state import WorkerLost
 from kproxy.live.failure import report_failure
 from kproxy.live.local_source import IDLE_NS
 from kproxy.live.options import InspectorOptions
 from kproxy.live.sink import InspectionSink
 from kproxy.outputs.stderr import warn
 from kproxy.proxy import tap_messages, tap_protocol
-from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.inspected_table import InspectedTable
 from kproxy.proxy.inspector_figures import FiguresWriter
 from kproxy.proxy.loop import keep_freed_memory
 

@@ -11,7 +11,7 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.live.message_inspection import MessageInspection
 from kproxy.live.progress import HasProgress, ProgressLog
 from kproxy.proxy import tap_messages
-from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.inspected_table import InspectedTable
 from kproxy.proxy.inspector_activity import InspectorActivity
 from kproxy.trace.shared_line import SharedLine
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Final
 
-from kproxy.control.watched import WorkerLost
+from kproxy.control.watch_state import WorkerLost
 from kproxy.inspection.stall_lines import StallLines
 from kproxy.live.first_reports import FirstReports
 from kproxy.live.local_source import IDLE_NS, LineSink, LocalSource
@@ -23,7 +23,7 @@ from kproxy.live.worker_pool import WorkerPool
 from kproxy.outputs.run_summary import RunSummary
 from kproxy.outputs.stderr import warn
 from kproxy.proxy import tap_messages
-from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.inspected_table import InspectedTable
 from kproxy.proxy.inspector_activity import InspectorActivity
 from kproxy.trace.lines import (
     FRAME_LINES,

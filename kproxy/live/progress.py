@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from kproxy.inspection.inspected_connection import Progress
-from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.inspected_table import InspectedTable
 
 
 class HasProgress(Protocol):

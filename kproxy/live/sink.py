@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dissectors.connections.events import RESTARTED
 from kproxy.control.protocol import PROTOCOL, Greeting, Listening
 from kproxy.control.server import ControlServer
-from kproxy.control.watched import WorkerLost
+from kproxy.control.watch_state import WorkerLost
 from kproxy.live.local_source import LocalSource
 from kproxy.live.message_inspection import run_gap
 from kproxy.live.options import InspectorOptions, node_name
@@ -20,7 +20,7 @@ from kproxy.live.terminal import Terminal
 from kproxy.outputs.console import stderr_console
 from kproxy.outputs.stderr import warn
 from kproxy.proxy import tap_messages
-from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.inspected_table import InspectedTable
 from kproxy.trace.formatting import safe
 from kproxy.trace.shared_line import SharedLine
 from kproxy.trace.timestamps import timestamp

@@ -23,7 +23,7 @@ from kproxy.live.inspector_process import ignore_stop_signals, inspect
 from kproxy.live.message_inspection import run_gap
 from kproxy.live.options import InspectorOptions, node_name
 from kproxy.outputs.stderr import warn
-from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.inspected_table import InspectedTable
 from kproxy.trace.writer import TraceWriter
 
 _STATUS: Final = struct.Struct(">i")

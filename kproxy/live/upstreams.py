@@ -15,8 +15,8 @@ from kproxy.io.stdin import follow_stdin
 from kproxy.live.reload import Change
 from kproxy.outputs.stderr import say, warn
 from kproxy.proxy.address import Address, TcpAddress
+from kproxy.proxy.client_opening import check_upstream
 from kproxy.proxy.listener import Listener
-from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.relay import Relay
 from kproxy.proxy.sockets import reason
 from kproxy.proxy.tls.failure import TlsError

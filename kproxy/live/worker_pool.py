@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
-from kproxy.control.watched import WorkerLost
+from kproxy.control.watch_state import WorkerLost
 from kproxy.inspection.inspected_connection import OpenConnection, Progress
 from kproxy.inspection.late_responses import WaitingResponse
 from kproxy.live.restart_policy import RestartPolicy

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-from kproxy.control.watched import WorkerLost
+from kproxy.control.watch_state import WorkerLost
 from kproxy.inspection.inspected_connection import Progress
 from kproxy.live.failure import report_failure
 from kproxy.live.worker import LENGTH, Replies, Reply

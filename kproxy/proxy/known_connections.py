@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.inspected_table import InspectedTable
 from kproxy.proxy.tapped_connection import TappedConnection
 
 #: Bytes of memory of a closed connection until an inspector has confirmed its end.

@@ -13,12 +13,12 @@ from typing import Final
 from kproxy.proxy.address import Address, UnixAddress
 from kproxy.proxy.bound_listeners import BoundListeners
 from kproxy.proxy.client_connections import ClientConnections, Totals
+from kproxy.proxy.client_opening import Opening
 from kproxy.proxy.connection import RelayedConnection
 from kproxy.proxy.events import InspectorLost, Report, UpstreamIsProxy, UpstreamReachable, UpstreamUnreachable
-from kproxy.proxy.intercepted import InterceptingConnection
+from kproxy.proxy.intercepting_connection import InterceptingConnection
 from kproxy.proxy.interception import Interception, Rewriting
 from kproxy.proxy.listener import BoundListener, Listener
-from kproxy.proxy.opening import Opening
 from kproxy.proxy.own_addresses import LeadsBackError, OwnAddresses
 from kproxy.proxy.shortage import Shortage, is_shortage
 from kproxy.proxy.sockets import ListenError, listen, reason, remove_stale, reset_on_close, set_tcp_options

@@ -25,10 +25,10 @@ from typing import Final
 
 from kproxy.proxy import tap_messages, tap_protocol
 from kproxy.proxy.events import InspectionBehind, InspectorResumed, Report
-from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.inspected_table import InspectedTable
 from kproxy.proxy.inspector_figures import FiguresReader
 from kproxy.proxy.known_connections import KnownConnections
-from kproxy.proxy.missed import MissedConnections
+from kproxy.proxy.missed_connections import MissedConnections
 from kproxy.proxy.sampling import is_chosen
 from kproxy.proxy.send_queue import Outbox, SendQueue
 from kproxy.proxy.tapped_connection import TappedConnection

@@ -13,8 +13,8 @@ from dissectors.interception.addresses import AddressRewriter
 from dissectors.interception.interceptor import Replace, RequestHeader
 from dissectors.messages.message import Message, read_request
 from dissectors.schemas.codes import ApiKey
-from kproxy.replay.captured import Action, CapturedExchange, Step
 from kproxy.replay.responses import api_versions
+from kproxy.replay.steps import Action, CapturedExchange, Step
 
 _Key: TypeAlias = tuple[int, int]
 
@@ -39,7 +39,7 @@ class CapturedAnswers:
     release of a client does not choose a version that cannot be answered.
 
     Args:
-        steps: See `kproxy.replay.captured.steps_of`.
+        steps: See `kproxy.replay.steps.steps_of`.
     """
 
     def __init__(self, steps: Iterable[Step]) -> None:

@@ -11,16 +11,16 @@ from typing import Any, Final
 from dissectors import embedded
 from dissectors.messages import summary
 from dissectors.messages.message import Message, read_response
-from dissectors.messages.not_ready import NOT_READY
+from dissectors.messages.readiness import NOT_READY
 from dissectors.schemas.codes import Error
 from kproxy.client.exchange import wrong_correlation_id
 from kproxy.comparison.bodies import FieldDifference, compare_bodies
 from kproxy.comparison.kinds import MAY_DIFFER, ValueKind
 from kproxy.proxy.address import TcpAddress
 from kproxy.replay import produce_again
-from kproxy.replay.captured import CapturedExchange
 from kproxy.replay.live_values import LiveValues
 from kproxy.replay.routes import ClusterRoutes
+from kproxy.replay.steps import CapturedExchange
 
 #: Errors after which the request is sent again, unless the captured response has them.
 _RETRIED: Final = NOT_READY | {Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID}

@@ -10,7 +10,7 @@ from dissectors.interception.addresses import locate_addresses
 from dissectors.messages import summary
 from dissectors.messages.message import Message
 from kproxy.proxy.address import TcpAddress
-from kproxy.replay.captured import Action, CapturedExchange, Step
+from kproxy.replay.steps import Action, CapturedExchange, Step
 
 Row = dict[str, Any]
 #: FindCoordinator's key types.

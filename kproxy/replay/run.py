@@ -12,8 +12,8 @@ from kproxy.client.connection import BrokerConnection, Silent
 from kproxy.client.exchange import expects_response
 from kproxy.errors import UserError
 from kproxy.proxy.address import TcpAddress
-from kproxy.replay.captured import Action, CapturedExchange, Step
 from kproxy.replay.exchange import ReplayedExchange, Replayer, ReplayOutcome
+from kproxy.replay.steps import Action, CapturedExchange, Step
 
 _RETRY_S = 0.1
 

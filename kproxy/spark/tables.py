@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 
 from kproxy.errors import UserError
 from kproxy.outputs.terminal_table import Column, write_columns
-from kproxy.spark.session.embedded import is_embedded
+from kproxy.spark.session.embedded_engine import is_embedded
 from kproxy.trace.encoding import encode_json
 from kproxy.trace.formatting import duration, safe, size
 

@@ -10,9 +10,9 @@ from typing import Self
 from kproxy.errors import UNREACHABLE, UserError
 from kproxy.proxy.address import TcpAddress, parse_upstream
 from kproxy.proxy.advertised_listeners import ANY_PORTS, Advertise
+from kproxy.proxy.client_opening import check_upstream
 from kproxy.proxy.interception import Rewriting
 from kproxy.proxy.listener import Listener
-from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.relay import serve
 from kproxy.proxy.sockets import reason
 from kproxy.proxy.tls.contexts import PLAINTEXT

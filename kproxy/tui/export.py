@@ -14,7 +14,7 @@ from textual.app import App, SuspendNotSupported
 
 from kproxy.browse.export import copies
 from kproxy.browse.export.capture import NO_BYTES, SUFFIXES, NoBytes, save_capture
-from kproxy.browse.export.saving import save
+from kproxy.browse.export.trace import save
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.session import BrowseSession
 from kproxy.trace.formatting import safe, size

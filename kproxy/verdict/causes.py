@@ -22,7 +22,7 @@ from kproxy.trace.pairing import RequestPairing
 from kproxy.verdict.cause import Cause, FindingPlace, OnConnection
 from kproxy.verdict.first_findings import FirstFindings
 from kproxy.verdict.folding import explain
-from kproxy.verdict.lasting import Lasting
+from kproxy.verdict.lasting_causes import Lasting
 from kproxy.verdict.ranking import as_entry, cause_of, urgency, was_served
 
 #: Further messages that are kept per cause; they may name other topics or groups.

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from tests.faults.said import Said
 from tests.faults.scenarios import Scenario
+from tests.faults.screen import Said
 
 _NAME: Final = re.compile(r"^! \S+ \S+|^\S+ \S+")  # of the rule
 #: Words for those who can end a fault; the sentence about it has one of them.

@@ -19,8 +19,8 @@ from typing import Final
 
 from tests.faults.apis import FRANZ, JAVA, LIBRDKAFKA
 from tests.faults.expectations import lacking
-from tests.faults.said import Said, Screen
 from tests.faults.scenarios import Scenario
+from tests.faults.screen import Said, Screen
 from tests.peers.kafka import RELEASES, class_path
 from tests.peers.processes import dies_with_us, until
 from tests.peers.toolchains import cache, go_program

@@ -11,8 +11,8 @@ from kproxy.broker.quirks import parse
 from tests.faults.apis import APIS, CLIENTS
 from tests.faults.expectations import lacking
 from tests.faults.run import judge
-from tests.faults.said import Said, Screen
 from tests.faults.scenarios import Scenario, all_scenarios
+from tests.faults.screen import Said, Screen
 
 SCENARIOS = all_scenarios()
 PRODUCE = Scenario("Produce", "error", "NOT_ENOUGH_REPLICAS", "librdkafka", "produce", ())

@@ -15,7 +15,7 @@ from kproxy.trace.lines import Detail, RequestLine, ResponseLine
 from tests.dissectors.diagnosis.broken import Mutations
 from tests.dissectors.embedded.samples import FRAMES
 from tests.fuzz.mutations import mutated
-from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.frames import framed
 
 #: Exchanges under layout edits that are made for a chunk; they take long to make, so chunks use them repeatedly.

@@ -24,8 +24,8 @@ from dissectors.wire.layout import Field, Layout
 from kproxy.inspection.explain import explain
 from tests.independent.frames import Case, of_captures, of_kafka
 from tests.independent.frames import cases as frame_cases
-from tests.independent.ordinary import leaves_no_trace
 from tests.independent.payloads import cases as payload_cases
+from tests.independent.plausible_values import leaves_no_trace
 
 
 def diagnoses(case: Case) -> list[Diagnosis]:

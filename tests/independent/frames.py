@@ -17,7 +17,7 @@ from kproxy.trace.lines import Detail, RequestLine, ResponseLine
 from tests.independent.breakages import FAMILIES, Frame, Unfit
 from tests.independent.definitions import Reader, Values, definitions, message, shape, write
 from tests.independent.values import Source
-from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.capture_results import DATA, lines_of
 
 _CORPUS = Path(__file__).parents[1] / "data" / "corpus-tame.jsonl.gz"
 _TRIES = 6

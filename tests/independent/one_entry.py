@@ -24,7 +24,7 @@ from dissectors.schemas import api_by_name, header_versions
 from tests.independent.accuracy import diagnoses, reproduces, right
 from tests.independent.definitions import Member, Struct, Values, write
 from tests.independent.frames import Case, Valid, frame_of, written
-from tests.independent.ordinary import leaves_no_trace
+from tests.independent.plausible_values import leaves_no_trace
 
 #: From which confidence a diagnosis counts as sure.
 SURE = 0.95

@@ -11,7 +11,7 @@ from pathlib import Path
 from dissectors.diagnosis import KnownDepartures, examine
 from dissectors.messages.message import Message, read_request, read_response
 from kproxy.trace.lines import Detail, RequestLine, ResponseLine
-from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.capture_results import DATA, lines_of
 
 #: 3.9.1 wrote these in a layout that 4.4.0 changed under the same version.
 _CHANGED = ("ReadShareGroupStateSummaryResponse",)

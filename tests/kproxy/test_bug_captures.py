@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from kproxy.trace.lines import Detail, Line, RequestLine, ResponseLine
-from tests.kproxy.captured import DATA, causes_of, lines_of
-from tests.kproxy.captures.expected import Expected, edit, seen
+from tests.kproxy.capture_results import DATA, causes_of, lines_of
+from tests.kproxy.captures.expectation import Expected, edit, seen
 
 BUGS = DATA / "bugs"
 

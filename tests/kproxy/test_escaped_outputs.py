@@ -38,8 +38,8 @@ from kproxy.outputs.probe_report import ProbeReport, junit
 from kproxy.outputs.replay_report import ReplayReport
 from kproxy.outputs.run_summary import RunSummary
 from kproxy.probe.check import Check, CheckResult
-from kproxy.replay.captured import CapturedExchange
 from kproxy.replay.exchange import ReplayedExchange, ReplayOutcome
+from kproxy.replay.steps import CapturedExchange
 from kproxy.trace.lines import FindingEntry, FindingLine, RequestLine
 from kproxy.trace.reader import trace_files
 from kproxy.tui.dialogs import Confirm, Menu, Prompt, Reading

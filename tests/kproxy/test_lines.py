@@ -1,11 +1,11 @@
-"""Lines stay the same, byte for byte, unless a change is meant to alter them; see tests/kproxy/lines_made.py."""
+"""Lines stay the same, byte for byte, unless a change is meant to alter them; see tests/kproxy/line_digests.py."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from tests.kproxy.lines_made import CAPTURES, EXPECTED, digests
+from tests.kproxy.line_digests import CAPTURES, EXPECTED, digests
 
 expected = json.loads(EXPECTED.read_text())
 
@@ -17,5 +17,5 @@ def test_every_capture_has_its_digests() -> None:
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name.removesuffix(".pcap.gz"))
 def test_the_lines_of_a_capture_are_the_same_bytes(capture: Path) -> None:
     assert digests(capture) == expected[capture.name], (
-        "compare them with benchmarks/same_lines.py; if the change is meant, run python -m tests.kproxy.lines_made"
+        "compare them with benchmarks/same_lines.py; if the change is meant, run python -m tests.kproxy.line_digests"
     )

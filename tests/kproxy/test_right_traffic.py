@@ -20,7 +20,7 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Finding
 from dissectors.messages.message import read_request, read_response
 from dissectors.trackers.state import ConnectionState, RunState
-from tests.kproxy.captured import DATA, findings_of
+from tests.kproxy.capture_results import DATA, findings_of
 
 #: (capture, code) -> why that finding is right.
 RIGHT = {

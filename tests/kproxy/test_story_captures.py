@@ -12,9 +12,9 @@ from kproxy.inspection.explain import explain
 from kproxy.trace.lines import Detail, FindingEntry, FindingLine
 from kproxy.verdict.as_json import finding_as_json
 from kproxy.verdict.ranking import best_first
-from tests.kproxy.captured import causes_of
+from tests.kproxy.capture_results import causes_of
 from tests.kproxy.captures.departed import DEPARTED
-from tests.kproxy.captures.expected import BEHAVIOURS, LAYOUTS, Expected, edit, seen
+from tests.kproxy.captures.expectation import BEHAVIOURS, LAYOUTS, Expected, edit, seen
 from tests.kproxy.captures.recorder import recorded
 from tests.kproxy.captures_made import CAPTURES, STORIES
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kproxy.trace.lines import Detail, RequestLine, ResponseLine
-from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.capture_results import DATA, lines_of
 
 PCAP = DATA / "pcap"
 

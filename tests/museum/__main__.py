@@ -5,7 +5,7 @@ import gzip
 import json
 
 from kproxy.trace.lines import Detail
-from tests.kproxy.captured import findings_of
+from tests.kproxy.capture_results import findings_of
 from tests.kproxy.captures.recorder import recorded
 from tests.museum.cases import CASES, ROOT, Case
 from tests.museum.page import page

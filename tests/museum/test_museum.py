@@ -9,7 +9,7 @@ import pytest
 from kproxy.broker.quirks import parse
 from kproxy.trace.lines import Detail, FindingEntry
 from kproxy.verdict.as_json import finding_as_json
-from tests.kproxy.captured import findings_of
+from tests.kproxy.capture_results import findings_of
 from tests.kproxy.captures.recorder import recorded
 from tests.museum.cases import CAPTURES, CASES, ROOT, Case
 from tests.museum.page import page

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.kproxy.proxy.certificates import Authority, Files
-from tests.peers.clients.secure import Login
+from tests.peers.clients.secure_clients import Login
 from tests.peers.kafka import HOST
 from tests.peers.secure_cluster import USER, SecureCluster
 from tests.peers.tokens import TokenIssuer

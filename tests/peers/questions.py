@@ -9,7 +9,7 @@ from typing import Any
 from dissectors.records import decode
 from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.errors import Error
-from tests.kproxy.broker.asking import Asking
+from tests.kproxy.broker.socket_client import Asking
 
 
 class At:

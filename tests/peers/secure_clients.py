@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.peers import clients
-from tests.peers.clients.secure import EACH, RECORDS, Login
+from tests.peers.clients.secure_clients import EACH, RECORDS, Login
 from tests.peers.kafka import Tools
 from tests.peers.processes import dies_with_us
 from tests.peers.toolchains import go_program, skip
@@ -67,7 +67,7 @@ def _command(client: str, tools: Tools, login: Login, directory: Path) -> list[s
         return _java(tools, login, directory)
     if client == "franz":
         return [str(go_program("secure")), login.as_json()]
-    return [sys.executable, "-m", "tests.peers.clients.secure", client, login.as_json()]
+    return [sys.executable, "-m", "tests.peers.clients.secure_clients", client, login.as_json()]
 
 
 def _with_hosts(hosts: Path) -> list[str]:

@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.kproxy.proxy.certificates import Authority, Files
-from tests.peers.clients.secure import Login
+from tests.peers.clients.secure_clients import Login
 from tests.peers.kafka import HOST, Kafka
 from tests.peers.tokens import TokenIssuer
 

@@ -10,7 +10,7 @@ import pytest
 
 from kproxy.broker import Broker
 from kproxy.broker.errors import Error
-from tests.kproxy.broker.asking import Asking
+from tests.kproxy.broker.socket_client import Asking
 from tests.peers.kafka import RELEASES, Kafka, missing
 from tests.peers.questions import At
 

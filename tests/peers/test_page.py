@@ -18,7 +18,7 @@ from tests.kproxy.browse.pictures.test_topics_over_time import fetched
 from tests.kproxy.browse.pictures.test_topics_over_time import picture as topics_picture
 from tests.kproxy.browse.sessions import session_of_capture
 from tests.kproxy.browse.sides import request_line
-from tests.kproxy.captured import lines_of
+from tests.kproxy.capture_results import lines_of
 from tests.kproxy.cli.test_payloads import produce, written
 from tests.kproxy.frames import request
 from tests.kproxy.html.filters import answers, asked, lines, script

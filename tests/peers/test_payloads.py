@@ -27,7 +27,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, ti
 from dissectors.values import DecodedValue, Schema, SchemaKey, ValueContext, decode, schema_keys
 from dissectors.values.proto_text import file_descriptor
 from tests import serialized
-from tests.serializers.many import compare
+from tests.serializers.comparison import compare
 
 pytestmark = pytest.mark.peers
 

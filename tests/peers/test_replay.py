@@ -13,8 +13,8 @@ from kproxy.client.connection import BrokerConnection, connect
 from kproxy.comparison.bodies import Why
 from kproxy.proxy.address import TcpAddress
 from kproxy.replay.exchange import ReplayedExchange, Replayer, ReplayOutcome
-from kproxy.replay.reading import read_steps
 from kproxy.replay.run import Replay
+from kproxy.replay.step_reader import read_steps
 from tests.peers.kafka import RELEASES
 from tests.peers.lab import Lab
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.kproxy.browse.lines import line
-from tests.kproxy.captured import DATA
+from tests.kproxy.capture_results import DATA
 from tests.kproxy.frames import request
 from tests.kproxy.tui.terminal import KPROXY, Terminal, environment, kproxy
 from tests.peers.processes import until

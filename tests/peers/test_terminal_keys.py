@@ -11,7 +11,7 @@ import pytest
 from rich.ansi import AnsiDecoder
 from rich.style import Style
 
-from tests.kproxy.captured import DATA
+from tests.kproxy.capture_results import DATA
 from tests.kproxy.tui.terminal import Terminal, environment, kproxy
 from tests.peers.processes import until
 

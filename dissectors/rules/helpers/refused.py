@@ -11,7 +11,7 @@ from dissectors.bounded import MAX_NAME_LENGTH
 from dissectors.connections.addresses import host_of
 from dissectors.connections.events import ResponseReceived
 from dissectors.messages import summary
-from dissectors.messages.sensitive import holds_secret, may_hold_secrets
+from dissectors.messages.secret_fields import holds_secret, may_hold_secrets
 from dissectors.plain_text import printable
 from dissectors.refusals import ErrorJudgement, judgement
 from dissectors.refusals.contradictions import contradiction

@@ -9,7 +9,7 @@ from dissectors.diagnosis import certain
 from dissectors.diagnosis.tags import of_other_version
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
-from dissectors.messages.tagged import tagged
+from dissectors.messages.tag_buffers import tagged
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags

@@ -10,7 +10,7 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.diagnosis.tags import of_other_version
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
-from dissectors.messages.tagged import tagged
+from dissectors.messages.tag_buffers import tagged
 from dissectors.records.formats import counted
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState

@@ -8,7 +8,7 @@ from dissectors import schemas
 from dissectors.connections.addresses import host_of
 from dissectors.connections.events import ConnectionEnded, ResponseReceived, TokenReceived
 from dissectors.findings import ConcernedRequest, Problem, Severity
-from dissectors.messages import sensitive
+from dissectors.messages import secret_fields
 from dissectors.messages.locate import ProblemPlace, locate
 from dissectors.messages.message import Message
 from dissectors.rules import rule
@@ -183,7 +183,7 @@ def _answered(message: Message | None, authentication: Authentication) -> str | 
     code = message.body.get("error_code", 0) if message is not None else Error.NONE
     if code == Error.SASL_AUTHENTICATION_FAILED or (code not in _NO_FAILURES and authentication.tokens):
         assert message is not None
-        text = sensitive.redacted(message).get("error_message") or ""
+        text = secret_fields.redacted(message).get("error_message") or ""
         reason = f"{message.api} returned {schemas.error_name(code) or f'error {code}'}"
         reason += f": {text[:_MAX_TEXT]!r}" if text else ""
         return f"{reason} ({refusal.reason})" if refusal and refusal.reason and refusal.reason not in text else reason

@@ -9,7 +9,7 @@ from dissectors import embedded
 from dissectors.connections.events import InspectionFailed
 from dissectors.embedded.record_data import record_fields
 from dissectors.findings import Problem, Severity
-from dissectors.messages import sensitive
+from dissectors.messages import secret_fields
 from dissectors.messages.message import Message
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
@@ -66,6 +66,6 @@ def _may_hold_secrets(message: Message) -> bool:
     try:
         if record_fields(message):
             return True
-        return sensitive.may_hold_secrets(message) or embedded.holds_secret_topic(message)
+        return secret_fields.may_hold_secrets(message) or embedded.holds_secret_topic(message)
     except Exception:  # noqa: BLE001  # this may be the step that failed
         return True

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
-from dissectors.messages import sensitive
+from dissectors.messages import secret_fields
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
 
@@ -23,7 +23,7 @@ class _Reported:
     "K004",
     severity=Severity.INFO,
     events=(RequestReceived, ResponseReceived),
-    apis=sensitive.APIS,
+    apis=secret_fields.APIS,
     broken=True,
     since="0.1",
 )
@@ -57,7 +57,7 @@ def redacted(event: RequestReceived | ResponseReceived, connection: ConnectionSt
     message = event.message
     if message is None or event.damaged or message.api in (reported := connection.run.state(_Reported)).apis:
         return
-    if sensitive.holds_secret(message):
+    if secret_fields.holds_secret(message):
         reported.apis.add(message.api)
         yield Problem(
             f"{message.api} carries secrets: kproxy shows and writes only their length",

@@ -13,7 +13,7 @@ from typing import Any
 
 from kproxy.broker.access import CLUSTER, allowed, require
 from kproxy.broker.configs import Configs
-from kproxy.broker.configs.altering import check_settings
+from kproxy.broker.configs.alteration import check_settings
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api

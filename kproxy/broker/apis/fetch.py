@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from kproxy.broker.change_signal import any_of
 from kproxy.broker.errors import Refused
+from kproxy.broker.fetching.partition_reader import PartitionReader, Read
 from kproxy.broker.fetching.partition_request import PartitionRequest, forgotten_partitions, requested_partitions
-from kproxy.broker.fetching.reading import PartitionReader, Read
 from kproxy.broker.fetching.sessions import FetchContext, FetchSessions
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request

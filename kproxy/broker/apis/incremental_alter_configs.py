@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kproxy.broker.access import require
 from kproxy.broker.configs import Configs
-from kproxy.broker.configs.altering import check_min_isr, check_settings
+from kproxy.broker.configs.alteration import check_min_isr, check_settings
 from kproxy.broker.configs.checks import LIST
 from kproxy.broker.configs.resources import resource
 from kproxy.broker.errors import Error, Refused

@@ -15,7 +15,7 @@ from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.classic_member import Joining
 from kproxy.broker.groups.groups import Groups
-from kproxy.broker.groups.pending import response_of
+from kproxy.broker.groups.response_wait import response_of
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 

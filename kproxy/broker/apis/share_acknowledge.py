@@ -11,9 +11,9 @@ from __future__ import annotations
 from kproxy.broker.errors import Refused
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.reading import by_topic
 from kproxy.broker.shares.sessions import END, AllShareSessions
 from kproxy.broker.shares.settings import ShareSettings
+from kproxy.broker.shares.share_reader import by_topic
 from kproxy.broker.shares.share_requests import acknowledged, end, requesting_member
 
 

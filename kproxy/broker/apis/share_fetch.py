@@ -18,9 +18,9 @@ from kproxy.broker.groups.assignors import Part
 from kproxy.broker.leaders import LeaderHints
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.reading import ShareReader, by_topic
 from kproxy.broker.shares.sessions import BEGIN, END, AllShareSessions, ShareSession
 from kproxy.broker.shares.settings import ShareSettings
+from kproxy.broker.shares.share_reader import ShareReader, by_topic
 from kproxy.broker.shares.share_requests import acknowledged, connect, end, requesting_member
 
 

@@ -13,7 +13,7 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.groups import Groups
-from kproxy.broker.groups.pending import response_of
+from kproxy.broker.groups.response_wait import response_of
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 

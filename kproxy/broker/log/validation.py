@@ -15,7 +15,7 @@ from dissectors.wire.errors import DecodeError
 from dissectors.wire.primitives import Irregularity
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.log.batch import Header, StoredBatch, read_header
-from kproxy.broker.log.converting import rebuilt, upgraded
+from kproxy.broker.log.conversion import rebuilt, upgraded
 from kproxy.broker.log.settings import LogSettings
 
 _NO_TIMESTAMP: Final = -1

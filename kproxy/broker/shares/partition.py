@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from kproxy.broker.change_signal import Changed
 from kproxy.broker.log.batch import StoredBatch
-from kproxy.broker.shares.acknowledging import Acknowledgement, AcknowledgementContext, acknowledge
-from kproxy.broker.shares.acquiring import Acquired, AcquireRequest, Acquiring
+from kproxy.broker.shares.acknowledgement import Acknowledgement, AcknowledgementContext, acknowledge
+from kproxy.broker.shares.acquisition import Acquired, AcquireRequest, Acquiring
 from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
 from kproxy.broker.shares.records import AcquiredRecords
 from kproxy.broker.shares.states import ShareState, ShareStates, StateBatch

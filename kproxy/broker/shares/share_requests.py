@@ -12,7 +12,7 @@ from kproxy.broker.features import Features
 from kproxy.broker.groups.assignors import Part
 from kproxy.broker.pacing import paced
 from kproxy.broker.request import Request
-from kproxy.broker.shares.acknowledging import read
+from kproxy.broker.shares.acknowledgement import read
 from kproxy.broker.shares.sessions import AllShareSessions, ShareConnection, ShareSession
 from kproxy.broker.shares.shares import Shares
 from kproxy.broker.topics import Topics

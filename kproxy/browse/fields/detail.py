@@ -13,8 +13,8 @@ from dissectors import edits
 from dissectors.diagnosis import Diagnosis, KnownDepartures, examine
 from dissectors.diagnosis.diagnose import apply_diagnosis, right_layout
 from dissectors.messages.message import Message, api_layouts
-from dissectors.messages.sensitive import may_hold_secrets, withheld
-from kproxy.browse.fields.decoded import decoded_at
+from dissectors.messages.secret_fields import may_hold_secrets, withheld
+from kproxy.browse.fields.decoded_values import decoded_at
 from kproxy.browse.fields.field import FieldView, ancestors, covering
 from kproxy.browse.fields.frames import FrameLine, message_of, topic_names
 from kproxy.browse.fields.from_body import body_fields, facts, fields_at

@@ -12,7 +12,7 @@ from dissectors.messages import value_annotations
 from dissectors.wire.layout import Field as OnWire
 from dissectors.wire.layout import Layout
 from dissectors.wire.paths import parts
-from kproxy.browse.fields.decoded import decoded_field
+from kproxy.browse.fields.decoded_values import decoded_field
 from kproxy.browse.fields.field import FieldView
 from kproxy.browse.fields.kinds import kind_of, kind_of_element
 from kproxy.trace.encoding import as_mapping

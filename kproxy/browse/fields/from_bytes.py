@@ -10,13 +10,13 @@ from dissectors.embedded.lazy import LazyExpander
 from dissectors.embedded.locations import TopicName, embedded_locations
 from dissectors.messages import value_annotations
 from dissectors.messages.message import Message, walk_message
-from dissectors.messages.sensitive import withheld
+from dissectors.messages.secret_fields import withheld
 from dissectors.records import lazy
 from dissectors.wire.layout import Field as OnWire
 from dissectors.wire.layout import Layout, layout_of_element
 from dissectors.wire.node import Node
 from kproxy.browse.fields import kinds
-from kproxy.browse.fields.decoded import DecodedAt, decoded_field
+from kproxy.browse.fields.decoded_values import DecodedAt, decoded_field
 from kproxy.browse.fields.field import FieldView
 
 #: Returns the fields of record data whose bytes are withheld, by path, from the decoded body in the trace.

@@ -112,7 +112,7 @@ class _Connection:
 class Clients:
     """Collects the clients in the lines of a trace.
 
-    Of more than `MOST` clients, the most recently seen are listed; `others` counts those dropped.
+    Of more than `MAX_CLIENTS` clients, the most recently seen are listed; `others` counts those dropped.
     """
 
     def __init__(self) -> None:

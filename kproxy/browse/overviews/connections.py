@@ -64,7 +64,7 @@ class _State:
 class ConnectionsOverview:
     """Collects the connections in the lines of a trace.
 
-    Of more than `MOST`, open ones are kept, then those closed most recently; `others` counts those dropped.
+    Of more than `MAX_CONNECTIONS`, open ones are kept, then those closed most recently; `others` counts those dropped.
     """
 
     def __init__(self) -> None:

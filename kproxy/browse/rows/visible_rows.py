@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from kproxy.browse.rows.by_time import RowsByTime
 from kproxy.browse.rows.index import RowIndex
-from kproxy.browse.rows.sorting import in_order
+from kproxy.browse.rows.sort import in_order
 from kproxy.filters import Filter
 
 #: Sorting again may take one part in this many of the time.

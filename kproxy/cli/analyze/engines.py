@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from kproxy.cli.analyze.sizes import total_size
 from kproxy.errors import UserError
 from kproxy.io.extras import install_command
-from kproxy.spark.session.embedded import is_installed, memory
+from kproxy.spark.session.embedded_engine import is_installed, memory
 
 if TYPE_CHECKING:
     from kproxy.filters.nodes import Node

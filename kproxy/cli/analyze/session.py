@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kproxy.cli.analyze.engines import EMBEDDED, SPARK, Choice
 from kproxy.errors import UserError
 from kproxy.io.extras import install_command
-from kproxy.spark.session.embedded import EmbeddedEngine, memory, version
+from kproxy.spark.session.embedded_engine import EmbeddedEngine, memory, version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -33,9 +33,9 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
     """
     from kproxy.outputs.stderr import say
     from kproxy.spark import jobs
-    from kproxy.spark.derived.shared import shared
+    from kproxy.spark.derived.cache import shared
     from kproxy.spark.ingest.lines import Period, open_lines
-    from kproxy.spark.session.embedded import is_embedded
+    from kproxy.spark.session.embedded_engine import is_embedded
     from kproxy.spark.session.errors import ENGINE_ERRORS
     from kproxy.spark.session.progress import progress
 

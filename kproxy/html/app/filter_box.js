@@ -2,7 +2,7 @@
 import { $, attributes, el } from "./elements.js";
 import { complete, problemOf, queryOf } from "./query.js";
 
-const MOST = 10;
+const MAX_WORDS = 10;
 
 export class FilterBox {
   /** @param chosen is called with each valid text, and whether typing goes on */
@@ -41,7 +41,7 @@ export class FilterBox {
   suggest() {
     const { start, words } = complete(this.input.value, this.input.selectionStart);
     const typed = this.input.value.slice(start, this.input.selectionStart);
-    this.words = words.filter((word) => word !== typed).slice(0, MOST);
+    this.words = words.filter((word) => word !== typed).slice(0, MAX_WORDS);
     this.start = start;
     this.at = -1;
     const shown = this.words.length && (typed || this.input.value) && document.activeElement === this.input;

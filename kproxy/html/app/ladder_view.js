@@ -5,7 +5,7 @@ import { isLongPoll, ladderOf } from "./ladder_events.js";
 import { hashOf } from "./router.js";
 import { API, KIND, LATENCY, NUMBER, SERVER, STATE, TIME, VERSION, WHAT, WRONG, UNANSWERED, WAITING } from "./rows.js";
 
-const MOST = 120, SLOT = 26, PAUSE = 18, CHARACTER = 7.3, MIN_GAP = 160, BAR = 7;
+const MAX_ROWS = 120, SLOT = 26, PAUSE = 18, CHARACTER = 7.3, MIN_GAP = 160, BAR = 7;
 const faultOf = (row) => row[WRONG].map(([text]) => text).join(", ");
 const isFault = (row) => row[STATE] === UNANSWERED || row[WRONG].some(([, style]) => style === "error");
 const cut = (text, width) => { const most = Math.max(3, Math.floor(width / CHARACTER)); return text.length > most ? `${text.slice(0, most - 1)}…` : text; };
@@ -39,7 +39,7 @@ export class LadderView {
   }
   async load(start, turn = this.turn) {
     const rows = [];
-    for (let at = start; at < Math.min(start + MOST, this.query.count); at++) rows.push(await this.query.rowAt(at));
+    for (let at = start; at < Math.min(start + MAX_ROWS, this.query.count); at++) rows.push(await this.query.rowAt(at));
     if (turn !== this.turn) return;
     [this.start, this.rows] = [start, rows.filter(Boolean)];
     this.redraw();
@@ -50,15 +50,15 @@ export class LadderView {
     try {
       await this.query.refresh(this.start);
       this.app.count(this.query);
-      if (this.rows.length < MOST || this.rows.some((row) => row[STATE] === WAITING)) await this.load(this.start); else this.describe();
+      if (this.rows.length < MAX_ROWS || this.rows.some((row) => row[STATE] === WAITING)) await this.load(this.start); else this.describe();
     } catch { /* the header says that the server is gone */ } finally { this.refreshing = false; }
   }
   redraw() { if (this.rows && this.box.isConnected) this.draw(this.scrolling.clientWidth); }
   describe() {
     const { filter } = this.app.state, { count } = this.query, end = this.start + this.rows.length, to = (start) => () => this.app.go({ start: start || undefined, row: undefined });
     const parts = [`Who sent what to whom. ${count ? `Rows ${(this.start + 1).toLocaleString("en")} to ${end.toLocaleString("en")} of ${count.toLocaleString("en")}.` : ""} `];
-    if (this.start > 0) parts.push(button("page", "‹ earlier", to(Math.max(0, this.start - MOST))), " ");
-    if (end < count) parts.push(button("page", "later ›", to(this.start + MOST)), " ");
+    if (this.start > 0) parts.push(button("page", "‹ earlier", to(Math.max(0, this.start - MAX_ROWS))), " ");
+    if (end < count) parts.push(button("page", "later ›", to(this.start + MAX_ROWS)), " ");
     if (!filter) parts.push("Of one ", ...["connections", "clients", "groups"].flatMap((view, at) => [at ? ", " : "", anchor("", hashOf({ view }), view.slice(0, -1))]), ": choose it there, then “its ladder”.");
     this.about.replaceChildren(...parts);
   }

@@ -6,7 +6,7 @@ import { time, timeTitle } from "./formats.js";
 import { hashOf } from "./router.js";
 import { API, NUMBER, TIME, shortName, CONNECTION } from "./rows.js";
 
-const MOST = 200;
+const MAX_RECORDS = 200;
 
 export class RecordsView {
   constructor(app) {
@@ -29,7 +29,7 @@ export class RecordsView {
     await this.load();
   }
   async load() {
-    const key = this.asked, { exchanges, next } = await this.app.source.records(this.query, this.next, MOST);
+    const key = this.asked, { exchanges, next } = await this.app.source.records(this.query, this.next, MAX_RECORDS);
     if (key !== this.asked) return;
     for (const [row, parts] of exchanges) {
       for (const { topic, partition, rows } of parts) {

@@ -4,7 +4,7 @@ import { count, duration, fullTime, size, time } from "./formats.js";
 import { csvOf, save } from "./copies.js";
 import { hashOf } from "./router.js";
 
-const MOST = 500, HAS_LADDER = ["connections", "groups", "transactions", "share-groups", "clients"];
+const MAX_ROWS = 500, HAS_LADDER = ["connections", "groups", "transactions", "share-groups", "clients"];
 const NUMBERS = ["count", "bytes", "duration", "rate", "time"];
 const spark = (counts) => {
   const most = Math.max(1, ...counts), made = attributes(el("span", "spark"), { role: "img", "aria-label": `most ${most.toLocaleString("en")}, last ${counts.at(-1)}` });
@@ -34,7 +34,7 @@ const sortable = (value, kind) => kind === "findings" ? (value ? value[0] * 1e12
 
 export class TableView {
   constructor(app, name) {
-    Object.assign(this, { app, name, most: MOST });
+    Object.assign(this, { app, name, most: MAX_ROWS });
     this.table = el("table", "");
     this.about = el("p", "about dim");
     this.side = attributes(el("aside", "facts"), { "aria-label": "About the chosen row" });

@@ -34,7 +34,7 @@ from kproxy.spark.ingest.local_tables import write_files
 from kproxy.spark.ingest.locks import locked, locked_here
 from kproxy.spark.ingest.schema import ROW, TABLE
 from kproxy.spark.ingest.table_storage import PARQUET, read_batches, write_batch
-from kproxy.spark.session.embedded import is_embedded
+from kproxy.spark.session.embedded_engine import is_embedded
 
 #: Input bytes per batch: limits the work that a kill can lose.
 BATCH_BYTES = 2 << 30

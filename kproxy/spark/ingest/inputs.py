@@ -15,7 +15,7 @@ from kproxy.capture.inputs import NO_INPUT, is_input, is_trace
 from kproxy.errors import UserError
 from kproxy.spark.ingest.decode import is_growing, local_path, uri_of, whole_name
 from kproxy.spark.ingest.local_files import files_below, glob_paths, local_input, local_output
-from kproxy.spark.session.embedded import is_embedded
+from kproxy.spark.session.embedded_engine import is_embedded
 from kproxy.trace.reader import SUFFIXES
 
 

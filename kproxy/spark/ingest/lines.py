@@ -23,7 +23,7 @@ from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.ingest.local_files import is_one_machine
 from kproxy.spark.ingest.local_lines import local_lines
 from kproxy.spark.ingest.schema import TABLE
-from kproxy.spark.session.embedded import is_embedded
+from kproxy.spark.session.embedded_engine import is_embedded
 
 _HOUR = timedelta(hours=1)
 #: Parts of which a sample of connections has some.

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from kproxy.spark.session.embedded import is_embedded
+from kproxy.spark.session.embedded_engine import is_embedded
 
 #: Characters of Hadoop's globs.
 _GLOB = frozenset("*?[]{}\\")

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from kproxy.errors import UserError
 from kproxy.io.extras import install_command
 from kproxy.spark.session.class_archive import ArchiveWriter
-from kproxy.spark.session.embedded import EmbeddedEngine, memory
+from kproxy.spark.session.embedded_engine import EmbeddedEngine, memory
 from kproxy.spark.session.java import find_java, jvm_options, launching
 
 if TYPE_CHECKING:

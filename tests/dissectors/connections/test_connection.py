@@ -8,8 +8,8 @@ from dissectors.hexdump import unhex
 from dissectors.wire.encode import encode
 from dissectors.wire.layout import layout
 from tests.dissectors.connections.test_protocol_detection import POSTGRESQL_SSL_REQUEST, STREAMS, ZOOKEEPER_SESSION
+from tests.dissectors.dialogue import HEARTBEAT, REQUEST, RESPONSE, Talk, answer, answers, beats, heartbeat
 from tests.dissectors.story import story
-from tests.dissectors.talking import HEARTBEAT, REQUEST, RESPONSE, Talk, answer, answers, beats, heartbeat
 from tests.kproxy.frames import framed, request, response
 
 

@@ -9,7 +9,7 @@ import pytest
 from dissectors.connections import connection as module
 from dissectors.connections.connection import Connection
 from dissectors.hexdump import unhex
-from tests.dissectors.talking import HEARTBEAT, REQUEST, RESPONSE, Talk, answer, answers, beats, heartbeat
+from tests.dissectors.dialogue import HEARTBEAT, REQUEST, RESPONSE, Talk, answer, answers, beats, heartbeat
 from tests.kproxy.frames import request, response
 
 

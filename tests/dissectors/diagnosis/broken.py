@@ -13,7 +13,7 @@ from dissectors.messages.message import Message, read_request, read_response
 from dissectors.schemas import api_by_name
 from dissectors.wire.errors import EncodeError
 from dissectors.wire.layout import Layout
-from tests.dissectors.diagnosis.realistic import Realistic
+from tests.dissectors.diagnosis.cluster_values import Realistic
 from tests.kproxy.frames import framed, response
 from tests.strategies import API_VERSIONS
 

@@ -24,7 +24,7 @@ from dissectors.wire.errors import EncodeError
 from dissectors.wire.layout import Field, Layout
 from dissectors.wire.node import Node
 from dissectors.wire.walk import walk
-from tests.dissectors.diagnosis.realistic import Realistic
+from tests.dissectors.diagnosis.cluster_values import Realistic
 
 
 class Item(NamedTuple):

@@ -24,8 +24,8 @@ from dissectors.edits import Edit, EditError, frame_layout, write
 from dissectors.messages.message import Message, api_layouts, read_request, read_response
 from dissectors.wire.errors import EncodeError
 from dissectors.wire.layout import Layout
-from tests.dissectors.diagnosis.realistic import Realistic
-from tests.dissectors.diagnosis.recorded import Recorded
+from tests.dissectors.diagnosis.captured_values import Recorded
+from tests.dissectors.diagnosis.cluster_values import Realistic
 
 MESSAGES = [
     (api.key, version, is_request) for api in schemas.apis() for version in api.versions for is_request in (True, False)

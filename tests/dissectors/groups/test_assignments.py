@@ -7,7 +7,7 @@ import pytest
 from dissectors.groups import MembershipState, StallKind
 from dissectors.groups.model import Stall
 from kproxy.trace.lines import TopicEntry
-from tests.kproxy.browse.grouped import TAIL, Story
+from tests.kproxy.browse.group_story import TAIL, Story
 
 SHARE, CONSUMER = "ShareGroupHeartbeat", "ConsumerGroupHeartbeat"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissectors.groups import StallKind
-from tests.kproxy.browse.grouped import Story
+from tests.kproxy.browse.group_story import Story
 
 
 def causes(story: Story, now: float) -> list[str]:

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from dissectors.groups import ConsumerGroups, unanswered
+from dissectors.groups import ConsumerGroups, unanswered_requests
 from dissectors.groups.facts import GroupFrame, GroupResponse
 from dissectors.groups.model import Event, EventKind, GroupHistory, Lane
 from dissectors.groups.stalls.all_stalls import all_stalls
-from dissectors.groups.unanswered import UnansweredRequests
+from dissectors.groups.unanswered_requests import UnansweredRequests
 from kproxy.groups.overview import observe_line
 from kproxy.trace.lines import Line, RequestLine, ResponseLine
 from kproxy.trace.timestamps import nanoseconds
-from tests.kproxy.browse.grouped import Story
+from tests.kproxy.browse.group_story import Story
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
-from tests.kproxy.browse.stalled import CASES
+from tests.kproxy.browse.stall_stories import CASES
 
 _NAMES = {
     *GroupFrame.__annotations__,
@@ -101,7 +101,7 @@ def test_in_the_first_traces_it_is_that_of_the_oldest_request_with_its_correlati
 
 
 def test_requests_of_a_connection_or_of_all_are_removed_the_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unanswered, "MAX_IN_FLIGHT", 3)
+    monkeypatch.setattr(unanswered_requests, "MAX_IN_FLIGHT", 3)
     asked = [request(number, connection_id=name) for number, name in enumerate(("n-1", "n-2", "n-1"))]
     requests, events = waiting(*asked)
     lane = Lane("m", "m", "c", "", "", 0, 0)

@@ -16,17 +16,17 @@ from dissectors.groups import (
     consumer_groups,
     lanes,
     model,
-    unanswered,
+    unanswered_requests,
 )
 from dissectors.groups.lanes import label
 from dissectors.groups.model import MAX_LANES_PER_GROUP
 from kproxy.browse.rows.index import time_of
 from kproxy.groups import GroupsOverview
 from kproxy.trace.lines import ErrorEntry, Line
-from tests.kproxy.browse import grouped
-from tests.kproxy.browse.fed import feed, feed_torn, missed
-from tests.kproxy.browse.fed import torn as any_lines
-from tests.kproxy.browse.grouped import TAIL, Story
+from tests.kproxy.browse import group_story
+from tests.kproxy.browse.group_story import TAIL, Story
+from tests.kproxy.browse.sample_overviews import feed, feed_torn, missed
+from tests.kproxy.browse.sample_overviews import torn as any_lines
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 
 
@@ -175,7 +175,7 @@ def test_a_group_whose_members_have_all_gone_without_leaving_has_an_unknown_stat
     assert story.view(2).row.state is GroupStatus.UNKNOWN
 
 
-@given(grouped.torn)
+@given(group_story.torn)
 def test_torn_lines_about_groups_never_raise(lines: list[tuple[Line, int]]) -> None:
     groups = feed_torn(GroupsOverview(), lines)
     for now in (0, BEGAN + 60 * SECOND, BEGAN + 7200 * SECOND):
@@ -234,7 +234,7 @@ def test_a_request_whose_response_may_be_in_a_gap_no_longer_waits() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in ((consumer_groups, "MAX_GROUPS"), (unanswered, "MAX_IN_FLIGHT"), (lanes, "MAX_LANES"),
+    for module, name in ((consumer_groups, "MAX_GROUPS"), (unanswered_requests, "MAX_IN_FLIGHT"), (lanes, "MAX_LANES"),
                          (lanes, "MAX_CONNECTIONS"), (model, "MAX_LANES_PER_GROUP")):  # fmt: skip
         monkeypatch.setattr(module, name, 300)
     tracemalloc.start()

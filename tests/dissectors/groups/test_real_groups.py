@@ -8,8 +8,8 @@ from dissectors.groups import GroupStatus, MembershipState, Protocol, Stall, Sta
 from kproxy.browse.rows.index import time_of
 from kproxy.groups import GroupsOverview, GroupView
 from kproxy.trace.lines import Line, RequestLine, ResponseLine
-from tests.kproxy.browse.fed import captured, feed
-from tests.kproxy.browse.grouped import lines_of
+from tests.kproxy.browse.group_story import lines_of
+from tests.kproxy.browse.sample_overviews import captured, feed
 from tests.kproxy.browse.sessions import SECOND
 
 

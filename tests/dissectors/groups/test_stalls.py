@@ -6,8 +6,8 @@ import pytest
 
 from dissectors.groups import GroupStatus, MembershipState, StallKind
 from kproxy.trace.lines import FindingEntry
-from tests.kproxy.browse.fed import opened
-from tests.kproxy.browse.grouped import LEADER, TAIL, Story, kinds
+from tests.kproxy.browse.group_story import LEADER, TAIL, Story, kinds
+from tests.kproxy.browse.sample_overviews import opened
 from tests.kproxy.browse.sessions import BEGAN, SECOND
 
 

@@ -10,7 +10,7 @@ from dissectors import schemas
 from dissectors.refusals.validation import VALIDATIONS, violations
 from dissectors.schemas.codes import Error
 from kproxy.trace.lines import Detail, RequestLine
-from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.capture_results import DATA, lines_of
 
 JOIN = {
     "group_id": "g", "member_id": "m", "member_epoch": 0, "instance_id": None, "rack_id": None,

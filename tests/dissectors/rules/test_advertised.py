@@ -10,7 +10,7 @@ from dissectors.connections.addresses import canonical, is_fixed, split
 from dissectors.connections.events import Direction
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import Detail, FindingEntry, FindingLine, ResponseLine, RewrittenEntry
-from tests.kproxy.captured import DATA, findings_of, lines_of
+from tests.kproxy.capture_results import DATA, findings_of, lines_of
 from tests.kproxy.frames import request, response
 from tests.kproxy.stories import findings
 

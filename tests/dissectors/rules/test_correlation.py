@@ -10,7 +10,7 @@ from dissectors.connections.events import RequestReceived
 from dissectors.messages.message import read_request
 from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.state import ConnectionState, RunState
-from tests.kproxy.captured import DATA, findings_of
+from tests.kproxy.capture_results import DATA, findings_of
 from tests.kproxy.frames import request
 from tests.kproxy.stories import Teller, findings
 

@@ -11,7 +11,7 @@ from dissectors.connections.events import Direction, RequestReceived, ResponseRe
 from dissectors.trackers.state import SASL, ConnectionState, RunState
 from dissectors.trackers.triggers import LONG, FrameFlags
 from kproxy.inspection.inspector import Inspector
-from tests.dissectors.talking import HEARTBEAT, answer, answers, beats, heartbeat
+from tests.dissectors.dialogue import HEARTBEAT, answer, answers, beats, heartbeat
 from tests.kproxy.frames import framed, request, response
 
 

@@ -19,7 +19,7 @@ from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.metadata_only_visits import MetadataOnlyVisits
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.state import ConnectionState, RunState
-from tests.dissectors.rules.needed import keeper, read_by
+from tests.dissectors.rules.tracker_needs import keeper, read_by
 
 MODULES = [
     importlib.import_module(f"{trackers.__name__}.{module.name}") for module in pkgutil.iter_modules(trackers.__path__)

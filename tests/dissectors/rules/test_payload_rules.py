@@ -18,7 +18,7 @@ from kproxy.inspection.text_masks import TextMasks
 from kproxy.registry import SchemaSource, Sources
 from kproxy.registry.directory import SchemaDirectory
 from kproxy.trace.lines import FindingEntry, RequestLine
-from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.frames import request
 from tests.serialized import JSON_ORDER, KEY, ORDER, ORDER_SCHEMA, PAYMENT, PROTO_PAYMENT, Registered, registered
 

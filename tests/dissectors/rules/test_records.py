@@ -16,7 +16,7 @@ from dissectors.records.layout_variants import ENCODINGS
 from dissectors.trackers.record_data import FIRST_BATCHES, MAX_TOPICS, THEN_ONE_IN, BatchSampler
 from dissectors.wire.encode import encode
 from kproxy.inspection.explain import explain
-from tests.kproxy.captured import DATA, findings_of
+from tests.kproxy.capture_results import DATA, findings_of
 from tests.kproxy.frames import framed
 from tests.kproxy.stories import findings, prepared
 

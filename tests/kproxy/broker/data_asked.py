@@ -10,7 +10,7 @@ from kproxy.broker.log import Log
 from kproxy.broker.log.appending import append
 from kproxy.broker.log.settings import settings
 from kproxy.broker.topics import Topics
-from tests.kproxy.broker.asking import Asking
+from tests.kproxy.broker.socket_client import Asking
 
 
 def now() -> int:

@@ -10,8 +10,8 @@ from dissectors.wire.layout import layout
 from kproxy.broker.errors import Error
 from kproxy.broker.registry import served
 from kproxy.broker.topics import Topics
-from tests.kproxy.broker.asking import Asking
 from tests.kproxy.broker.data_asked import batch
+from tests.kproxy.broker.socket_client import Asking
 
 #: The versions that the broker serves of each API.
 APIS = {api.api.name: range(api.lowest, api.highest + 1) for api in served().values()}

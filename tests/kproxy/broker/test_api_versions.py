@@ -7,7 +7,7 @@ import pytest
 from dissectors import schemas
 from kproxy.broker.errors import Error
 from kproxy.broker.registry import served
-from tests.kproxy.broker.asking import asked
+from tests.kproxy.broker.socket_client import asked
 
 
 @pytest.mark.parametrize("version", range(5))

@@ -7,8 +7,8 @@ import pytest
 from dissectors.schemas.lines import line, lines
 from kproxy.broker.errors import Error
 from kproxy.broker.topics import Topics
-from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.fake_clock import FakeClock
+from tests.kproxy.broker.socket_client import Asking, asked
 
 METADATA = 3
 

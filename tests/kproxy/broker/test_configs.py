@@ -9,7 +9,7 @@ import pytest
 from dissectors.schemas.lines import line, lines
 from kproxy.broker.errors import Error
 from kproxy.broker.log.settings import settings
-from tests.kproxy.broker.asking import Asking, asked
+from tests.kproxy.broker.socket_client import Asking, asked
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kproxy.broker import Broker
-from tests.kproxy.broker.asking import Asking
+from tests.kproxy.broker.socket_client import Asking
 
 
 class Inside(Asking):

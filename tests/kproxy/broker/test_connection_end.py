@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from tests.kproxy.broker.asking import asked
 from tests.kproxy.broker.data_asked import batch, fetch, fetched, log_of, offsets, produced
+from tests.kproxy.broker.socket_client import asked
 from tests.kproxy.frames import request
 
 

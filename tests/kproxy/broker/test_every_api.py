@@ -13,8 +13,8 @@ from dissectors.connections.events import Direction
 from kproxy.broker.errors import Error
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
-from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.every_api import APIS, OPTIONS, WITH_LOGIN, Client, logs_in
+from tests.kproxy.broker.socket_client import Asking, asked
 
 #: Families of findings about what a broker refuses.
 REFUSALS = ("E", "G")

@@ -9,7 +9,6 @@ import pytest
 from dissectors.records import decode
 from kproxy.broker.errors import Error
 from kproxy.broker.topics import Topics
-from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.data_asked import (
     append_transactional,
     batch,
@@ -20,6 +19,7 @@ from tests.kproxy.broker.data_asked import (
     produce,
     topic_id,
 )
+from tests.kproxy.broker.socket_client import Asking, asked
 
 
 @pytest.mark.parametrize("version", range(19))

@@ -17,9 +17,9 @@ import pytest
 
 from dissectors import schemas
 from dissectors.wire.limits import MAX_FRAME_BYTES
-from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.every_api import APIS, OPTIONS, Client
-from tests.kproxy.captured import DATA
+from tests.kproxy.broker.socket_client import Asking, asked
+from tests.kproxy.capture_results import DATA
 from tests.kproxy.frames import framed, request
 
 ASKED = request("ApiVersions", 0, {})

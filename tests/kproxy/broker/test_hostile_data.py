@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from dissectors import schemas
 from dissectors.wire.layout import NULL_UUID, Field, Layout, layout
-from tests.kproxy.broker.asking import asked
 from tests.kproxy.broker.data_asked import topic_id
-from tests.kproxy.broker.log.logs_made import sent
+from tests.kproxy.broker.log.sample_logs import sent
+from tests.kproxy.broker.socket_client import asked
 
 APIS = ("Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch", "DeleteRecords")
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}

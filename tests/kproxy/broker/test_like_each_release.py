@@ -10,7 +10,7 @@ import pytest
 
 from dissectors.schemas.lines import line, lines
 from kproxy.broker.errors import Error
-from tests.kproxy.broker.asking import Asking, asked
+from tests.kproxy.broker.socket_client import Asking, asked
 
 CREATE_TOPICS, FIND_COORDINATOR = 19, 10
 GROUP, TRANSACTION, SHARE = range(3)

@@ -17,9 +17,9 @@ from kproxy.broker import auto_creation, connection, pacing
 from kproxy.broker.apis import describe_configs
 from kproxy.broker.errors import Error
 from kproxy.broker.topics import MAX_NEW_PARTITIONS, Topics
-from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.every_api import _BEFORE, APIS, OPTIONS, WITH_LOGIN, Client, logs_in
-from tests.kproxy.broker.inflating import arrays, inflated
+from tests.kproxy.broker.long_arrays import arrays, inflated
+from tests.kproxy.broker.socket_client import Asking, asked
 
 #: Handled at once: what they cost for each element is little, and their requests concern one group or entity.
 AT_ONCE = {

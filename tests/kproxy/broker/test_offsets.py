@@ -9,8 +9,8 @@ import pytest
 from dissectors.records import encode
 from kproxy.broker.configs import Configs
 from kproxy.broker.errors import Error
-from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.data_asked import append_transactional, batch, fetch, log_of, now, offsets, produce
+from tests.kproxy.broker.socket_client import Asking, asked
 
 
 async def listed(ask: Asking, timestamp: int, *, version: int = 9, node: int = 1, **values: Any) -> Any:

@@ -11,9 +11,9 @@ from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.configs import Configs
 from kproxy.broker.errors import Error
 from kproxy.broker.topics import Topics
-from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.data_asked import batch, fetch, offsets, produce, produced, records
-from tests.kproxy.broker.log.logs_made import sent
+from tests.kproxy.broker.log.sample_logs import sent
+from tests.kproxy.broker.socket_client import Asking, asked
 
 
 def set_configs(ask: Asking, topic: str, **configs: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 import kproxy
 from kproxy.broker.errors import Refused
 from kproxy.broker.threaded import BrokerThread
-from tests.kproxy.broker.asking import asked
+from tests.kproxy.broker.socket_client import asked
 
 
 def ask_versions(bootstrap: str) -> bytes:

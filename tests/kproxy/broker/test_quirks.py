@@ -10,8 +10,8 @@ from dissectors.records.encode import encode
 from kproxy.broker.quirks import SETS, QuirkError, parse
 from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_values import RecordValues
-from tests.kproxy.broker.asking import asked
-from tests.kproxy.broker.watching import Step, watched
+from tests.kproxy.broker.broker_watch import Step, watched
+from tests.kproxy.broker.socket_client import asked
 from tests.serialized import ORDER, registered
 
 RECORDS = encode([{"records": [{"timestamp": 1_700_000_000_000, "key": b"k", "value": b"v1"}, {"value": b"v2"}]}])

@@ -11,7 +11,7 @@ from dissectors import schemas
 from dissectors.schemas.lines import line, lines
 from kproxy.broker.errors import Error
 from kproxy.broker.registry import served
-from tests.kproxy.broker.asking import asked
+from tests.kproxy.broker.socket_client import asked
 from tests.kproxy.frames import request
 
 API_VERSIONS = 18

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kproxy.broker.watching import Step, watched
+from tests.kproxy.broker.broker_watch import Step, watched
 
 ME = {"transactional_id": "t", "producer_id": 0, "producer_epoch": 0}
 PLACES = [{"name": "a", "partitions": [0, 1]}]

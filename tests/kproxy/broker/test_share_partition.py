@@ -4,13 +4,13 @@ import pytest
 
 from kproxy.broker.configs import Configs
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.shares.acknowledging import RENEW, Acknowledgement, read
+from kproxy.broker.shares.acknowledgement import RENEW, Acknowledgement, read
 from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
 from kproxy.broker.shares.records import AcquiredRecords
 from kproxy.broker.shares.sessions import ShareSession
 from kproxy.broker.shares.shares import Shares
 from kproxy.broker.topics import Topics
-from tests.kproxy.broker.shared import Shared
+from tests.kproxy.broker.share_partition import Shared
 
 GAP, ACCEPT, RELEASE, REJECT = range(4)
 FINE = Error.NONE, None

@@ -13,9 +13,9 @@ from kproxy.broker.features import Features
 from kproxy.broker.shares.shares import Shares
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import Transactions
-from tests.kproxy.broker.asking import Asking, asked
+from tests.kproxy.broker.broker_watch import Step, watched
 from tests.kproxy.broker.data_asked import append_transactional, batch, log_of, offsets, produce, topic_id
-from tests.kproxy.broker.watching import Step, watched
+from tests.kproxy.broker.socket_client import Asking, asked
 
 CONFIGS = {"group.share.record.lock.duration.ms": "60000"}
 ACCEPT, RELEASE, RENEW = 1, 2, 4

@@ -8,8 +8,8 @@ import pytest
 from kproxy.broker.errors import Error
 from kproxy.broker.shares.state_requests import combined
 from kproxy.broker.shares.states import StateBatch
-from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.data_asked import topic_id
+from tests.kproxy.broker.socket_client import Asking, asked
 
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
 

@@ -6,9 +6,9 @@ import time
 
 from dissectors.records import encode
 from kproxy.broker.quotas import Quotas
-from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.data_asked import fetched, produced
 from tests.kproxy.broker.fake_clock import FakeClock
+from tests.kproxy.broker.socket_client import Asking, asked
 
 DATA = encode([{"records": [{"value": b"v", "timestamp": FakeClock().now()}]}])
 WINDOW_S = 10

@@ -13,7 +13,7 @@ from kproxy.browse.sources.source import Source, SourcePhase
 from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import Detail, FindingEntry, Line, RequestLine, ResponseLine
 from kproxy.trace.timestamps import nanoseconds, timestamp
-from tests.kproxy.captured import lines_of
+from tests.kproxy.capture_results import lines_of
 
 SECOND = 1_000_000_000
 BEGAN = 1_763_690_000 * SECOND

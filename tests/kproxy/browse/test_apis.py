@@ -17,7 +17,7 @@ from kproxy.counting.counts import Severities
 from kproxy.counting.rates import MINUTE
 from kproxy.trace.lines import CloseLine, ErrorEntry, Line, RequestLine, ResponseLine
 from kproxy.trace.timestamps import timestamp
-from tests.kproxy.browse.fed import captured, closed, feed, feed_torn, missed, opened, torn
+from tests.kproxy.browse.sample_overviews import captured, closed, feed, feed_torn, missed, opened, torn
 from tests.kproxy.browse.sessions import BEGAN, SECOND, finding, request, response
 
 Frame = RequestLine | ResponseLine

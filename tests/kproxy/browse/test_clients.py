@@ -16,9 +16,9 @@ from kproxy.browse.overviews.clients import ApiUse, Client, Clients
 from kproxy.browse.overviews.kafka4 import Kafka4Verdict
 from kproxy.browse.rows.index import time_of
 from kproxy.trace.lines import ErrorEntry, FindingLine, Line, OpenLine, RequestLine, ResponseLine
-from tests.kproxy.browse.fed import captured, closed, feed, feed_torn, missed, opened, torn
+from tests.kproxy.browse.sample_overviews import captured, closed, feed, feed_torn, missed, opened, torn
 from tests.kproxy.browse.sessions import BEGAN, request, response
-from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.captures_made import CAPTURES
 
 #: APIs between brokers; clients have no use for them.
@@ -224,7 +224,7 @@ def test_hosts_are_told_apart_and_ports_are_not() -> None:
 
 
 def test_of_many_clients_those_seen_last_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "MOST", 50)
+    monkeypatch.setattr(clients, "MAX_CLIENTS", 50)
     monkeypatch.setattr(clients, "_AT_ONCE", 10)
     overview = Clients()
     for number in range(400):
@@ -239,7 +239,7 @@ def test_of_many_clients_those_seen_last_stay(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_client_that_was_let_go_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "MOST", 2)
+    monkeypatch.setattr(clients, "MAX_CLIENTS", 2)
     monkeypatch.setattr(clients, "_AT_ONCE", 1)
     lines = [request(1, client_id=name, connection_id=name) for name in ("a", "b", "c", "a", "a")]
     overview = feed(Clients(), [*lines, closed("a")])

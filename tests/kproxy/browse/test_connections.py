@@ -15,7 +15,7 @@ from kproxy.browse.overviews.connections import MAX_CLIENT_IDS, ConnectionsOverv
 from kproxy.browse.rows.index import time_of
 from kproxy.counting.counts import Severities
 from kproxy.trace.lines import CloseLine, ErrorEntry, GapLine, Line, RepeatEntry, RequestLine, ResponseLine, StallLine
-from tests.kproxy.browse.fed import captured, closed, feed, feed_torn, missed, opened, torn
+from tests.kproxy.browse.sample_overviews import captured, closed, feed, feed_torn, missed, opened, torn
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 
 
@@ -183,7 +183,7 @@ def test_of_many_connections_those_stay_that_are_open() -> None:
 
 
 def test_of_many_open_connections_those_stay_that_spoke_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "MOST", 10)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 10)
     overview = ConnectionsOverview()
     for number in range(30):
         feed(overview, [request(0, connection_id=f"n-{number}"), request(number, connection_id="talks")])

@@ -21,7 +21,7 @@ from kproxy.inspection.explain import explain
 from kproxy.trace.encoding import append_line, parse_line
 from kproxy.trace.lines import Detail, FindingEntry, RequestLine, ResponseLine, TopicEntry
 from tests.kproxy.browse.sides import request_line, response_line
-from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.frames import request, response
 from tests.strategies import damaged, requests, responses
 

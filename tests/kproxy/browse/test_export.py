@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.browse.export import copies, saving
+from kproxy.browse.export import copies, trace
 from kproxy.browse.export.capture import NoBytes, save_capture
-from kproxy.browse.export.saving import save
+from kproxy.browse.export.trace import save
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.session import BrowseSession, Note
 from kproxy.capture import open_capture
@@ -22,7 +22,7 @@ from kproxy.filters import parse
 from kproxy.trace.encoding import encode_line, parse_line
 from kproxy.trace.lines import CloseLine, Detail, Line, OpenLine, RequestLine, ResponseLine
 from tests.kproxy.browse.sessions import Given, read, request, response, session_of, session_of_capture
-from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.capture_results import DATA, lines_of
 
 BUG = DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"
 
@@ -129,7 +129,7 @@ def test_a_save_that_fails_leaves_nothing(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "no room")
 
-    monkeypatch.setattr(saving, "_write", full)
+    monkeypatch.setattr(trace, "_write", full)
     path = tmp_path / "saved.jsonl"
     with pytest.raises(OSError, match="no room"):
         list(save(session, path))

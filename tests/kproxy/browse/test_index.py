@@ -12,9 +12,9 @@ from kproxy.browse.rows.store import FileStore
 from kproxy.browse.session import BrowseSession
 from kproxy.trace.lines import FindingLine, GapLine
 from kproxy.trace.timestamps import timestamp
-from tests.kproxy.browse.fed import closed, missed, opened
+from tests.kproxy.browse.sample_overviews import closed, missed, opened
 from tests.kproxy.browse.sessions import BEGAN, Given, finding, read, request, response, session_of
-from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.capture_results import DATA, lines_of
 
 
 def states(session: BrowseSession) -> list[RowState]:

@@ -6,7 +6,7 @@ from kproxy.browse.session import BrowseSession
 from kproxy.browse.sources.source import SourcePhase
 from kproxy.filters import parse
 from kproxy.trace.lines import CloseLine, ErrorEntry, FindingLine, Line
-from tests.kproxy.browse.fed import closed, missed
+from tests.kproxy.browse.sample_overviews import closed, missed
 from tests.kproxy.browse.sessions import Given, finding, read, request, response, session_of
 
 

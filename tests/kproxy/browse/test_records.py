@@ -14,7 +14,7 @@ from kproxy.browse.fields.detail import side
 from kproxy.browse.fields.records import MAX_BYTES, RecordPart, RecordsView, record_fields, records
 from kproxy.trace.encoding import encode_json
 from tests.kproxy.browse.sides import response_line
-from tests.kproxy.captured import DATA
+from tests.kproxy.capture_results import DATA
 from tests.kproxy.frames import response
 
 

@@ -15,7 +15,7 @@ from kproxy.filters.fields import FIELDS
 from kproxy.trace.encoding import as_mapping
 from kproxy.trace.lines import Detail, GapLine, HeldEntry, Line, MarkerEntry, RequestLine, ResponseLine, RewrittenEntry
 from tests.kproxy.browse.sessions import finding, request, response, session_of, session_of_capture
-from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.capture_results import DATA, lines_of
 
 FILTERS = (
     *(field.name for field in FIELDS), "api=Fetch", "error!=0", "error=NONE", "not error", "latency>1ms",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.browse.rows.sorting import PART, in_order
+from kproxy.browse.rows.sort import PART, in_order
 
 
 def sorted_in_parts(rows: Sequence[int], keys: Sequence[int]) -> tuple[list[int], int]:

@@ -13,9 +13,9 @@ from kproxy.browse.rows.index import time_of
 from kproxy.groups import GroupsOverview, GroupView, timeline
 from kproxy.groups.timeline import LEGEND, UNICODE, Grid, Mark, Window, lay_out
 from kproxy.trace.lines import Line
-from tests.kproxy.browse import grouped
-from tests.kproxy.browse.fed import feed, feed_torn
-from tests.kproxy.browse.grouped import Story, lines_of
+from tests.kproxy.browse import group_story
+from tests.kproxy.browse.group_story import Story, lines_of
+from tests.kproxy.browse.sample_overviews import feed, feed_torn
 from tests.kproxy.browse.sessions import BEGAN, SECOND
 
 MINUTE = Window(BEGAN, BEGAN + 60 * SECOND)
@@ -175,7 +175,7 @@ def test_a_window_around_everything_and_one_that_follows() -> None:
     assert later.column(BEGAN + 500 * SECOND, 100) in (97, 98)
 
 
-@given(grouped.torn, windows, st.integers(1, 50))
+@given(group_story.torn, windows, st.integers(1, 50))
 def test_torn_lines_are_laid_out_too(lines: list[tuple[Line, int]], window: Window, columns: int) -> None:
     groups = feed_torn(GroupsOverview(), lines)
     near = Window(BEGAN - 10 * SECOND, BEGAN + 130 * SECOND)

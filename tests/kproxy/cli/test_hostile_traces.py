@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kproxy.cli import main
-from tests.kproxy.tui import hostile
+from tests.kproxy.tui import hostile_files
 
 WORDS = (
     ("dissect", "--json"),
@@ -58,6 +58,6 @@ def test_a_broken_line(name: str, words: tuple[str, ...], tmp_path: Path, capsys
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, 40))])
 def test_a_hostile_trace(seed: int, tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "t.jsonl"
-    path.write_bytes(hostile.trace(Random(seed)))
+    path.write_bytes(hostile_files.trace(Random(seed)))
     for words in WORDS:
         assert said(words, path, capsys)[0] in {0, 1, 2, 3, 5}

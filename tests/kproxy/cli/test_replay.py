@@ -15,7 +15,7 @@ from kproxy.trace.encoding import encode_line
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.cli.test_relay import running
 from tests.kproxy.frames import request
-from tests.kproxy.replay.told import lines
+from tests.kproxy.replay.capture_stories import lines
 
 ROOT = Path(__file__).parents[3]
 STORY = """

@@ -17,7 +17,7 @@ from kproxy.inspection.explain import Explanation, explain
 from kproxy.trace.encoding import append_line, parse_line
 from kproxy.trace.lines import Detail, RequestLine, ResponseLine
 from tests.kproxy.browse.sessions import session_of
-from tests.kproxy.captured import lines_of
+from tests.kproxy.capture_results import lines_of
 from tests.kproxy.captures.recorder import recorded
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.frames import request, response

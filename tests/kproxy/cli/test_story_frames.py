@@ -4,7 +4,7 @@ import json
 
 from dissectors.schemas import api_by_name
 from tests.kproxy.captures.departed import DEPARTED, Departed
-from tests.kproxy.captures.expected import LAYOUTS
+from tests.kproxy.captures.expectation import LAYOUTS
 from tests.kproxy.cli.conftest import Run
 
 

@@ -10,7 +10,7 @@ from kproxy.client.login import ClientLogin, log_in
 from kproxy.client.versions import advertised
 from kproxy.errors import UserError
 from kproxy.proxy.address import parse_upstream
-from tests.kproxy.broker.security.signing_in import unsecured
+from tests.kproxy.broker.security.sasl_client import unsecured
 
 TOKEN = unsecured({"sub": "alice", "exp": 4_000_000_000, "iat": 1})
 SERVED = {"sasl": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"), "users": {"al=i,ce": "sesame"}}

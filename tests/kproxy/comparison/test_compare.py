@@ -12,7 +12,7 @@ from kproxy.comparison.compare import compare_traffic
 from kproxy.comparison.differences import Aspect, TrafficComparison
 from kproxy.comparison.traffic import RecordedTraffic, traffic_of
 from kproxy.trace.lines import CloseLine, RequestLine
-from tests.kproxy.comparison.recorded import Exchange, lines, traffic
+from tests.kproxy.comparison.sample_traffic import Exchange, lines, traffic
 
 OK: dict[str, Any] = {"error_code": 0}
 API_VERSIONS: Exchange = ("ApiVersions", 3, OK)

@@ -20,7 +20,7 @@ from kproxy.control import server as module
 from kproxy.control.control_socket import open_socket
 from kproxy.control.protocol import Greeting, Listening
 from kproxy.control.server import ControlServer
-from kproxy.control.watched import WorkerLost
+from kproxy.control.watch_state import WorkerLost
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.encoding import as_mapping
 from kproxy.trace.lines import CloseLine, FindingEntry, RequestLine

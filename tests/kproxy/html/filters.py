@@ -12,7 +12,7 @@ from kproxy.filters.page import EXAMPLES
 from kproxy.html.assemble import MODULES, joined
 from kproxy.html.filter_fields import filter_fields
 from kproxy.trace.encoding import as_mapping, encode_json
-from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.filters import test_evaluate, test_line_text, test_parser, test_record_fields
 
 #: More that the two could see differently: numbers, letters of other scripts, patterns.

@@ -26,7 +26,7 @@ from kproxy.html import contents
 from kproxy.trace.lines import Detail, ErrorEntry, FindingEntry, RequestLine, ResponseLine, TopicEntry
 from tests.kproxy.browse import sessions
 from tests.kproxy.browse.sides import request_line, response_line
-from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.frames import request, response
 from tests.kproxy.html.pages import Opened, page_of

@@ -10,7 +10,7 @@ from kproxy.browse.overviews.connections import ConnectionsOverview
 from kproxy.client.plan import encoded, from_words
 from kproxy.trace.encoding import as_mapping
 from kproxy.trace.lines import Line, RequestLine, ResponseLine
-from tests.kproxy.browse.fed import feed
+from tests.kproxy.browse.sample_overviews import feed
 from tests.kproxy.stories import findings, told
 from tests.unreleased_schemas import header_v3
 

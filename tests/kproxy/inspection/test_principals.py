@@ -8,7 +8,7 @@ import json
 import pytest
 
 from kproxy.trace.lines import CloseLine, FindingLine, Line, RequestLine, ResponseLine
-from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.stories import Teller, told
 
 HANDSHAKE = '> SaslHandshake v%d {"mechanism": "%s"}\n< {"mechanisms": ["%s"]}\n'

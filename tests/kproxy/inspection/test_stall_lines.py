@@ -12,9 +12,9 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import FindingLine, Line, RequestLine, StallLine
 from kproxy.trace.timestamps import nanoseconds
 from kproxy.verdict.causes import Causes
-from tests.kproxy.browse.grouped import TAIL, Story, lines_of
+from tests.kproxy.browse.group_story import TAIL, Story, lines_of
 from tests.kproxy.browse.sessions import BEGAN, SECOND
-from tests.kproxy.browse.stalled import CASES, Told, detected, recorded, recorded_with_findings
+from tests.kproxy.browse.stall_stories import CASES, Told, detected, recorded, recorded_with_findings
 from tests.kproxy.frames import request
 
 _SAID = ("not-rejoining", "member-lost", "heartbeats-stopped")

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from kproxy.control.watched import WorkerLost
+from kproxy.control.watch_state import WorkerLost
 from kproxy.inspection.inspector import Inspector
 from kproxy.live.worker import Worker
 from kproxy.proxy import tap_messages, tap_protocol

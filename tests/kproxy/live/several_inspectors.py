@@ -18,9 +18,9 @@ from kproxy.live.options import InspectorOptions
 from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.line_outputs import OutputOptions
 from kproxy.proxy import tap_messages, tap_protocol
-from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.inspected_table import InspectedTable
 from kproxy.trace.lines import Detail
-from tests.kproxy.captured import DATA
+from tests.kproxy.capture_results import DATA
 
 CAPTURES = ("kcat-4.3.1", "aiokafka-4.3.1", "kafkajs-4.3.1", "sarama-4.3.1")
 START = 1_790_000_000_000_000_000

@@ -13,7 +13,7 @@ from kproxy.live.sink import InspectionSink, InspectorOptions
 from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.line_outputs import OutputOptions
 from kproxy.proxy import tap_messages
-from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.inspected_table import InspectedTable
 from kproxy.trace.encoding import parse_line
 from kproxy.trace.lines import Detail, GapLine
 from kproxy.trace.reader import trace_files

@@ -13,7 +13,7 @@ import pytest
 from kproxy.live import supervision
 from kproxy.live.supervision import MAX_RESTARTS, WINDOW_S, RestartPolicy, Supervisor, ending
 from kproxy.proxy.events import Event
-from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.inspected_table import InspectedTable
 from kproxy.proxy.tap import Tap
 from tests.kproxy.proxy.peers import until
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dissectors.connections.events import Direction
-from kproxy.control.watched import WorkerLost
+from kproxy.control.watch_state import WorkerLost
 from kproxy.live import worker_pool
 from kproxy.live.worker import Reply
 from kproxy.live.worker_pool import WorkerPool

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import pytest
 
-from kproxy.control.watched import WorkerLost
+from kproxy.control.watch_state import WorkerLost
 from kproxy.live import worker_process
 from kproxy.live.worker_process import WorkerProcess
 

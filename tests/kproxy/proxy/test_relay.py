@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from kproxy.proxy import opening as opening_module
+from kproxy.proxy import client_opening as opening_module
 from kproxy.proxy.address import parse_listen, parse_upstream
 from kproxy.proxy.events import Event, UpstreamReachable, UpstreamUnreachable
 from kproxy.proxy.listener import Listener

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dissectors.connections.events import Direction
 from kproxy.proxy import tap_messages, tap_protocol
 from kproxy.proxy.events import Event, InspectionBehind, InspectorResumed
-from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.inspected_table import InspectedTable
 from kproxy.proxy.tap import Tap
 from kproxy.proxy.tapped_connection import TappedConnection
 from tests.kproxy.proxy.accounting import Stream, boundaries, frame

@@ -16,9 +16,9 @@ import pytest
 
 from kproxy.proxy.acceptor import Acceptor
 from kproxy.proxy.address import Address, TcpAddress, UnixAddress, parse_listen, parse_upstream
+from kproxy.proxy.client_opening import check_upstream
 from kproxy.proxy.events import Event, OutOfResources
 from kproxy.proxy.listener import Listener
-from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.relay import serve
 from kproxy.proxy.shortage import Shortage
 from kproxy.proxy.sockets import ListenError, connect, listen, reason
@@ -306,7 +306,7 @@ async def test_a_client_that_was_refused_for_a_shortage_lets_nobody_in(monkeypat
     async def connect_without(*_: Any) -> socket.socket:
         raise OSError(errno.ENFILE, os.strerror(errno.ENFILE))
 
-    monkeypatch.setattr("kproxy.proxy.opening.connect", connect_without)
+    monkeypatch.setattr("kproxy.proxy.client_opening.connect", connect_without)
     monkeypatch.setattr("kproxy.proxy.bound_listeners._ACCEPT_RETRY_S", 1000.0)
     with Broker() as broker:
         async with relaying(broker.address) as relay:
@@ -322,7 +322,7 @@ async def test_no_file_descriptor_for_the_upstream_is_not_the_upstreams_fault(mo
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         return await connect(*args)
 
-    monkeypatch.setattr("kproxy.proxy.opening.connect", connect_without)
+    monkeypatch.setattr("kproxy.proxy.client_opening.connect", connect_without)
     monkeypatch.setattr("kproxy.proxy.bound_listeners._ACCEPT_RETRY_S", 0.01)
     events: list[Event] = []
     with Broker() as broker:

@@ -131,7 +131,7 @@ async def test_tells_that_the_proxy_and_not_the_upstream_lacked_something(
     async def fail(*_: Any) -> socket.socket:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("kproxy.proxy.opening.connect", fail)
+    monkeypatch.setattr("kproxy.proxy.client_opening.connect", fail)
     with Broker() as broker, tapped() as (tap, inspector):
         reading = inspector.read_to_the_end()
         async with relaying(broker.address, tap=tap) as relay:
@@ -211,7 +211,7 @@ async def test_a_strict_tap_makes_those_wait_too_who_were_being_connected(monkey
         return await connect(*args)
 
     may_connect = asyncio.Event()
-    monkeypatch.setattr("kproxy.proxy.opening.connect", connect_second_late)
+    monkeypatch.setattr("kproxy.proxy.client_opening.connect", connect_second_late)
     with Broker() as broker, tapped(limit=256 * KIB, strict=True) as (tap, inspector):
         async with relaying(broker.address, tap=tap) as relay, connected(relay, broker) as (client, server):
             with await Peer.connect(relay.addresses[0]) as late:

@@ -13,9 +13,9 @@ import pytest
 from dissectors.connections.tls_failures import TlsReason
 from kproxy.proxy import tap_messages
 from kproxy.proxy.address import parse_listen, parse_upstream
+from kproxy.proxy.client_opening import check_upstream
 from kproxy.proxy.events import Event, UpstreamReachable, UpstreamUnreachable
 from kproxy.proxy.listener import Listener
-from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.sockets import reason
 from kproxy.proxy.tls.contexts import TlsPolicy
 from kproxy.proxy.tls.failure import TlsError

@@ -13,7 +13,7 @@ from kproxy.replay.answers import CapturedAnswer, CapturedAnswers, UnknownReques
 from kproxy.replay.responses import AcceptedLogin
 from kproxy.replay.server import ReplayServer
 from tests.kproxy.frames import request
-from tests.kproxy.replay.told import steps
+from tests.kproxy.replay.capture_stories import steps
 
 HERE = ("localhost", 19092)
 BROKERS = """

@@ -7,7 +7,7 @@ import pytest
 from dissectors import records
 from dissectors.messages.message import read_request
 from kproxy.replay.exchange import Replayer, ReplayOutcome
-from tests.kproxy.replay.told import exchanges, replayed
+from tests.kproxy.replay.capture_stories import exchanges, replayed
 
 A, B = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 

@@ -6,11 +6,11 @@ import pytest
 
 from dissectors.messages.message import read_request, read_response
 from kproxy.proxy.address import TcpAddress
-from kproxy.replay.captured import Action
 from kproxy.replay.exchange import Replayer
 from kproxy.replay.routes import ClusterRoutes
+from kproxy.replay.steps import Action
 from tests.kproxy.frames import response
-from tests.kproxy.replay.told import exchanges, steps
+from tests.kproxy.replay.capture_stories import exchanges, steps
 
 CLUSTER = """
 open 1 client=10.0.0.9:1 server=10.0.0.1:9092

@@ -10,7 +10,7 @@ from kproxy.errors import UNREACHABLE, UserError
 from kproxy.replay.exchange import ReplayedExchange, Replayer, ReplayOutcome
 from kproxy.replay.run import Replay
 from tests.kproxy.frames import response
-from tests.kproxy.replay.told import steps
+from tests.kproxy.replay.capture_stories import steps
 
 Connect = Callable[[object], Awaitable[Any]]
 PIPELINED = """

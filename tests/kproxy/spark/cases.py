@@ -1,4 +1,4 @@
-"""What is wrong in the fleet of `tests.kproxy.spark.planted`, each case a stream of timed lines."""
+"""What is wrong in the fleet of `tests.kproxy.spark.sample_fleet`, each case a stream of timed lines."""
 
 from __future__ import annotations
 

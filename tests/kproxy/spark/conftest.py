@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: No command of a test waits for an archive of classes.
 os.environ["KPROXY_SPARK_ARCHIVE"] = "no"
 #: Its asserts show what they compare, as those of test modules.
-pytest.register_assert_rewrite("tests.kproxy.spark.elsewhere")
+pytest.register_assert_rewrite("tests.kproxy.spark.spark_processes")
 #: The engine of the session.
 ENGINE = os.environ.get("KPROXY_TEST_ENGINE", "spark")
 #: Files of tests of Spark itself: Java, clusters, streams, sources, formats and layouts of tables that it alone writes.
@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     if ENGINE == "embedded":
-        from kproxy.spark.session.embedded import EmbeddedEngine
+        from kproxy.spark.session.embedded_engine import EmbeddedEngine
 
         engine = EmbeddedEngine(2 << 30)
         yield engine.connect()

@@ -1,6 +1,6 @@
 """The tables of jobs computed again, in plain Python and line by line: what Spark says has to be the same.
 
-It is for the lines of `tests.kproxy.spark.planted`, where every frame has a client id and names one topic at most.
+It is for the lines of `tests.kproxy.spark.sample_fleet`, where every frame has a client id and names one topic at most.
 """
 
 from __future__ import annotations

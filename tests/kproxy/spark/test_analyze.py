@@ -21,11 +21,11 @@ from kproxy.cli import main
 from kproxy.errors import UserError
 from kproxy.io.extras import install_command
 from kproxy.spark import jobs, session
-from kproxy.spark.session.embedded import EmbeddedEngine
+from kproxy.spark.session.embedded_engine import EmbeddedEngine
 from tests.kproxy.cli.test_hostile_traces import BROKEN, LINE
 from tests.kproxy.spark.conftest import ENGINE
 from tests.kproxy.spark.files import CAPTURES, TRACE_1, text_of, write
-from tests.kproxy.spark.made import request, response
+from tests.kproxy.spark.sample_lines import request, response
 
 Analyze = Callable[..., tuple[int, str, str]]
 TRACE = [

@@ -14,11 +14,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kproxy.cli import main
-from kproxy.spark.session.embedded import EmbeddedEngine
+from kproxy.spark.session.embedded_engine import EmbeddedEngine
 from kproxy.trace.lines import Line
 from tests.kproxy.spark.conftest import ENGINE
 from tests.kproxy.spark.files import text_of, write
-from tests.kproxy.spark.made import BEGIN_NS, request
+from tests.kproxy.spark.sample_lines import BEGIN_NS, request
 
 BEGIN = datetime.fromtimestamp(BEGIN_NS / 1e9, UTC)
 DAY = timedelta(days=1)

@@ -14,7 +14,7 @@ from kproxy.spark.derived.clusters import ServerPlace, Sighting, clusters
 from kproxy.trace.lines import Line
 from tests.kproxy.spark.conftest import ENGINE
 from tests.kproxy.spark.files import text_of, write
-from tests.kproxy.spark.made import finding, request, response
+from tests.kproxy.spark.sample_lines import finding, request, response
 
 #: proxy, server, the cluster id that it reports, and the brokers that it names.
 Seen = tuple[str, str, str | None, Sequence[str]]

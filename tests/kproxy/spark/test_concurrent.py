@@ -24,9 +24,9 @@ from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.ingest.repair import repair
 from kproxy.spark.streaming.lines import follow_lines
-from tests.kproxy.spark import planted
+from tests.kproxy.spark import sample_fleet
 from tests.kproxy.spark.files import text_of, write
-from tests.kproxy.spark.made import request
+from tests.kproxy.spark.sample_lines import request
 
 _LINES = 8000
 _DEADLINE_S = 400
@@ -54,7 +54,7 @@ def counted(spark: SparkSession, table: Path) -> dict[str, int]:
 def test_of_three_processes_that_begin_at_once_one_is_killed_and_the_table_has_every_line_once(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    expected = planted.write(tmp_path / "in", _LINES)
+    expected = sample_fleet.write(tmp_path / "in", _LINES)
     table = tmp_path / "table"
     command = [sys.executable, "-m", "kproxy", "analyze", "convert", str(tmp_path / "in"), "--out", str(table)]
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}

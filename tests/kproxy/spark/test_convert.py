@@ -19,7 +19,7 @@ from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.ingest.schema import TABLE
 from kproxy.trace.lines import RequestLine
 from tests.kproxy.spark.files import TRACE_1, lines_in, parsed, text_of, write
-from tests.kproxy.spark.made import request
+from tests.kproxy.spark.sample_lines import request
 
 _HOUR = 3600
 

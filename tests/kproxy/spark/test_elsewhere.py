@@ -19,7 +19,7 @@ from kproxy.filters import parse
 from kproxy.spark import jobs
 from kproxy.spark.filter_columns import where
 from kproxy.spark.ingest.convert import read_table
-from tests.kproxy.spark.elsewhere import (
+from tests.kproxy.spark.spark_processes import (
     JAVA_OPTIONS,
     Local,
     analyze,

@@ -22,14 +22,14 @@ from pyspark.sql import SparkSession
 from kproxy.cli import main
 from kproxy.errors import UserError
 from kproxy.spark import jobs
-from tests.kproxy.spark import planted
+from tests.kproxy.spark import sample_fleet
 from tests.kproxy.spark.conftest import ENGINE
 from tests.kproxy.spark.files import CAPTURES, REPOSITORY, text_of, write
-from tests.kproxy.spark.made import request, response
+from tests.kproxy.spark.sample_lines import request, response
 
 pytest.importorskip("pysail")
 
-from kproxy.spark.session.embedded import EmbeddedEngine
+from kproxy.spark.session.embedded_engine import EmbeddedEngine
 
 _LINES = 8000
 _WITH_SPARK = pytest.mark.skipif(ENGINE == "embedded", reason="compares with Spark")
@@ -46,7 +46,7 @@ _TEXTS = re.compile(r"%[-+0-9.,]*[gG]|\(\?[=!<]")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A planted week, captures of other clusters, a torn and a corrupt trace, and one in each compression."""
     folder = tmp_path_factory.mktemp("inputs")
-    planted.write(folder / "week", _LINES)
+    sample_fleet.write(folder / "week", _LINES)
     for path in CAPTURES.iterdir():
         if path.is_file() and path.suffix != ".md":
             (folder / path.name).write_bytes(path.read_bytes())
@@ -143,7 +143,7 @@ def test_a_program_that_connects_first_is_noticed() -> None:
 
 @pytest.mark.parametrize("step", ["reading", "tables"])
 def test_ctrl_c_ends_everything_at_once(tmp_path: Path, step: str) -> None:
-    planted.write(tmp_path / "in", 30_000)
+    sample_fleet.write(tmp_path / "in", 30_000)
     command = [sys.executable, "-m", "kproxy", "analyze", "--engine", "embedded", "--format", "json"]
     with subprocess.Popen(
         [*command, str(tmp_path / "in")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
@@ -182,7 +182,7 @@ def _children(task: Path) -> list[str]:
 def test_too_little_memory_is_one_sentence_that_names_spark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    planted.write(tmp_path, _LINES)
+    sample_fleet.write(tmp_path, _LINES)
     monkeypatch.setattr("kproxy.cli.analyze.session.memory", lambda: 1_000_000)
     capfd.readouterr()
     assert main(["analyze", "--engine", "embedded", "--job", "slow-exchanges", str(tmp_path)]) == 2

@@ -17,9 +17,9 @@ from kproxy.cli import main
 from kproxy.spark import jobs
 from kproxy.spark.derived.latency_sketch import percentiles
 from kproxy.spark.ingest.convert import read_table
-from tests.kproxy.captured import DATA
+from tests.kproxy.capture_results import DATA
 from tests.kproxy.spark.files import REPOSITORY
-from tests.kproxy.spark.plain import percentile
+from tests.kproxy.spark.reference import percentile
 
 DOCS = REPOSITORY / "docs"
 _CAPTURE = DATA / "pcap" / "java-3.9.1.pcap.gz"

@@ -12,7 +12,7 @@ from kproxy.spark.derived.clusters import with_cluster
 from kproxy.spark.derived.connection_ids import source
 from kproxy.spark.derived.exchanges import exchanges
 from kproxy.trace.lines import ErrorEntry, Line, ResponseLine
-from tests.kproxy.spark.made import request, response, table
+from tests.kproxy.spark.sample_lines import request, response, table
 
 
 def answered(spark: SparkSession, *lines: Line) -> list[Row]:

@@ -16,7 +16,7 @@ from kproxy.trace.encoding import as_mapping
 from tests.kproxy.filters import test_line_text, test_record_fields
 from tests.kproxy.spark.conftest import ENGINE
 from tests.kproxy.spark.files import line_of
-from tests.kproxy.spark.made import request, table
+from tests.kproxy.spark.sample_lines import request, table
 
 FIELDS_OF_RECORDS = (
     *test_record_fields.FOUND, *test_record_fields.NOT_FOUND, *test_line_text.IN_RECORDS,

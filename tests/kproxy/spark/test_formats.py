@@ -19,9 +19,9 @@ from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.ingest.schema import TABLE
 from kproxy.trace.lines import TopicEntry
-from tests.kproxy.spark import made
+from tests.kproxy.spark import sample_lines
 from tests.kproxy.spark.files import TRACE_1, lines_in, parsed, text_of, write
-from tests.kproxy.spark.made import request, response
+from tests.kproxy.spark.sample_lines import request, response
 
 _HOUR = 3600
 
@@ -103,7 +103,7 @@ def test_a_table_of_an_earlier_release_takes_new_columns(
 ) -> None:
     """Also in structs of its arrays; until one of them is there, reading makes them null."""
     table = str(tmp_path / "table")
-    rows = made.table(spark, response(topics=[TopicEntry("orders", lag=3)]))
+    rows = sample_lines.table(spark, response(topics=[TopicEntry("orders", lag=3)]))
     topic = TABLE["topics"].dataType.elementType
     older = T.StructType([each for each in TABLE if each.name not in ("topics", "latency_us")]).add(
         "topics", T.ArrayType(T.StructType([each for each in topic if each.name != "lag"]))

@@ -16,7 +16,7 @@ from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.files import read_files
 from kproxy.spark.ingest.inputs import find_files
 from tests.kproxy.spark.files import CAPTURES, lines_in, parsed, text_of, write
-from tests.kproxy.spark.made import request, response
+from tests.kproxy.spark.sample_lines import request, response
 
 LINES = [request("Produce", at=second, correlation_id=second) for second in range(20)]
 DATA = text_of(*LINES)

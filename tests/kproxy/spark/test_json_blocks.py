@@ -14,7 +14,7 @@ from kproxy.spark.ingest.json_blocks import parse_block
 from kproxy.spark.ingest.local_tables import Piece, _blocks
 from kproxy.spark.ingest.schema import ROW
 from tests.kproxy.spark.files import TRACE_1, text_of
-from tests.kproxy.spark.made import close, found, request, response
+from tests.kproxy.spark.sample_lines import close, found, request, response
 
 LINES = text_of(
     request(at=1),

@@ -20,7 +20,7 @@ from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.ingest.lines import Period, open_lines, sampled
 from tests.kproxy.spark.conftest import ENGINE
 from tests.kproxy.spark.files import text_of, write
-from tests.kproxy.spark.made import request
+from tests.kproxy.spark.sample_lines import request
 
 _HOUR = 3600
 _OWN = re.compile("file:(.*/kproxy-analyze-[^/]*)")

@@ -17,7 +17,7 @@ from kproxy.spark.ingest.convert import batches, convert
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.inputs import find_files
 from tests.kproxy.spark.files import text_of, write
-from tests.kproxy.spark.made import request
+from tests.kproxy.spark.sample_lines import request
 
 
 class Killed(BaseException):

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kproxy.spark import jobs
-from kproxy.spark.derived.shared import shared
+from kproxy.spark.derived.cache import shared
 from kproxy.spark.ingest.convert import convert, read_table
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.inputs import find_files
@@ -29,7 +29,7 @@ from kproxy.spark.report.headlines import headlines
 from kproxy.spark.report.pages import MAX_ROWS, MAX_SIZE, contents, report
 from kproxy.trace.encoding import encode_json
 from tests.kproxy.html.pages import Opened
-from tests.kproxy.spark import planted
+from tests.kproxy.spark import sample_fleet
 from tests.kproxy.spark.cases import PLANTED
 from tests.kproxy.spark.files import write
 from tests.kproxy.spark.oracle import Oracle, Table
@@ -72,10 +72,10 @@ class Fleet:
 @pytest.fixture(scope="module")
 def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     folder = tmp_path_factory.mktemp("fleet")
-    planted.write(folder / "traces", LINES)
+    sample_fleet.write(folder / "traces", LINES)
     convert(spark, find_files(spark, [str(folder / "traces")]), str(folder / "table"), CaptureOptions())
     lines = read_table(spark, str(folder / "table"))
-    oracle = Oracle(line for _, line in planted.lines(LINES))
+    oracle = Oracle(line for _, line in sample_fleet.lines(LINES))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "MAX_PER_KIND", 10_000)
         patch.setattr(tables, "MAX_ROWS", 10_000)
@@ -304,7 +304,7 @@ def test_two_clusters_in_which_everything_has_the_same_name_are_told_apart(
     spark: SparkSession, fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The traces say no cluster id: it is the brokers, and the proxies in front of them, that differ."""
-    planted.write(tmp_path / "a", LINES)
+    sample_fleet.write(tmp_path / "a", LINES)
     for path in (tmp_path / "a").rglob("*.jsonl"):
         data = path.read_bytes().replace(b'"10.1.', b'"10.2.').replace(b'"web-', b'"lab-')
         write(tmp_path / "b" / path.relative_to(tmp_path / "a").with_name(path.name.replace("web-", "lab-")), data)

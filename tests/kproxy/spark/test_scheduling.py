@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from kproxy.cli import main
 from tests.kproxy.spark.conftest import ENGINE
 from tests.kproxy.spark.files import REPOSITORY, text_of, write
-from tests.kproxy.spark.made import response
+from tests.kproxy.spark.sample_lines import response
 
 _DAG = REPOSITORY / "docs/examples/airflow_kproxy.py"
 #: What Airflow writes into the commands in the night to 2026-11-22.

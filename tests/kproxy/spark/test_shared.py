@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from kproxy.spark import jobs
-from kproxy.spark.derived.shared import shared
+from kproxy.spark.derived.cache import shared
 from kproxy.spark.jobs import Job
-from tests.kproxy.spark.made import close, request, response, table
+from tests.kproxy.spark.sample_lines import close, request, response, table
 
 
 @pytest.mark.parametrize("name", ["rebalances", "connections"])

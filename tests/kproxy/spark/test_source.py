@@ -19,7 +19,7 @@ from kproxy.spark.ingest.open_traces import sizes_below
 from kproxy.spark.ingest.schema import ROW
 from kproxy.spark.source import KproxyDataSource
 from tests.kproxy.spark.files import CAPTURES, REPOSITORY, TRACE_1, line_of, parsed, text_of, write
-from tests.kproxy.spark.made import request
+from tests.kproxy.spark.sample_lines import request
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -17,7 +17,7 @@ from kproxy.spark import jobs
 from kproxy.spark.derived.connection_ids import source
 from kproxy.spark.derived.unique_ids import Opened, connections, with_unique_ids
 from kproxy.trace.lines import Detail, Line
-from tests.kproxy.spark.made import BEGIN_NS, close, open_, request, response, table
+from tests.kproxy.spark.sample_lines import BEGIN_NS, close, open_, request, response, table
 
 _HOUR = "file:/t/date=2026-11-21/hour="
 #: The time of BEGIN_NS in ids, and one second later.

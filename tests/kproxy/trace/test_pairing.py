@@ -7,7 +7,7 @@ import pytest
 from kproxy.trace import pairing
 from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 from kproxy.trace.pairing import RequestPairing
-from tests.kproxy.browse.fed import closed, missed, opened
+from tests.kproxy.browse.sample_overviews import closed, missed, opened
 from tests.kproxy.browse.sessions import request, response
 
 

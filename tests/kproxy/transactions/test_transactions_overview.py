@@ -10,7 +10,7 @@ from kproxy.trace.lines import Line
 from kproxy.transactions import TransactionOutcome, TransactionRow, TransactionsOverview
 from kproxy.transactions.rows import TransactionStatus
 from kproxy.transactions.timeline import GLYPHS, LEGEND, drawing
-from tests.kproxy.browse.fed import feed
+from tests.kproxy.browse.sample_overviews import feed
 from tests.kproxy.stories import told
 from tests.kproxy.transactions.told_transactions import STORY, batch, begin, end, init, read, write
 

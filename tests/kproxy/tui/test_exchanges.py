@@ -34,7 +34,7 @@ from tests.kproxy.browse.sessions import (
     session_of,
     session_of_capture,
 )
-from tests.kproxy.captured import DATA
+from tests.kproxy.capture_results import DATA
 from tests.kproxy.tui.screens import (
     SIZES,
     assert_looks_as_kept,

@@ -18,8 +18,8 @@ from kproxy.capture import CaptureError
 from kproxy.trace.lines import Detail, Line, RequestLine
 from kproxy.tui.app import KproxyApp
 from tests.kproxy.browse.sessions import session_of
-from tests.kproxy.captured import lines_of
-from tests.kproxy.tui import hostile
+from tests.kproxy.capture_results import lines_of
+from tests.kproxy.tui import hostile_files
 from tests.kproxy.tui.screens import press, running, settled, text, until
 
 SIZES = ((80, 24), (180, 50), (40, 10))
@@ -29,7 +29,7 @@ SIZES = ((80, 24), (180, 50), (40, 10))
 async def test_a_hostile_trace(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     path = tmp_path / "trace.jsonl"
-    path.write_bytes(hostile.trace(random))
+    path.write_bytes(hostile_files.trace(random))
     session = BrowseSession(TraceSource([path]))
     async with running(session, random.choice(SIZES)) as pilot:
         await until(pilot, lambda: session.source.store.progress[0] == path.stat().st_size)
@@ -41,14 +41,14 @@ async def test_a_hostile_trace(tmp_path: Path, seed: int) -> None:
 async def test_a_hostile_capture(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     path = tmp_path / "capture.pcap.gz"
-    path.write_bytes(gzip.compress(hostile.capture(random)))
+    path.write_bytes(gzip.compress(hostile_files.capture(random)))
     async with running(session_of(as_far_as_it_goes(path)), random.choice(SIZES)) as pilot:
         await visit(pilot, random)
 
 
 async def test_a_line_of_ten_megabytes(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
-    good = (hostile.CAPTURES / "trace-1.jsonl").read_bytes()
+    good = (hostile_files.CAPTURES / "trace-1.jsonl").read_bytes()
     path.write_bytes(
         good + b'{"kind":"request","note":"' + b"x" * 10_000_000 + b'"}\n' + b"y" * 10_000_000 + b"\n" + good
     )
@@ -62,7 +62,7 @@ async def test_a_line_of_ten_megabytes(tmp_path: Path) -> None:
 
 
 async def test_a_text_that_is_too_long_to_wrap_is_cut() -> None:
-    lines = lines_of(hostile.CAPTURES / "metadata-retry-loop.pcap.gz", detail=Detail.RAW)
+    lines = lines_of(hostile_files.CAPTURES / "metadata-retry-loop.pcap.gz", detail=Detail.RAW)
     asked = next(line for line in lines if isinstance(line, RequestLine))
     async with running(session_of([msgspec.structs.replace(asked, client_id="x" * 500_000)])) as pilot:
         shown = str(pilot.app.query_one("#wrong Static", Static).content)
@@ -106,4 +106,6 @@ def assert_only_text(pilot: Pilot[None]) -> None:
     shown = text(pilot)
     for line in shown.splitlines():
         assert line.isprintable(), ascii(line)
-    assert shown.count(hostile.MARK) == shown.count(f"]{hostile.MARK}") + shown.count(f"passwd{hostile.MARK}")
+    assert shown.count(hostile_files.MARK) == shown.count(f"]{hostile_files.MARK}") + shown.count(
+        f"passwd{hostile_files.MARK}"
+    )

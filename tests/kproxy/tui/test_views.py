@@ -16,7 +16,7 @@ from kproxy.tui.overview import OverviewView, bars
 from kproxy.tui.table import Table
 from kproxy.tui.timeline import Timeline
 from tests.kproxy.browse.sessions import finding, request, session_of, session_of_capture
-from tests.kproxy.captured import DATA
+from tests.kproxy.capture_results import DATA
 from tests.kproxy.stories import told
 from tests.kproxy.transactions.told_transactions import STORY
 from tests.kproxy.tui.screens import SIZES, assert_looks_as_kept, compares_pictures, press, running, text, until
@@ -187,7 +187,7 @@ async def test_a_click_on_a_title_sorts_by_what_the_column_shows() -> None:
 
 
 async def test_what_is_not_listed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "MOST", 1)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 1)
     async with running(session_of_capture(BUG)) as pilot:
         await press(pilot, "2")
         assert "2 older closed connections not listed" in text(pilot)

@@ -16,7 +16,7 @@ from kproxy.trace.lines import (
     StallLine,
 )
 from kproxy.verdict import folding
-from kproxy.verdict import lasting as lasting_module
+from kproxy.verdict import lasting_causes as lasting_module
 from kproxy.verdict.as_json import cause_as_json
 from kproxy.verdict.cause import Cause
 from kproxy.verdict.causes import Causes

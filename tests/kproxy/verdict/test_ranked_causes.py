@@ -23,10 +23,10 @@ from kproxy.trace.timestamps import timestamp
 from kproxy.verdict import causes as causes_module
 from kproxy.verdict.cause import OnConnection
 from kproxy.verdict.causes import Causes
-from tests.kproxy.browse.fed import captured, closed, opened, torn
+from tests.kproxy.browse.sample_overviews import captured, closed, opened, torn
 from tests.kproxy.browse.sessions import BEGAN, request, response
-from tests.kproxy.captured import lines_of
-from tests.kproxy.captures.expected import BEHAVIOURS, LAYOUTS, Expected, seen
+from tests.kproxy.capture_results import lines_of
+from tests.kproxy.captures.expectation import BEHAVIOURS, LAYOUTS, Expected, seen
 from tests.kproxy.captures_made import CAPTURES
 from tests.kproxy.test_bug_captures import FOUND, Told
 from tests.kproxy.test_bug_captures import lines as bug_lines

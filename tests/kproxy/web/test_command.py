@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.io.extras import install_command
-from tests.kproxy.captured import DATA
+from tests.kproxy.capture_results import DATA
 from tests.kproxy.cli.conftest import Run, kproxy
 
 __all__ = ["kproxy"]

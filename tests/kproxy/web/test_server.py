@@ -25,7 +25,7 @@ from kproxy.web.access import AccessControl
 from kproxy.web.pictures import Pictures
 from kproxy.web.server import WebServer
 from tests.kproxy.browse.sessions import Given, finding, request, response, session_of
-from tests.kproxy.captured import lines_of
+from tests.kproxy.capture_results import lines_of
 from tests.kproxy.html.test_page import exchange
 
 CAPTURES = Path(__file__).parents[3] / "captures"

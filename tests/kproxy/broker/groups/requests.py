@@ -12,8 +12,8 @@ from kproxy.broker.errors import Error
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.registry import served
 from kproxy.broker.topics import Topics
-from tests.kproxy.broker.asking import Asking
-from tests.kproxy.broker.groups.classics import RANGE
+from tests.kproxy.broker.groups.classic_group import RANGE
+from tests.kproxy.broker.socket_client import Asking
 
 UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 

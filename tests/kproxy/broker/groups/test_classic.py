@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy.broker.errors import Error, Refused
-from tests.kproxy.broker.groups.classics import RANGE, Classic
+from tests.kproxy.broker.groups.classic_group import RANGE, Classic
 
 OTHER = {"roundrobin": RANGE["range"]}
 

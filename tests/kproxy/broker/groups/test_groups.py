@@ -9,7 +9,7 @@ from kproxy.broker.groups.groups import Groups
 from kproxy.broker.groups.offsets import Committed, Offsets
 from kproxy.broker.topics import Topics
 from tests.kproxy.broker.fake_clock import FakeClock
-from tests.kproxy.broker.groups.classics import Classic
+from tests.kproxy.broker.groups.classic_group import Classic
 from tests.kproxy.broker.groups.consumers import Consumers
 from tests.kproxy.broker.groups.journals import InMemory, cluster
 

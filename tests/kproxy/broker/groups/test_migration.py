@@ -10,7 +10,7 @@ from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.consumer_member import LEAVING
 from kproxy.broker.groups.heartbeat import ConsumerHeartbeat
 from kproxy.broker.groups.subscriptions import read_assignment, write_assignment
-from tests.kproxy.broker.groups.classics import RANGE, Classic, Waiting
+from tests.kproxy.broker.groups.classic_group import RANGE, Classic, Waiting
 from tests.kproxy.broker.groups.journals import InMemory, cluster
 
 ALL = write_assignment({"t": [0, 1, 2, 3]}, 0)

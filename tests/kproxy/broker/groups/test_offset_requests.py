@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from kproxy.broker.errors import Error
-from tests.kproxy.broker.asking import asked
 from tests.kproxy.broker.groups.requests import (
     FIRST,
     commit,
@@ -17,6 +16,7 @@ from tests.kproxy.broker.groups.requests import (
     stable,
     versions,
 )
+from tests.kproxy.broker.socket_client import asked
 
 
 @pytest.mark.parametrize("version", versions("OffsetCommit"))

@@ -12,8 +12,7 @@ from kproxy.broker import access
 from kproxy.broker.apis import consumer_group_describe, offset_fetch
 from kproxy.broker.errors import Error
 from kproxy.broker.groups import offset_rows
-from tests.kproxy.broker.asking import asked
-from tests.kproxy.broker.groups.classics import RANGE
+from tests.kproxy.broker.groups.classic_group import RANGE
 from tests.kproxy.broker.groups.requests import (
     FIRST,
     JOIN,
@@ -27,6 +26,7 @@ from tests.kproxy.broker.groups.requests import (
     topic_id,
     versions,
 )
+from tests.kproxy.broker.socket_client import asked
 
 
 @pytest.mark.parametrize("version", versions("JoinGroup"))

@@ -4,9 +4,9 @@ import pytest
 
 from dissectors.records import decode
 from kproxy.broker.log import Log
-from kproxy.broker.log.converting import downgraded
+from kproxy.broker.log.conversion import downgraded
 from kproxy.broker.log.logs import Logs
-from tests.kproxy.broker.log.logs_made import NOW, cluster, log, records, sent, write
+from tests.kproxy.broker.log.sample_logs import NOW, cluster, log, records, sent, write
 
 
 def sizes(of: Log) -> list[int]:

@@ -4,7 +4,7 @@ import pytest
 
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.log import Log
-from tests.kproxy.broker.log.logs_made import NOW, log, sent, write
+from tests.kproxy.broker.log.sample_logs import NOW, log, sent, write
 
 LAST = 2**31 - 1
 

@@ -11,7 +11,7 @@ from dissectors.records import decode, encode
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.log.settings import LogSettings
 from kproxy.broker.log.validation import RecordsRefused
-from tests.kproxy.broker.log.logs_made import NOW, SETTINGS, log, records, sent, write
+from tests.kproxy.broker.log.sample_logs import NOW, SETTINGS, log, records, sent, write
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 

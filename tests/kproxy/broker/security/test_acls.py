@@ -10,8 +10,8 @@ from kproxy.broker.cluster import Cluster
 from kproxy.broker.errors import Error
 from kproxy.broker.options import BrokerOptions
 from kproxy.broker.security.acls import Acl, Acls, codes
-from tests.kproxy.broker.asking import Asking, asked
-from tests.kproxy.broker.security.signing_in import plain
+from tests.kproxy.broker.security.sasl_client import plain
+from tests.kproxy.broker.socket_client import Asking, asked
 
 HOST = "10.0.0.1"
 

@@ -10,7 +10,7 @@ import pytest
 from dissectors import schemas
 from dissectors.wire.layout import Field, layout
 from kproxy.broker.registry import served
-from tests.kproxy.broker.asking import asked
+from tests.kproxy.broker.socket_client import asked
 
 #: These need no leave, or show only what one has leave to see.
 FREE = {

@@ -12,9 +12,9 @@ import pytest
 
 from kproxy.broker import Broker
 from kproxy.broker.errors import Error
-from tests.kproxy.broker.asking import Asking
 from tests.kproxy.broker.security.certificates import self_signed, trusting
-from tests.kproxy.broker.security.signing_in import plain
+from tests.kproxy.broker.security.sasl_client import plain
+from tests.kproxy.broker.socket_client import Asking
 
 ALL = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 

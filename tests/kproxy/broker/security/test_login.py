@@ -9,9 +9,9 @@ import pytest
 
 from kproxy.broker import Broker
 from kproxy.broker.errors import Error
-from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.fake_clock import FakeClock
-from tests.kproxy.broker.security.signing_in import ScramClient, bearer, plain, scram, unsecured
+from tests.kproxy.broker.security.sasl_client import ScramClient, bearer, plain, scram, unsecured
+from tests.kproxy.broker.socket_client import Asking, asked
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 USERS = {"alice": "secret", "bob": "secret"}

@@ -14,7 +14,7 @@ from kproxy.broker.security.exchange import Identity, LoginFailed, SaslExchange
 from kproxy.broker.security.login import MECHANISMS
 from kproxy.broker.security.tokens import Tokens
 from tests.kproxy.broker.fake_clock import FakeClock
-from tests.kproxy.broker.security.signing_in import DIGESTS, ScramClient, bearer, unsecured
+from tests.kproxy.broker.security.sasl_client import DIGESTS, ScramClient, bearer, unsecured
 
 USERS = {"alice": "secret", "a,b=c": "secret"}
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kproxy.broker.security.subject import subject
-from tests.kproxy.broker.asking import asked
 from tests.kproxy.broker.security.certificates import self_signed, trusting
-from tests.kproxy.broker.security.signing_in import plain
+from tests.kproxy.broker.security.sasl_client import plain
+from tests.kproxy.broker.socket_client import asked
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ from kproxy.broker.cluster import Cluster
 from kproxy.broker.errors import Error
 from kproxy.broker.options import BrokerOptions
 from kproxy.broker.security.tokens import Tokens
-from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.fake_clock import FakeClock
 from tests.kproxy.broker.memory import Memory
-from tests.kproxy.broker.security.signing_in import ScramClient, plain, scram
+from tests.kproxy.broker.security.sasl_client import ScramClient, plain, scram
+from tests.kproxy.broker.socket_client import Asking, asked
 
 DAY = 86_400_000
 ALICE, BOB = ({"principal_type": "User", "principal_name": name} for name in ("alice", "bob"))

@@ -9,9 +9,9 @@ from kproxy.broker.cluster import Cluster
 from kproxy.broker.errors import Error
 from kproxy.broker.options import BrokerOptions
 from kproxy.broker.security.credentials import Credential, Credentials
-from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.memory import Memory
-from tests.kproxy.broker.security.signing_in import ScramClient, plain, scram
+from tests.kproxy.broker.security.sasl_client import ScramClient, plain, scram
+from tests.kproxy.broker.socket_client import Asking, asked
 
 SALT = b"a salt of sixteen"
 OPTIONS = {"sasl": ["PLAIN", "SCRAM-SHA-256"], "users": {"admin": "secret"}}

@@ -16,13 +16,13 @@ from kproxy.broker.errors import Error
 from kproxy.broker.groups.offsets import Offsets
 from kproxy.broker.storage import FileJournal
 from kproxy.broker.storage import journal as journal_module
+from kproxy.broker.storage_errors import CODES
 from kproxy.broker.storage_health import StorageHealth
-from kproxy.broker.unstored import CODES
-from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.data_asked import batch, fetch, log_of, offsets, produce
 from tests.kproxy.broker.every_api import APIS, OPTIONS, WITH_LOGIN, Client, logs_in
 from tests.kproxy.broker.fake_clock import FakeClock
-from tests.kproxy.broker.storage.elsewhere import Elsewhere, served_elsewhere
+from tests.kproxy.broker.socket_client import Asking, asked
+from tests.kproxy.broker.storage.broker_process import Elsewhere, served_elsewhere
 
 
 class Disk:

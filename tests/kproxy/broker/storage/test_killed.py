@@ -12,9 +12,9 @@ import pytest
 
 from dissectors.records import decode
 from kproxy.broker.errors import Error
-from tests.kproxy.broker.asking import Asking, asked
-from tests.kproxy.broker.log.logs_made import sent
-from tests.kproxy.broker.storage.elsewhere import Elsewhere, served_elsewhere
+from tests.kproxy.broker.log.sample_logs import sent
+from tests.kproxy.broker.socket_client import Asking, asked
+from tests.kproxy.broker.storage.broker_process import Elsewhere, served_elsewhere
 
 _ACKNOWLEDGED = 200
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kproxy.broker.asking import asked
 from tests.kproxy.broker.data_asked import batch, produce
+from tests.kproxy.broker.socket_client import asked
 
 
 @pytest.fixture

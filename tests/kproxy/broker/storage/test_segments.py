@@ -16,7 +16,7 @@ from kproxy.broker.log.logs import Logs
 from kproxy.broker.options import BrokerOptions
 from kproxy.broker.storage import FileJournal
 from kproxy.broker.storage import segments as module
-from tests.kproxy.broker.log.logs_made import records, sent, write
+from tests.kproxy.broker.log.sample_logs import records, sent, write
 
 
 @contextmanager

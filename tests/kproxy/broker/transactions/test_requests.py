@@ -13,8 +13,8 @@ from kproxy.broker.log import Log
 from kproxy.broker.log.appending import append
 from kproxy.broker.log.settings import settings
 from kproxy.broker.topics import Topics
-from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.data_asked import batch, now
+from tests.kproxy.broker.socket_client import Asking, asked
 
 TOPICS = {"a": 2}
 PLACE = [{"name": "a", "partitions": [0]}]

@@ -9,8 +9,8 @@ from kproxy.broker.errors import Error
 from kproxy.broker.groups.offsets import Offsets
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import Producer, Transactions, TransactionState
-from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.data_asked import batch, log_of, produce
+from tests.kproxy.broker.socket_client import Asking, asked
 
 TOPICS = {"t": 1}
 

@@ -13,7 +13,7 @@ from kproxy.filters import parse
 from kproxy.trace.lines import ErrorEntry
 from kproxy.trace.timestamps import timestamp
 from tests.kproxy.browse.sessions import BEGAN, read, request, response, session_of, session_of_capture
-from tests.kproxy.captured import DATA
+from tests.kproxy.capture_results import DATA
 
 
 def finished(steps: Generator[None, None, Any]) -> Any:

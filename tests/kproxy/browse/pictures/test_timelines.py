@@ -5,7 +5,7 @@ from __future__ import annotations
 from kproxy.browse.pictures.timelines import groups, timeline_json, transactions
 from kproxy.filters import parse
 from tests.kproxy.browse.sessions import session_of, session_of_capture
-from tests.kproxy.captured import DATA
+from tests.kproxy.capture_results import DATA
 from tests.kproxy.stories import told
 from tests.kproxy.transactions.told_transactions import STORY
 

@@ -10,7 +10,7 @@ from kproxy.browse.session import BrowseSession
 from kproxy.trace.lines import RequestLine, ResponseLine, TopicEntry
 from tests.kproxy.browse.pictures.test_over_time import between, finished, selected
 from tests.kproxy.browse.sessions import request, response, session_of, session_of_capture
-from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.capture_results import DATA, lines_of
 
 
 def picture(session: BrowseSession, parts: int = 12) -> dict[str, Any]:

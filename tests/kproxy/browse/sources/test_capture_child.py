@@ -13,7 +13,7 @@ import pytest
 
 from kproxy.browse.sources.capture_child import DissectedSource
 from kproxy.browse.sources.source import SourcePhase
-from tests.kproxy.browse.sources.following import following
+from tests.kproxy.browse.sources.source_viewer import following
 from tests.peers.processes import until
 
 CAPTURES = Path(__file__).parents[4] / "captures"

@@ -18,7 +18,7 @@ from kproxy.control.paths import running
 from kproxy.errors import UserError
 from kproxy.trace.encoding import parse_line
 from kproxy.trace.lines import ResponseLine
-from tests.kproxy.browse.sources.following import following
+from tests.kproxy.browse.sources.source_viewer import following
 from tests.kproxy.browse.sources.test_capture_child import has_ended
 from tests.kproxy.frames import request
 from tests.peers.processes import until

@@ -13,7 +13,7 @@ from kproxy.browse.sources.source import SourcePhase
 from kproxy.trace.reader import trace_files
 from kproxy.trace.writer import HOUR, TraceWriter
 from tests.kproxy.browse.lines import line
-from tests.kproxy.browse.sources.following import following
+from tests.kproxy.browse.sources.source_viewer import following
 
 LONG_AGO = (1e9, 1e9)
 

@@ -20,7 +20,7 @@ from kproxy.control.protocol import ControlError
 from kproxy.trace.encoding import parse_line
 from kproxy.trace.lines import CloseLine, GapLine
 from tests.kproxy.browse.lines import close, line
-from tests.kproxy.browse.sources.following import Following, following
+from tests.kproxy.browse.sources.source_viewer import Following, following
 from tests.kproxy.control.test_paths import GREETING
 
 KEEP = 1 << 30

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kproxy.captured import DATA
+from tests.kproxy.capture_results import DATA
 from tests.kproxy.spark.conftest import converted
 
 if TYPE_CHECKING:

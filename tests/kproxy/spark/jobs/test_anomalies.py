@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 from kproxy.spark.jobs.anomalies import anomalies, in_order, total
 from kproxy.spark.sentences import amount
 from kproxy.trace.lines import ErrorEntry, Line
-from tests.kproxy.spark.made import BEGIN_NS, close, open_, request, response, table
-from tests.kproxy.spark.plain import assert_rows, client_of, percentile
+from tests.kproxy.spark.reference import assert_rows, client_of, percentile
+from tests.kproxy.spark.sample_lines import BEGIN_NS, close, open_, request, response, table
 
 HOUR, DAY = 3600, 86_400
 SLOT = 600

@@ -11,8 +11,8 @@ from kproxy.spark.jobs.audit import ADMINISTRATIVE, DENIALS, audit
 from kproxy.spark.jobs.errors import errors
 from kproxy.spark.jobs.throughput import throughput
 from kproxy.trace.lines import ErrorEntry, TopicEntry
-from tests.kproxy.spark.made import moment, request, response, table
-from tests.kproxy.spark.plain import assert_rows, client_of, topics_of
+from tests.kproxy.spark.reference import assert_rows, client_of, topics_of
+from tests.kproxy.spark.sample_lines import moment, request, response, table
 
 ORDERS, CARTS = TopicEntry("orders"), TopicEntry("carts")
 DENIED = ErrorEntry("topics[1].error_code", 29, "TOPIC_AUTHORIZATION_FAILED")

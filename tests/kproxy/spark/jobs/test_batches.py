@@ -6,8 +6,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kproxy.spark.jobs.batches import batches
 from kproxy.trace.lines import TopicEntry
-from tests.kproxy.spark.made import request, response, table
-from tests.kproxy.spark.plain import assert_rows, client_of, percentile, topics_of
+from tests.kproxy.spark.reference import assert_rows, client_of, percentile, topics_of
+from tests.kproxy.spark.sample_lines import request, response, table
 
 
 def written(topic: str | None, size: int, records: int, count: int, *codecs: str) -> TopicEntry:

@@ -11,10 +11,10 @@ from kproxy.browse.overviews.clients import Clients
 from kproxy.browse.overviews.kafka4 import Kafka4Verdict
 from kproxy.spark.jobs.clients import clients
 from kproxy.trace.lines import ErrorEntry, Line, RequestLine
-from tests.kproxy.browse.fed import feed
-from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.browse.sample_overviews import feed
+from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.spark.jobs.conftest import CLIENTS
-from tests.kproxy.spark.made import found, gap, open_, request, response, table
+from tests.kproxy.spark.sample_lines import found, gap, open_, request, response, table
 
 JAVA = {"software_name": "apache-kafka-java", "software_version": "3.9.1"}
 

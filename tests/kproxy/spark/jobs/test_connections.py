@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from kproxy.spark.jobs.connections import connections
 from kproxy.trace.lines import Line
-from tests.kproxy.spark.made import close, moment, open_, request, response, table
-from tests.kproxy.spark.plain import assert_rows
+from tests.kproxy.spark.reference import assert_rows
+from tests.kproxy.spark.sample_lines import close, moment, open_, request, response, table
 
 
 def connected(number: int, at: float, life: float, requests: int = 1, **columns: Any) -> list[Line]:

@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kproxy.spark.jobs.delays import delays
 from kproxy.trace.lines import TopicEntry
-from tests.kproxy.spark.made import request, response, table
-from tests.kproxy.spark.plain import client_of
+from tests.kproxy.spark.reference import client_of
+from tests.kproxy.spark.sample_lines import request, response, table
 
 NO_DELIVERY = {"deliveries": 0, "p50_delivery_us": None, "p99_delivery_us": None, "max_delivery_us": None}
 

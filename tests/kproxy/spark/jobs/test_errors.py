@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from kproxy.spark.jobs.errors import errors
 from kproxy.trace.lines import ErrorEntry, TopicEntry
-from tests.kproxy.spark.made import response, table
-from tests.kproxy.spark.plain import assert_rows, client_of, topics_of
+from tests.kproxy.spark.reference import assert_rows, client_of, topics_of
+from tests.kproxy.spark.sample_lines import response, table
 
 ORDER = ["api", "client", "broker", "topic"]
 ORDERS, CARTS = TopicEntry("orders"), TopicEntry("carts")

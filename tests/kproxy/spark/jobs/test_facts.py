@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from kproxy.spark.derived.latency_sketch import bucket, percentiles
 from kproxy.spark.jobs.facts import facts
 from kproxy.trace.lines import ErrorEntry, TopicEntry
-from tests.kproxy.spark.made import request, response, table
-from tests.kproxy.spark.plain import client_of, topics_of
+from tests.kproxy.spark.reference import client_of, topics_of
+from tests.kproxy.spark.sample_lines import request, response, table
 
 
 def bound(latency_us: int) -> int:

@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kproxy.spark.jobs.fetches import fetches
 from kproxy.trace.lines import ErrorEntry, TopicEntry
-from tests.kproxy.spark.made import request, response, table
-from tests.kproxy.spark.plain import assert_rows, client_of, mean, topics_of
+from tests.kproxy.spark.reference import assert_rows, client_of, mean, topics_of
+from tests.kproxy.spark.sample_lines import request, response, table
 
 MEMBERSHIP = {"JoinGroup", "Heartbeat", "OffsetCommit", "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat"}
 

@@ -9,8 +9,8 @@ from dissectors.findings import Severity
 from dissectors.rules import rules
 from kproxy.spark.jobs.findings import findings
 from kproxy.trace.lines import RepeatEntry
-from tests.kproxy.spark.made import close, finding, found, request, response, table
-from tests.kproxy.spark.plain import assert_rows, client_of
+from tests.kproxy.spark.reference import assert_rows, client_of
+from tests.kproxy.spark.sample_lines import close, finding, found, request, response, table
 
 HERE = {"client": "app", "broker": "10.0.0.1:9092"}
 

@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 from kproxy.browse.rows.index import time_of
 from kproxy.spark.jobs.group_stalls import group_stalls
 from kproxy.trace.lines import Line
-from tests.kproxy.browse.grouped import Story, lines_of
+from tests.kproxy.browse.group_story import Story, lines_of
 from tests.kproxy.browse.sessions import BEGAN, SECOND
-from tests.kproxy.browse.stalled import CASES, Told, detected, recorded
-from tests.kproxy.spark.made import table
+from tests.kproxy.browse.stall_stories import CASES, Told, detected, recorded
+from tests.kproxy.spark.sample_lines import table
 
 _REAL = ("application-does-not-poll", "frozen-process", "killed-member", "partitions-not-given-up")
 

@@ -6,8 +6,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kproxy.spark.jobs.idle_closes import idle_closes
 from kproxy.trace.lines import Line
-from tests.kproxy.spark.made import close, moment, request, response, table
-from tests.kproxy.spark.plain import assert_rows
+from tests.kproxy.spark.reference import assert_rows
+from tests.kproxy.spark.sample_lines import close, moment, request, response, table
 
 
 def spoken(connection: str, until: float = 1) -> list[Line]:

@@ -6,8 +6,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kproxy.spark.jobs.latency import latency
 from kproxy.trace.lines import TopicEntry
-from tests.kproxy.spark.made import request, response, table
-from tests.kproxy.spark.plain import assert_rows, client_of, percentile, topics_of
+from tests.kproxy.spark.reference import assert_rows, client_of, percentile, topics_of
+from tests.kproxy.spark.sample_lines import request, response, table
 
 
 def test_percentiles_lie_between_the_values_and_a_response_counts_for_each_of_its_topics(spark: SparkSession) -> None:

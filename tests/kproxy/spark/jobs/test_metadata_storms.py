@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kproxy.spark.jobs.metadata_storms import metadata_storms
 from kproxy.trace.lines import ErrorEntry, Line, TopicEntry
-from tests.kproxy.spark.made import response, table
-from tests.kproxy.spark.plain import assert_rows
+from tests.kproxy.spark.reference import assert_rows
+from tests.kproxy.spark.sample_lines import response, table
 
 _MISSING = [ErrorEntry("topics[1].error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION")]
 _TOPICS = [TopicEntry("orders"), TopicEntry("reports")]

@@ -6,8 +6,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kproxy.spark.jobs.partitions import partitions
 from kproxy.trace.lines import TopicEntry
-from tests.kproxy.spark.made import request, response, table
-from tests.kproxy.spark.plain import assert_rows, topics_of
+from tests.kproxy.spark.reference import assert_rows, topics_of
+from tests.kproxy.spark.sample_lines import request, response, table
 
 
 def test_a_partition_that_only_metadata_names_counts_in_the_mean(spark: SparkSession) -> None:

@@ -6,11 +6,11 @@ from pyspark.sql import DataFrame, SparkSession
 from dissectors.groups import StallKind
 from kproxy.groups import GroupsOverview, GroupView
 from kproxy.spark.jobs.rebalances import rebalances
-from tests.kproxy.browse.fed import feed
-from tests.kproxy.browse.grouped import DATA, Story, lines_of
+from tests.kproxy.browse.group_story import DATA, Story, lines_of
+from tests.kproxy.browse.sample_overviews import feed
 from tests.kproxy.browse.sessions import BEGAN, SECOND
 from tests.kproxy.spark.conftest import converted
-from tests.kproxy.spark.made import table
+from tests.kproxy.spark.sample_lines import table
 
 
 def told(spark: SparkSession, story: Story) -> list[tuple[object, ...]]:

@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kproxy.spark.jobs.retries import retries
 from kproxy.trace.lines import ErrorEntry, Line, RepeatEntry, TopicEntry
-from tests.kproxy.spark.made import close, found, moment, request, response, table
-from tests.kproxy.spark.plain import assert_rows
+from tests.kproxy.spark.reference import assert_rows
+from tests.kproxy.spark.sample_lines import close, found, moment, request, response, table
 
 _BATCH = [TopicEntry("orders", None, [0], 900, 3, 1, ["none"], [900])]
 _REFUSED = [ErrorEntry("responses[0].partition_responses[0].error_code", 87, "INVALID_RECORD")]

@@ -10,8 +10,8 @@ from dissectors.rules.offline import FLEET_RULES
 from kproxy.spark.jobs.rules import rules
 from kproxy.spark.rules import rules as fleet_rules
 from kproxy.trace.lines import ErrorEntry, Line, TopicEntry
-from tests.kproxy.spark.made import close, open_, request, response, table
-from tests.kproxy.spark.plain import assert_rows
+from tests.kproxy.spark.reference import assert_rows
+from tests.kproxy.spark.sample_lines import close, open_, request, response, table
 
 _MINUTE = 0.05  # a frame every 50 ms is 1200 a minute
 

@@ -8,8 +8,8 @@ from kproxy.spark.derived.record_values import record_values
 from kproxy.spark.jobs.schemas import schemas
 from kproxy.trace.lines import RequestLine, ResponseLine, TopicEntry
 from tests.kproxy.filters import test_record_fields
-from tests.kproxy.spark.made import request, response, table
-from tests.kproxy.spark.plain import assert_rows
+from tests.kproxy.spark.reference import assert_rows
+from tests.kproxy.spark.sample_lines import request, response, table
 
 KEY = {"format": "text", "data": "k", "guess": True}
 

@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kproxy.spark.jobs.share_groups import share_groups
 from kproxy.trace.lines import ErrorEntry, TopicEntry
-from tests.kproxy.spark.made import request, response, table
-from tests.kproxy.spark.plain import client_of, percentile
+from tests.kproxy.spark.reference import client_of, percentile
+from tests.kproxy.spark.sample_lines import request, response, table
 
 LOST = ErrorEntry("responses[0].partitions[0].acknowledge_error_code", 121, "INVALID_RECORD_STATE")
 SESSION = ErrorEntry("error_code", 122, "SHARE_SESSION_NOT_FOUND")

@@ -6,8 +6,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kproxy.spark.jobs.slow_exchanges import slow_exchanges
 from kproxy.trace.lines import TopicEntry
-from tests.kproxy.spark.made import request, response, table
-from tests.kproxy.spark.plain import assert_rows, client_of, topics_of
+from tests.kproxy.spark.reference import assert_rows, client_of, topics_of
+from tests.kproxy.spark.sample_lines import request, response, table
 
 
 def test_what_was_ahead_of_a_slow_one_on_its_connection(spark: SparkSession) -> None:

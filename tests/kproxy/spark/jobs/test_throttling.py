@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kproxy.spark.jobs.throttling import throttling
-from tests.kproxy.spark.made import request, response, table
-from tests.kproxy.spark.plain import assert_rows, client_of
+from tests.kproxy.spark.reference import assert_rows, client_of
+from tests.kproxy.spark.sample_lines import request, response, table
 
 FIVE = datetime(2026, 11, 21, 5, tzinfo=UTC)
 BROKER = "10.0.0.1:9092"

@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kproxy.spark.jobs.throughput import throughput
 from kproxy.trace.lines import TopicEntry
-from tests.kproxy.spark.made import close, request, response, table
-from tests.kproxy.spark.plain import assert_rows, client_of, percentile, topics_of
+from tests.kproxy.spark.reference import assert_rows, client_of, percentile, topics_of
+from tests.kproxy.spark.sample_lines import close, request, response, table
 
 ORDER = ["api", "client", "broker", "topic"]
 

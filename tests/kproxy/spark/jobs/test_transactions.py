@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from kproxy.spark.jobs.transactions import transactions
 from kproxy.trace.lines import Line, RequestLine, ResponseLine
 from kproxy.transactions import TransactionsOverview
-from tests.kproxy.browse.fed import feed
-from tests.kproxy.captured import DATA, lines_of
-from tests.kproxy.spark.made import table
+from tests.kproxy.browse.sample_overviews import feed
+from tests.kproxy.capture_results import DATA, lines_of
+from tests.kproxy.spark.sample_lines import table
 from tests.kproxy.stories import told
 from tests.kproxy.transactions.told_transactions import STORY, batch, begin, end, init, read, write
 

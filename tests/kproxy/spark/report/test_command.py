@@ -12,7 +12,7 @@ from kproxy.spark import jobs
 from kproxy.spark.ingest.lines import Lines
 from tests.kproxy.cli.conftest import Run, kproxy
 from tests.kproxy.html.pages import Opened
-from tests.kproxy.spark.made import request, response, table
+from tests.kproxy.spark.sample_lines import request, response, table
 
 __all__ = ["kproxy"]
 

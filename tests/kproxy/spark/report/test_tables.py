@@ -10,7 +10,7 @@ from kproxy.spark.report import tables
 from kproxy.spark.report.axis import Axis, axis
 from kproxy.spark.report.charts import observed_us
 from kproxy.spark.report.facts import facts
-from tests.kproxy.spark.made import BEGIN_NS, request, response, table
+from tests.kproxy.spark.sample_lines import BEGIN_NS, request, response, table
 
 BEGIN_US = BEGIN_NS // 1000
 SECOND_US, HOUR_US = 1_000_000, 3_600_000_000

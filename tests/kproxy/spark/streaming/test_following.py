@@ -28,7 +28,7 @@ from kproxy.spark.streaming.execution import Files, RunningQueries
 from kproxy.spark.streaming.queries import Span
 from kproxy.trace.lines import ErrorEntry, Line
 from tests.kproxy.spark.files import write
-from tests.kproxy.spark.made import BEGIN_NS, found, request, response
+from tests.kproxy.spark.sample_lines import BEGIN_NS, found, request, response
 from tests.kproxy.spark.streaming.traces import EVERY, SECOND, TENS, Told, Traces, asked, work_off
 
 ERROR = [ErrorEntry("a", 3, "UNKNOWN_TOPIC_OR_PARTITION")]

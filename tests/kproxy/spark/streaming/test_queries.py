@@ -11,7 +11,7 @@ from pyspark.testing import assertDataFrameEqual
 from kproxy.spark.jobs import find as job
 from kproxy.spark.streaming.queries import Span, find, names
 from kproxy.trace.lines import ErrorEntry
-from tests.kproxy.spark.made import finding, found, request, response, table
+from tests.kproxy.spark.sample_lines import finding, found, request, response, table
 from tests.kproxy.spark.streaming.traces import SECOND, TENS, Told, Traces
 
 

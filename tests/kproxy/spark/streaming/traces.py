@@ -11,7 +11,7 @@ from kproxy.spark.streaming.lines import follow_lines
 from kproxy.spark.streaming.queries import Span, find
 from kproxy.trace.lines import Line
 from kproxy.trace.writer import TraceWriter
-from tests.kproxy.spark.made import BEGIN_NS
+from tests.kproxy.spark.sample_lines import BEGIN_NS
 
 SECOND = 1_000_000
 #: How often queries of tests look, in seconds; without a pause they would do nothing else.

@@ -1,4 +1,4 @@
-// franz-go over TLS with any SASL mechanism: NAME LOGIN. LOGIN is JSON, see Login in tests/peers/clients/secure.py.
+// franz-go over TLS with any SASL mechanism: NAME LOGIN. LOGIN is JSON, see Login in tests/peers/clients/secure_clients.py.
 // Produces to every partition of a topic, consumes it in a group, and prints the number of records consumed.
 package main
 
@@ -22,7 +22,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// As in tests/peers/clients/secure.py.
+// As in tests/peers/clients/secure_clients.py.
 const (
 	partitions = 3
 	records    = 60

@@ -12,7 +12,7 @@ from typing import Any
 
 from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import Detail
-from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.capture_results import DATA, lines_of
 
 CAPTURES = Path(__file__).parents[3] / "captures"
 #: Stands behind markup in names: where it is shown, so is the markup.

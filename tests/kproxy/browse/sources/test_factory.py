@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kproxy.browse.sources.capture_child import DissectedSource
+from kproxy.browse.sources.factory import open_source
 from kproxy.browse.sources.files import TraceSource
-from kproxy.browse.sources.opening import open_source
 from kproxy.browse.sources.proxy import ProxySource
 from kproxy.browse.sources.source import SeveralSources, Source
 from kproxy.control.paths import own_path

@@ -7,7 +7,7 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.log import Log
 from kproxy.broker.log.appending import append
 from kproxy.broker.log.settings import settings
-from kproxy.broker.shares.acknowledging import Acknowledgement
+from kproxy.broker.shares.acknowledgement import Acknowledgement
 from kproxy.broker.shares.partition import SharePartition
 from kproxy.broker.shares.shares import Shares
 from kproxy.broker.shares.states import ShareStates

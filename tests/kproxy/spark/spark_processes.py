@@ -26,7 +26,7 @@ from kproxy.spark.report.contents import figures
 from kproxy.spark.report.pages import report
 from kproxy.spark.session.java import find_java, launching
 from tests.kproxy.html.pages import Opened
-from tests.kproxy.spark import planted
+from tests.kproxy.spark import sample_fleet
 from tests.kproxy.spark.files import CAPTURES, REPOSITORY, TRACE_1, write
 
 _LINES = 8000
@@ -36,7 +36,7 @@ JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseS
 
 def write_inputs(folder: Path) -> Path:
     """Traces of a fleet, plain and compressed, and captures."""
-    planted.write(folder, _LINES)
+    sample_fleet.write(folder, _LINES)
     write(folder / "a.jsonl.gz", TRACE_1.read_bytes())
     write(folder / "b.jsonl", b"no line\n")
     for capture in CAPTURES.glob("*.pcap.gz"):

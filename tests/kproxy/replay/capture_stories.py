@@ -7,8 +7,8 @@ from typing import Any
 
 from dissectors.messages.message import read_request
 from kproxy.inspection.inspector import Inspector
-from kproxy.replay.captured import Action, CapturedExchange, Step, steps_of
 from kproxy.replay.exchange import ReplayedExchange, Replayer
+from kproxy.replay.steps import Action, CapturedExchange, Step, steps_of
 from kproxy.trace.lines import Detail, Line
 from tests.kproxy.stories import Teller
 

@@ -9,8 +9,8 @@ from kproxy.browse.rows.index import time_of
 from kproxy.groups import GroupsOverview, GroupView
 from kproxy.inspection.stall_lines import StallLines
 from kproxy.trace.lines import CloseLine, GapLine, Line, RequestLine, ResponseLine, StallLine
-from tests.kproxy.browse.fed import feed
-from tests.kproxy.browse.grouped import LEADER, Story
+from tests.kproxy.browse.group_story import LEADER, Story
+from tests.kproxy.browse.sample_overviews import feed
 
 #: What stands still: kind, from when to when (us; None: still), who waits, who is blamed, and the sentence.
 Told = tuple[str, int, int | None, frozenset[str], frozenset[str], str]

@@ -25,7 +25,7 @@ from kproxy.trace.lines import (
 )
 from kproxy.trace.timestamps import timestamp
 from tests.kproxy.browse.sessions import BEGAN
-from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.capture_results import DATA, lines_of
 
 
 class Overview(Protocol):

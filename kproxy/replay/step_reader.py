@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kproxy.capture.recordings import read_recording
 from kproxy.errors import UserError
-from kproxy.replay.captured import NO_BYTES, Step, steps_of
+from kproxy.replay.steps import NO_BYTES, Step, steps_of
 from kproxy.trace.lines import Detail, Line
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.replay.captured import Action, steps_of
+from kproxy.replay.steps import Action, steps_of
 from kproxy.trace.lines import ResponseLine
-from tests.kproxy.replay.told import exchanges, lines, steps
+from tests.kproxy.replay.capture_stories import exchanges, lines, steps
 
 JOINS = """
 > Metadata v9 {}

@@ -17,7 +17,7 @@ from kproxy.broker.leaders import LeaderHints
 from kproxy.broker.log.batch import StoredBatch
 from kproxy.broker.log.log import Log
 from kproxy.broker.request import Request
-from kproxy.broker.shares.acquiring import Acquired
+from kproxy.broker.shares.acquisition import Acquired
 from kproxy.broker.shares.partition import SharePartition
 from kproxy.broker.shares.settings import ShareSettings
 from kproxy.broker.shares.shares import Shares

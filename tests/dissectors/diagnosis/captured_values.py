@@ -14,8 +14,8 @@ from dissectors.diagnosis.diagnose import right_layout
 from dissectors.messages.message import Message, read_request, read_response
 from dissectors.wire.layout import WIDTHS, Field, Layout
 from kproxy.trace.lines import Detail, RequestLine, ResponseLine
-from tests.dissectors.diagnosis.realistic import Realistic
-from tests.kproxy.captured import DATA, lines_of
+from tests.dissectors.diagnosis.cluster_values import Realistic
+from tests.kproxy.capture_results import DATA, lines_of
 
 #: Of each struct and each field so many are kept, and so many elements of an array.
 _MAX_FRAMES = 400

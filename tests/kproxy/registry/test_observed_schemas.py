@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dissectors.values import Schema, SchemaKey, ValueContext, decode, schema_formats
-from kproxy.registry.observed import ObservedSchemas
+from kproxy.registry.observed_schemas import ObservedSchemas
 
 MONEY = '{"type": "record", "name": "Money", "fields": [{"name": "cents", "type": "int"}]}'
 

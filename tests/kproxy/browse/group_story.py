@@ -24,7 +24,7 @@ from kproxy.trace.lines import (
     ResponseLine,
 )
 from kproxy.trace.timestamps import nanoseconds, timestamp
-from tests.kproxy.browse.fed import closed, feed, missed
+from tests.kproxy.browse.sample_overviews import closed, feed, missed
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 
 #: Traces of librdkafka 2.16.0 behind kproxy, only what is about the group, at kproxy's own broker or at Kafka 4.3.1:

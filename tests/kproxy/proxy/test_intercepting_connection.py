@@ -13,7 +13,7 @@ import pytest
 from dissectors.connections.events import Direction
 from dissectors.interception.intercepted_connection import InterceptedConnection
 from dissectors.interception.interceptor import FORWARD, Action, Answer, CloseConnection, Delay, Drop, RequestHeader
-from kproxy.proxy.intercepted import InterceptingConnection
+from kproxy.proxy.intercepting_connection import InterceptingConnection
 from tests.kproxy.frames import request, response
 from tests.kproxy.proxy.peers import Peer
 

@@ -9,9 +9,9 @@ from enum import Enum, auto
 from typing import Final
 
 from dissectors import embedded
-from dissectors.messages import sensitive, summary
+from dissectors.messages import secret_fields, summary
 from dissectors.messages.message import Message, read_request, read_response
-from dissectors.messages.not_ready import only_not_ready
+from dissectors.messages.readiness import only_not_ready
 from dissectors.schemas.codes import ApiKey
 from kproxy.trace.lines import CloseLine, Line, OpenLine, RequestLine, ResponseLine
 from kproxy.trace.pairing import RequestPairing
@@ -120,7 +120,7 @@ def _exchange(line: RequestLine, number: int, wanted: Callable[[Line], bool] | N
         left_out = "the login is not in the capture"
     elif request is None:
         left_out = line.not_decoded or NO_BYTES
-    elif sensitive.holds_secret(request) or embedded.holds_secret_topic(request):
+    elif secret_fields.holds_secret(request) or embedded.holds_secret_topic(request):
         left_out = "its secrets are redacted"
     elif _is_between_brokers(request):
         left_out = "brokers send it to each other"

@@ -1,7 +1,7 @@
 """What `kproxy dissect --json` prints for recorded traffic and the example captures, as digests.
 
-``python -m tests.kproxy.lines_made`` writes them to tests/data/lines.json. After a change that is meant to alter lines,
-``python benchmarks/same_lines.py OLD_CHECKOUT tests/data/traffic/*.gz captures/*.gz`` shows which ones differ.
+``python -m tests.kproxy.line_digests`` writes them to tests/data/lines.json. After a change that is meant to alter
+lines, ``python benchmarks/same_lines.py OLD_CHECKOUT tests/data/traffic/*.gz captures/*.gz`` shows which ones differ.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """Compares kproxy with Confluent's deserializers on many random records of each format; prints the CPU per record.
 
-``python -m tests.serializers.many [RECORDS [SEED]]`` needs the extra `peers`. There, fastavro reads Avro, Google's
-classes read Protobuf, and Python's json and jsonschema read JSON. With a difference, the status is 1.
+``python -m tests.serializers.comparison [RECORDS [SEED]]`` needs the extra `peers`. There, fastavro reads Avro,
+Google's classes read Protobuf, and Python's json and jsonschema read JSON. With a difference, the status is 1.
 """
 
 from __future__ import annotations

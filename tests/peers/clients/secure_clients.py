@@ -1,6 +1,6 @@
 """Clients that produce to every partition of a topic and consume it in a group, over TLS and with any mechanism.
 
-``python -m tests.peers.clients.secure LIBRARY LOGIN``; LIBRARY is confluent, kafka_python or aio,
+``python -m tests.peers.clients.secure_clients LIBRARY LOGIN``; LIBRARY is confluent, kafka_python or aio,
 LOGIN a `Login` as JSON. It prints the number of records consumed, or ``failed:`` and the kind of error.
 """
 

@@ -9,7 +9,7 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.fetching.partition_request import Key, PartitionRequest
 from kproxy.broker.leaders import LeaderHints
 from kproxy.broker.log.batch import StoredBatch
-from kproxy.broker.log.converting import downgraded
+from kproxy.broker.log.conversion import downgraded
 from kproxy.broker.log.log import Log
 from kproxy.broker.log.settings import settings
 from kproxy.broker.request import Request

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dissectors.messages.message import Message, read_response
-from dissectors.messages.tagged import is_default, tagged
+from dissectors.messages.tag_buffers import is_default, tagged
 from dissectors.wire.encode import encode
 from dissectors.wire.layout import Layout, layout
 from tests.kproxy.frames import framed
