@@ -134,7 +134,7 @@ def _first(ranked: list[Ranked], right: Layout) -> Ranked:
 
 def _explained(right: Layout, candidate: Ranked, ranked: list[Ranked]) -> float:
     """The confidence of a reading and of those that its edit explains."""
-    return sum(each.confidence for each in ranked[:FINALISTS] if _stands_for(right, candidate, each))
+    return sum(other.confidence for other in ranked[:FINALISTS] if _stands_for(right, candidate, other))
 
 
 def _stands_for(right: Layout, candidate: Ranked, other: Ranked) -> bool:

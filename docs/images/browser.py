@@ -28,7 +28,7 @@ VIEWS = {
     "timelines": (JAVA, "timelines", "light", ".timelines a", 640),
 }
 #: Bytes of a picture at most.
-MOST = 200_000
+MAX_SIZE = 200_000
 WIDTH, HEIGHT = 1188, 714  # 132 columns, 34 lines
 
 
@@ -48,7 +48,7 @@ def main() -> None:
             }
             for name in sys.argv[1:] or pictures:
                 picture = pictures[name]()
-                if len(picture) > MOST:
+                if len(picture) > MAX_SIZE:
                     sys.exit(f"{name}.png has {len(picture):,} bytes: show less")
                 (HERE / f"{name}.png").write_bytes(picture)
 

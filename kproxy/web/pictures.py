@@ -12,7 +12,7 @@ from typing import Any, Final
 from kproxy.browse.session_view import SessionView
 
 #: Most pictures that are kept.
-_MOST: Final = 16
+_MAX_PICTURES: Final = 16
 #: Counting again may take one part in this many of the time.
 _SHARE: Final = 20
 #: Seconds of work between two turns of other requests.
@@ -40,7 +40,7 @@ class Pictures:
         """Return the picture of a view: a new one if rows have changed, unless the last one took long."""
         picture = self._pictures.setdefault(key, _Picture())
         self._pictures.move_to_end(key)
-        if len(self._pictures) > _MOST:
+        if len(self._pictures) > _MAX_PICTURES:
             self._pictures.popitem(last=False)
         async with picture.lock:
             version = view, view.visible.version

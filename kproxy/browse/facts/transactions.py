@@ -10,7 +10,7 @@ from kproxy.browse.session_view import SessionView
 from kproxy.transactions import TransactionRow
 
 #: Most partitions and groups that are named.
-_MOST: Final = 50
+_MAX_ITEMS: Final = 50
 
 
 def shown(session: BrowseSession, view: SessionView) -> list[TransactionRow]:
@@ -25,7 +25,7 @@ def facts(session: BrowseSession, item: TransactionRow) -> Facts:
     held = (
         f"{each.topic}[{each.partition}] at {each.last_stable_offset:,} since {clock.time(each.since)} "
         f"({each.records:,} records after it)"
-        for each in item.held[:_MOST]
+        for each in item.held[:_MAX_ITEMS]
     )
     return [
         ("client", f"{item.client_id} at {item.client}" if item.client else "not observed"),
@@ -33,8 +33,8 @@ def facts(session: BrowseSession, item: TransactionRow) -> Facts:
         ("began", clock.labelled(item.begun_at) if item.begun_at is not None else ""),
         ("last request", clock.labelled(item.last_at)),
         ("last connection ended", clock.labelled(item.gone_at) if item.gone_at is not None else ""),
-        ("partitions", ", ".join(f"{topic}[{partition}]" for topic, partition in item.partitions[:_MOST])),
-        ("offsets of groups", ", ".join(item.groups[:_MOST])),
+        ("partitions", ", ".join(f"{topic}[{partition}]" for topic, partition in item.partitions[:_MAX_ITEMS])),
+        ("offsets of groups", ", ".join(item.groups[:_MAX_ITEMS])),
         ("holds", ", ".join(held)),
         ("markers seen", f"{item.markers:,}" if item.markers else ""),
         ("errors", names_and_counts(item.errors)),

@@ -57,7 +57,11 @@ class TopicSummary:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSummary:
-    """A partition. `records` and `lag` are known only from frames with no other partition of the topic, else None."""
+    """A partition. `records` and `lag` are known only from frames with no other partition of the topic, else None.
+
+    `unread_bytes` were stored after a Fetch response last had records of the partition, the first of them at
+    `unread_since` (ns).
+    """
 
     partition: int
     produced_bytes: int
@@ -69,6 +73,8 @@ class PartitionSummary:
     delivery_max_us: int | None
     last_at: int
     last_row: int
+    unread_bytes: int = 0
+    unread_since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ class TopicTraffic:
 
 @dataclass(slots=True)
 class PartitionState:
-    """Counters of a partition; records are -1 while unknown."""
+    """Counters of a partition; records are -1 while unknown, times (ns) are 0."""
 
     bytes: list[int] = field(default_factory=lambda: [0, 0])
     records: list[int] = field(default_factory=lambda: [-1, -1])
@@ -101,6 +101,21 @@ class PartitionState:
     deliveries: DeliveryTimes = field(default_factory=DeliveryTimes)
     last_at: int = 0
     last_row: int = 0
+    read_at: int = 0
+    unread_bytes: int = 0
+    unread_since: int = 0
+
+    def count(self, side: int, size: int, at: int) -> None:
+        """Count record data that was written (side 0) or read (1)."""
+        self.bytes[side] += size
+        if side and size:
+            self.read_at, self.unread_bytes, self.unread_since = at, 0, 0
+
+    def store(self, size: int, asked_at: int) -> None:
+        """Record that the broker has stored a batch. A response after its request may have it already."""
+        if asked_at > self.read_at:
+            self.unread_bytes += size
+            self.unread_since = self.unread_since or asked_at
 
 
 @dataclass(slots=True)
@@ -178,6 +193,9 @@ class TopicState:
                 max(a, b, a + b) for a, b in zip(own_partition.records, partition.records, strict=True)
             ]
             own_partition.deliveries.merge(partition.deliveries)
+            if own_partition.read_at <= partition.read_at:
+                own_partition.read_at = partition.read_at
+                own_partition.unread_bytes, own_partition.unread_since = partition.unread_bytes, partition.unread_since
             if own_partition.last_at <= partition.last_at:
                 own_partition.lag, own_partition.last_at, own_partition.last_row = (
                     partition.lag,
@@ -235,6 +253,8 @@ class TopicState:
                 delivery_max_us=_unless_none(partition.deliveries.max_us),
                 last_at=partition.last_at,
                 last_row=partition.last_row,
+                unread_bytes=partition.unread_bytes,
+                unread_since=partition.unread_since or None,
             )
             for number, partition in sorted(self.partitions.items())
         ]

@@ -126,8 +126,11 @@ class TopicsOverview:
             if not entry.offsets:
                 continue
             topic, asked_at = self._topic(entry, row, at), at - (line.latency_us or 0) * 1000
-            for number, offset in zip(entry.partitions, entry.offsets, strict=False):
+            for place, (number, offset) in enumerate(zip(entry.partitions, entry.offsets, strict=False)):
                 if offset is not None:
+                    if (partition := topic.partitions.get(number)) is not None:  # its request had records
+                        sizes = entry.partition_bytes
+                        partition.store(count(sizes[place]) if place < len(sizes) else 0, asked_at)
                     took_us = self._deliveries.write(
                         (line.server[:MAX_NAME_LENGTH], topic.key, number, offset), asked_at
                     )
@@ -240,14 +243,14 @@ class TopicsOverview:
         numbers = entry.partitions
         if len(numbers) == 1:
             partition = self._partition(topic, numbers[0], row, at)
-            partition.bytes[side] += size
+            partition.count(side, size, at)
             partition.records[side] = max(partition.records[side], 0) + records
             if entry.lag is not None:
                 partition.lag = entry.lag
         elif size:
             for number, part in zip(numbers[: topic.partitions.max_size], entry.partition_bytes, strict=False):
                 if part > 0:
-                    self._partition(topic, number, row, at).bytes[side] += part
+                    self._partition(topic, number, row, at).count(side, part, at)
 
     def _partition(self, topic: TopicState, number: int, row: int, at: int) -> PartitionState:
         partition = topic.partitions.get(number)

@@ -6,7 +6,7 @@ from kproxy.browse.facts import connections
 from kproxy.browse.sources.source import SourcePhase
 from kproxy.browse.tables.all_tables import TABLES
 from kproxy.control.protocol import LateResponse
-from kproxy.trace.lines import RequestLine
+from kproxy.trace.lines import Line, RequestLine, TopicEntry
 from kproxy.trace.timestamps import timestamp
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response, session_of
 from tests.kproxy.stories import told
@@ -56,3 +56,25 @@ def test_which_client_sends_most_is_a_column_of_clients() -> None:
     titles = [column.title for column in table.columns]
     bytes_of = {row.values[0]: (row.values[titles.index("in")], row.values[titles.index("out")]) for row in table.rows}
     assert bytes_of == {"big": (500, 50), "small": (100, 50)}
+
+
+def _written(number: int, partition: int, at: float) -> list[Line]:
+    """A batch of 9 bytes that the broker stores."""
+    entry = TopicEntry("orders", partitions=[partition], bytes=9, partition_bytes=[9], offsets=[number])
+    asked = request(number, at=at, api="Produce", api_key=0, topics=[entry])
+    return [asked, response(asked, topics=[entry])]
+
+
+def _not_read(*lines: Line, after: float) -> str:
+    session = session_of([*lines, request(99, at=after, api="Heartbeat", api_key=12)])
+    [row] = TABLES["topics"](session, session.view).rows
+    return dict(row.facts)["not read"]
+
+
+def test_a_partition_whose_records_no_reader_of_the_topic_gets_is_a_fact() -> None:
+    writes = [*_written(1, 0, 0), *_written(2, 1, 1), *_written(3, 1, 2)]
+    asked = request(4, at=3, topics=[TopicEntry("orders", partitions=[0])])
+    reads = [asked, response(asked, topics=[TopicEntry("orders", partitions=[0], bytes=9, partition_bytes=[9])])]
+    assert _not_read(*writes, *reads, after=121) == "[1] 18 B in 120.0 s"
+    assert _not_read(*writes, *reads, after=30) == "", "a reader may be slow"
+    assert _not_read(*writes, after=121) == "", "nobody reads the topic here"

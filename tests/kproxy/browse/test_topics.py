@@ -308,20 +308,25 @@ def test_torn_lines_never_raise(lines: list[tuple[Line, int]]) -> None:
             overview.partitions(name), overview.clients(name), overview.readers(name)
 
 
+_COLUMNS = ("ages_ms", "append_time", "lag", "bytes", "partition_bytes")
+
+
 def stored(number: int, offset: int, *, at: float, took: float = 0.01, partition: int = 0, **more: Any) -> list[Line]:
     """A Produce whose response has an offset."""
     asked = request(number, at=at, api="Produce", api_key=0, topics=[entry(bytes=9, partitions=(partition,))], **more)
     return [
         asked,
         response(
-            asked, after_us=int(took * 1_000_000), topics=[entry(bytes=9, partitions=(partition,), offsets=[offset])]
+            asked,
+            after_us=int(took * 1_000_000),
+            topics=[entry(bytes=9, partitions=(partition,), partition_bytes=[9], offsets=[offset])],
         ),
     ]
 
 
 def brought(number: int, *offsets: int | None, at: float, **more: Any) -> list[Line]:
     """A Fetch whose response, a moment later, has the batches of partitions 0, 1 ... with these offsets."""
-    columns = {name: more.pop(name) for name in ("ages_ms", "append_time", "lag", "bytes") if name in more}
+    columns = {name: more.pop(name) for name in _COLUMNS if name in more}
     numbers = tuple(range(len(offsets)))
     asked = request(number, at=at, topics=[entry(partitions=numbers)], **more)
     brings = entry(partitions=numbers, offsets=list(offsets), **{"bytes": 9, "lag": 0, **columns})
@@ -348,6 +353,21 @@ def test_a_consumer_may_have_it_before_the_producer_has_its_response() -> None:
 def test_other_batches_are_not_taken_for_it(other: dict[str, Any]) -> None:
     assert only(stored(1, 70, at=0, **other), brought(2, 70, None, at=1)).delivery_us is None
     assert only(stored(1, 71, at=0), brought(2, 70, at=1)).delivery_us is None
+
+
+def test_a_partition_has_unread_records_until_a_response_has_some() -> None:
+    before = [*stored(1, 70, at=0), *stored(2, 9, at=1, partition=1), *brought(3, 70, 9, at=2, partition_bytes=[4, 5])]
+    overview = feed(TopicsOverview(), before)
+    assert [partition.unread_since for partition in overview.partitions("orders")] == [None, None]
+    overview = feed(TopicsOverview(), [*before, *stored(4, 10, at=5, partition=1), *stored(5, 11, at=9, partition=1)])
+    first, second = overview.partitions("orders")
+    assert (first.unread_since, first.unread_bytes) == (None, 0)
+    assert (second.unread_since, second.unread_bytes) == (BEGAN + 5_000_000_000, 18)
+
+
+def test_a_response_after_the_produce_request_may_have_its_records() -> None:
+    overview = feed(TopicsOverview(), [*brought(1, 70, at=0.5), *stored(2, 70, at=0, took=1)])
+    assert overview.partitions("orders")[0].unread_since is None
 
 
 def test_what_was_read_long_before_was_another_batch() -> None:

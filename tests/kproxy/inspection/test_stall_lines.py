@@ -72,7 +72,7 @@ def test_stalls_of_real_groups(name: str) -> None:
 def test_a_stall_is_written_when_it_begins_worsens_doubles_and_ends() -> None:
     lines, now = story("leader_is_not_seen")
     stall_lines = recorded(lines, now)
-    assert [(each.severity, each.duration_us // 1_000_000, each.until is None) for each in stall_lines] == [
+    assert [(line.severity, line.duration_us // 1_000_000, line.until is None) for line in stall_lines] == [
         ("warning", 3, True), ("warning", 7, True), ("error", 10, True), ("error", 19, False),
     ]  # fmt: skip
     assert {(stall_line.since, stall_line.connection_id, stall_line.request_offset) for stall_line in stall_lines} == {
