@@ -16,7 +16,7 @@ from kproxy.groups.rows import LaneView
 from kproxy.trace.formatting import safe
 
 #: Most groups or transactional ids, lanes of a group, and spans of a lane; the latest are kept.
-_MAX_LANES: Final = 100
+_MAX_TIMELINES: Final = 100
 _MAX_LANES: Final = 40
 _MAX_SPANS: Final = 200
 _REBALANCES: Final = frozenset({EventKind.JOIN, EventKind.SYNC, EventKind.LEAVE})
@@ -58,7 +58,7 @@ def groups(session: BrowseSession, view: SessionView) -> list[TimelinePicture]:
     rows = [row for row in overview.rows(session.now) if matching is None or row.group in matching.groups]
     rows.sort(key=lambda row: (-row.stalls, -row.ended_stalls, -row.rebalances))
     groups = []
-    for row in rows[:_MAX_LANES]:
+    for row in rows[:_MAX_TIMELINES]:
         if (group := overview.view(row.group, session.now)) is not None:
             lanes = [TimelineLane("generations", [*_generations(group)]), *map(_member, group.lanes[:_MAX_LANES])]
             groups.append(TimelinePicture(row.group or "(empty)", f"group={quoted(row.group)}", lanes))
@@ -78,7 +78,7 @@ def transactions(session: BrowseSession, view: SessionView) -> list[TimelinePict
         ]
         narrow = None if row.transactional_id is None else f"transaction={quoted(row.transactional_id)}"
         made.append(TimelinePicture(row.key or "(empty)", narrow, [TimelineLane(row.client_id or "", spans)]))
-    return made[:_MAX_LANES]
+    return made[:_MAX_TIMELINES]
 
 
 TIMELINES: Final[Mapping[str, Callable[[BrowseSession, SessionView], list[TimelinePicture]]]] = {
