@@ -23,7 +23,7 @@ from dissectors.schemas.codes import Error
 CAUSES: Final[Mapping[str, CauseKind]] = {
     "left": CauseKind.LEAVE,
     "is_new": CauseKind.JOIN,
-    "was_told": CauseKind.TOLD,
+    "was_told": CauseKind.COORDINATOR,
 }
 OTHERWISE: Final = CauseKind.REJOIN
 
@@ -75,7 +75,7 @@ def cause_of(group: GroupHistory, lane: Lane, expired: list[Lane], at: int) -> R
     if kind is CauseKind.LEAVE and group.leaver is not None:
         key, label = group.leaver
         text = f"{label} left{others}"
-    elif kind is CauseKind.TOLD:
+    elif kind is CauseKind.COORDINATOR:
         key = expired[0].key if expired else ""
         text = (
             f"the session of {_names(expired)} expired"
@@ -112,9 +112,9 @@ def on_epoch(group: GroupHistory, lane: Lane, expired: list[Lane]) -> RebalanceC
     elif lane.state is MembershipState.JOINING or lane.generation <= 0:
         cause = RebalanceCause(CauseKind.JOIN, lane.key, f"{lane.label} joined")
     elif expired:
-        cause = RebalanceCause(CauseKind.TOLD, expired[0].key, f"the session of {_names(expired)} expired")
+        cause = RebalanceCause(CauseKind.COORDINATOR, expired[0].key, f"the session of {_names(expired)} expired")
     else:
-        cause = RebalanceCause(CauseKind.TOLD, "", "the coordinator began it")
+        cause = RebalanceCause(CauseKind.COORDINATOR, "", "the coordinator began it")
     group.leaver, group.joiner, group.was_told = None, None, False
     return cause
 

@@ -126,7 +126,7 @@ class CauseKind(StrEnum):
 
     LEAVE = "leave"  # a member left
     JOIN = "join"  # a member joined that was not in the generation before
-    TOLD = "told"  # the coordinator began it: a session expired, or the cause is not visible
+    COORDINATOR = "coordinator"  # the coordinator began it: a session expired, or the cause is not visible
     REJOIN = "rejoin"  # a member rejoined by itself: its subscription changed, or it has given up partitions
 
 

@@ -51,7 +51,7 @@ DISTURBS_FOR = 15 * SECOND  # the last of them at most so long ago (ns)
 _HOW = {
     CauseKind.LEAVE: "left",
     CauseKind.JOIN: "joined as a new member",
-    CauseKind.TOLD: "let its session expire",
+    CauseKind.COORDINATOR: "let its session expire",
     CauseKind.REJOIN: "rejoined by itself",
 }
 MAX_UNSYNCED = 4  # consecutive joins without an assignment

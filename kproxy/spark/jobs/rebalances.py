@@ -34,8 +34,8 @@ def rebalances(lines: DataFrame) -> DataFrame:
         - duration_us (bigint, µs): between both; null if unknown
         - by (string): the name of the first member
         - why (string): ``leave`` (it left, and others remained), ``join`` (it was not in the previous generation),
-          ``told`` (members got REBALANCE_IN_PROGRESS or ILLEGAL_GENERATION before one joined: a session expired, or the
-          cause is not in the traces) or ``rejoin`` (it rejoined by itself), as in the view of groups
+          ``coordinator`` (members got REBALANCE_IN_PROGRESS or ILLEGAL_GENERATION before one joined: a session expired,
+          or the cause is not in the traces) or ``rejoin`` (it rejoined by itself), as in the view of groups
         - members (int, members): those that got the generation
         - a_minute (bigint, generations): in the minute before
         - storm (boolean): whether `a_minute` reaches the limit of rule S012
@@ -124,7 +124,7 @@ def _epochs(events: DataFrame) -> DataFrame:
     epochs = frame.groupBy("group_id", "life", "protocol", "generation").agg(
         first.alias("first"), F.max("heard_us").alias("until_us"), F.count("*").cast("int").alias("members")
     )
-    why = F.when(F.col("first.kind") == EventKind.JOIN.value, CauseKind.JOIN.value).otherwise(CauseKind.TOLD.value)
+    why = F.when(F.col("first.kind") == EventKind.JOIN.value, CauseKind.JOIN.value).otherwise(CauseKind.COORDINATOR.value)
     return epochs.select(
         "group_id", "life", "protocol", "generation", F.col("first.heard_us").alias("begun_us"), "until_us",
         F.col("first.heard_us").alias("since_us"), F.col("first.label").alias("by"), why.alias("why"), "members",

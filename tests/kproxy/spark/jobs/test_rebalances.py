@@ -46,7 +46,7 @@ def test_who_began_each_and_why(spark: SparkSession) -> None:
         (1, 0.1, 0.003, "a", "join", 1, 0, False),
         (2, 10.0, 3.501, "b", "join", 2, 1, False),
         (3, 21.001, 1.002, "b", "leave", 1, 2, False),
-        (4, 80.001, 2.002, "a", "told", 1, 1, False),
+        (4, 80.001, 2.002, "a", "coordinator", 1, 1, False),
         (5, 90.0, 0.003, "a", "rejoin", 1, 1, False),
         (6, 95.0, None, "a", "rejoin", 1, 2, False),
     ]
