@@ -124,7 +124,10 @@ def _epochs(events: DataFrame) -> DataFrame:
     epochs = frame.groupBy("group_id", "life", "protocol", "generation").agg(
         first.alias("first"), F.max("heard_us").alias("until_us"), F.count("*").cast("int").alias("members")
     )
-    why = F.when(F.col("first.kind") == EventKind.JOIN.value, CauseKind.JOIN.value).otherwise(CauseKind.COORDINATOR.value)
+    joined, began = CauseKind.JOIN.value, CauseKind.COORDINATOR.value
+    why = F.when(F.col("first.kind") == EventKind.JOIN.value, joined).otherwise(began)
+        CauseKind.COORDINATOR.value
+    )
     return epochs.select(
         "group_id", "life", "protocol", "generation", F.col("first.heard_us").alias("begun_us"), "until_us",
         F.col("first.heard_us").alias("since_us"), F.col("first.label").alias("by"), why.alias("why"), "members",

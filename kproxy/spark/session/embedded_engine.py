@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, cast
 
 from kproxy.errors import UserError
 
@@ -61,12 +61,12 @@ class EmbeddedEngine:
         """
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         from pyspark.sql.connect.client import DefaultChannelBuilder
-        from pyspark.sql.connect.session import SparkSession
+        from pyspark.sql.connect.session import SparkSession as ConnectSession
 
         port = self._read()
         os.environ.setdefault("SPARK_CONNECT_MODE_ENABLED", "1")  # functions of pyspark.sql build columns for it
         channel = DefaultChannelBuilder(f"sc://127.0.0.1:{port}", [*_CHANNEL])
-        session = SparkSession.builder.channelBuilder(channel).create()
+        session = ConnectSession.builder.channelBuilder(channel).create()
         session.client.set_retry_policies([])  # nothing is there to retry with if it has died
         for name, value in {**_SETTINGS, **(settings or {})}.items():
             session.conf.set(name, value)
@@ -74,7 +74,7 @@ class EmbeddedEngine:
             self.close()
             raise UserError("another program has connected to the embedded engine: run kproxy analyze again")
         _SESSIONS.add(session.session_id)
-        return session
+        return cast("SparkSession", session)  # pyspark's two sessions are different classes
 
     @property
     def has_died(self) -> bool:
