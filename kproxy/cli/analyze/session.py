@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _FULL = "No space left on device"
 #: A message of Sail's pool of memory.
 _EXHAUSTED = "Failed to allocate additional"
+#: A message of gRPC when the engine has closed its only connection, which can be seconds before its process has ended.
+_LOST = "failed to connect to all addresses"
 _MORE_MEMORY = f"pass --engine {SPARK}, which needs less, or analyze fewer lines (--since, --where, --sample)"
 #: Spark's errors for a format that needs a third-party package.
 _NO_PACKAGE = ("DATA_SOURCE_NOT_FOUND", "PLUGIN_CLASS_NOT_FOUND")
@@ -81,8 +83,11 @@ def _embedded(engine: EmbeddedEngine) -> Iterator[SparkSession]:
 
 def embedded_error(engine: EmbeddedEngine, error: Exception) -> str:
     """A sentence about an error of the embedded engine."""
-    if engine.has_died:
+    lost = _LOST in str(error)
+    if engine.has_died or (lost and engine.ends(within=5)):
         return f"the embedded engine died, probably out of memory; {_MORE_MEMORY}"
+    if lost:
+        return f"the embedded engine has closed its connection; {_MORE_MEMORY}"
     return f"{version()}: {cause_of(error)}"
 
 

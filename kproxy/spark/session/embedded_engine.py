@@ -81,6 +81,14 @@ class EmbeddedEngine:
         """Whether the process has ended by itself."""
         return self._process.poll() is not None
 
+    def ends(self, within: float) -> bool:
+        """Wait for the process to end by itself, for so many seconds; return whether it did."""
+        try:
+            self._process.wait(within)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     def kill(self) -> None:
         """End the process at once; calls of the session that are running fail."""
         self._process.kill()

@@ -14,12 +14,14 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
 
 from kproxy.cli import main
+from kproxy.cli.analyze.session import embedded_error
 from kproxy.errors import UserError
 from kproxy.spark import jobs
 from tests.kproxy.spark import sample_fleet
@@ -190,6 +192,13 @@ def test_too_little_memory_is_one_sentence_that_names_spark(
     assert err.startswith("kproxy: the embedded engine ")
     assert "pass --engine spark" in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("ends", "expected"), [(True, "died, probably"), (False, "has closed its connection; pass")])
+def test_a_connection_can_be_lost_before_the_process_has_ended(ends: bool, expected: str) -> None:
+    error = Exception("failed to connect to all addresses; last error: UNKNOWN: Connection refused")
+    engine = SimpleNamespace(has_died=False, ends=lambda within: ends and within > 0)
+    assert f"the embedded engine {expected}" in embedded_error(cast("EmbeddedEngine", engine), error)
 
 
 def test_an_engine_that_dies_is_one_sentence(
