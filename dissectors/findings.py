@@ -84,9 +84,9 @@ class Problem:
     diagnosis: Diagnosis | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Finding:
-    """A problem with code, name, severity and blame from its rule. As text, it is one line.
+    """A problem with code, name, severity and blame from its rule. As text, it is one line, as in a failed assertion.
 
     Attributes:
         code: Of the rule, e.g. ``L005``; codes are never reused. docs/rules.md has a page for each.
@@ -105,6 +105,9 @@ class Finding:
     def __str__(self) -> str:
         place = f" at {self.problem.path}" if self.problem.path else ""
         return f"{self.severity} {self.code} {self.name}{place}: {self.problem.message}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
 
 def place_of_cause(path: str | None, edit: EditT | None) -> EditT | str | None:

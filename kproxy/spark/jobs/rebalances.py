@@ -126,8 +126,6 @@ def _epochs(events: DataFrame) -> DataFrame:
     )
     joined, began = CauseKind.JOIN.value, CauseKind.COORDINATOR.value
     why = F.when(F.col("first.kind") == EventKind.JOIN.value, joined).otherwise(began)
-        CauseKind.COORDINATOR.value
-    )
     return epochs.select(
         "group_id", "life", "protocol", "generation", F.col("first.heard_us").alias("begun_us"), "until_us",
         F.col("first.heard_us").alias("since_us"), F.col("first.label").alias("by"), why.alias("why"), "members",
