@@ -313,8 +313,8 @@ def _assigned(message: Message) -> list[TopicEntry]:
     if not isinstance(assignment, dict) or assignment.get("type") != "ConsumerProtocolAssignment":
         return []
     return [
-        TopicEntry(topic=partition.get("topic"), partitions=list(partition.get("partitions") or ()))
-        for partition in (assignment.get("data") or {}).get("assigned_partitions") or ()
+        TopicEntry(topic=topic.get("topic"), partitions=list(topic.get("partitions") or ()))
+        for topic in (assignment.get("data") or {}).get("assigned_partitions") or ()
     ]
 
 

@@ -150,7 +150,7 @@ async def _join(target: Target, connection: BrokerConnection, group: str, member
 
 
 def _assigned(answer: BrokerAnswer) -> list[list[int]]:
-    return [partition["partitions"] for partition in (answer.body["assignment"] or {}).get("topic_partitions", ())]
+    return [topic["partitions"] for topic in (answer.body["assignment"] or {}).get("topic_partitions", ())]
 
 
 async def heartbeat(

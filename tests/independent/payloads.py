@@ -95,8 +95,8 @@ def _payload(name: str, random: Random) -> Frame:
     if "user_data" in made and random.random() < 0.7:
         made["user_data"] = None
     if "owned_partitions" in made or "assigned_partitions" in made:
-        for partition in made.get("owned_partitions") or made.get("assigned_partitions") or ():
-            partition["partitions"] = sorted(random.sample(range(12), random.randint(1, 4)))
+        for topic in made.get("owned_partitions") or made.get("assigned_partitions") or ():
+            topic["partitions"] = sorted(random.sample(range(12), random.randint(1, 4)))
     if "generation_id" in made:
         made["generation_id"] = random.choice((-1, 3, 17))
     if name.startswith("Connect"):

@@ -74,9 +74,7 @@ _NOTHING: Mapping[str, Any] = {"assigned_partitions": [], "user_data": None}
 
 
 def _parts(assignment: Mapping[str, Any], topics: Topics) -> list[Part]:
-    topics_found = (
-        (topics.named(partition["topic"]), partition["partitions"]) for partition in assignment["assigned_partitions"]
-    )
+    topics_found = ((topics.named(topic["topic"]), topic["partitions"]) for topic in assignment["assigned_partitions"])
     return [(topic.id, index) for topic, indexes in topics_found if topic is not None for index in indexes]
 
 

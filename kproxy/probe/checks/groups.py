@@ -157,7 +157,7 @@ async def consumer_protocol(target: Target) -> None:
             target, beat, lambda answer: bool((answer.body["assignment"] or {}).get("topic_partitions"))
         )
         assigned = answer.body["assignment"]
-        if not assigned or [partition["partitions"] for partition in assigned["topic_partitions"]] != [[0]]:
+        if not assigned or [topic["partitions"] for topic in assigned["topic_partitions"]] != [[0]]:
             raise answer.failed(f"the only member is assigned {assigned} instead of partition 0 of its topic")
         left = await at.ask(connection, "ConsumerGroupHeartbeat", version, group_id=group, member_id=member,
                             member_epoch=-1)  # fmt: skip

@@ -53,7 +53,7 @@ class Sharers:
 
 
 def given(answer: Mapping[str, Any]) -> list[list[int]]:
-    return [partition["partitions"] for partition in answer["assignment"]["topic_partitions"]]
+    return [topic["partitions"] for topic in answer["assignment"]["topic_partitions"]]
 
 
 def test_the_first_member_reads_everything() -> None:

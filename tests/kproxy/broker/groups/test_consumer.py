@@ -11,7 +11,7 @@ from tests.kproxy.broker.groups.consumers import Consumers
 
 
 def given(answer: Mapping[str, Any]) -> list[list[int]]:
-    return [partition["partitions"] for partition in answer["assignment"]["topic_partitions"]]
+    return [topic["partitions"] for topic in answer["assignment"]["topic_partitions"]]
 
 
 def test_the_first_member_gets_everything_at_once() -> None:
@@ -208,8 +208,8 @@ def test_describes_what_members_have_and_are_to_have() -> None:
     consumers.join("b")
     consumers.consumer_heartbeat("a", 2)
     [a, b] = consumers.group.described()["members"]
-    assert [partition["partitions"] for partition in a["assignment"]["topic_partitions"]] == [[0, 1, 2, 3]]
-    assert [len(partition["partitions"]) for partition in a["target_assignment"]["topic_partitions"]] == [2]
+    assert [topic["partitions"] for topic in a["assignment"]["topic_partitions"]] == [[0, 1, 2, 3]]
+    assert [len(topic["partitions"]) for topic in a["target_assignment"]["topic_partitions"]] == [2]
     assert a["target_assignment"]["topic_partitions"][0]["topic_name"] == "t"
     assert b["assignment"] == {"topic_partitions": []}
 

@@ -44,7 +44,7 @@ class Migrating(Classic):
         """The partitions of an assignment."""
         found = read_assignment(synced.body["assignment"])
         assert found is not None
-        return [index for partition in found["assigned_partitions"] for index in partition["partitions"]]
+        return [index for topic in found["assigned_partitions"] for index in topic["partitions"]]
 
     def mixed(self) -> int:
         """Have a member of the new protocol, which has its part; the epoch."""
