@@ -140,6 +140,7 @@ def trackers(*also: type[Any]) -> Trackers:
 
 #: The family of rules that are checked last, because they are silent about what others explain.
 _LAST_FAMILY = "E"
+_FAMILY_OF_HABITS = "H"
 
 
 @functools.cache
@@ -293,6 +294,7 @@ def _root_cause(rule: Rule, problem: Problem, event: Any, connection: Connection
     place = place_of_cause(problem.path, problem.diagnosis.edit if problem.diagnosis else None)
     is_client = (problem.blame or rule.blame) == "client"
     client = (connection.client_id or connection.client_software) if is_client else None
-    # a bug in kproxy does not belong to one server
-    server = None if isinstance(event, InspectionFailed) else connection.server
+    # a bug in kproxy does not belong to one server, nor does a habit of a client, which talks to several brokers
+    is_of_server = not (isinstance(event, InspectionFailed) or (is_client and rule.code.startswith(_FAMILY_OF_HABITS)))
+    server = connection.server if is_of_server else None
     return rule.code, server, client, frame_kind, place and in_any_element(str(place)), problem.cause

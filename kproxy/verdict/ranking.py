@@ -25,8 +25,8 @@ def cause_of(finding: FindingEntry, api: str | None, api_version: int | None, di
 
     It consists of code, severity, API, version, direction, and field or edit. Groups that make no progress (family G)
     are more severe the longer it lasts, so their severity is not part of it. Messages are not part of it: their
-    numbers and names differ for the same bug. A trace has a finding for each server, client and subject (such as a
-    topic) that has the cause (`dissectors.rules.check`); here they are one.
+    numbers and names differ for the same bug. A trace has a finding for each server (not for habits of clients), client
+    and subject (such as a topic) that has the cause (`dissectors.rules.check`); here they are one.
     """
     place: object = place_of_cause(finding.path, finding.edit)
     if isinstance(place, EditEntry):

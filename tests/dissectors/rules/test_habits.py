@@ -383,6 +383,14 @@ def test_the_same_question_again_and_again(calls: int, pause: str, found: int) -
     assert len(messages(each * calls, "H020")) == found
 
 
+def test_a_habit_toward_several_brokers_is_reported_once() -> None:
+    question = '> DescribeConfigs v1 {"resources": []}', '< {"results": []}'
+    lines = ["open 1 client=10.0.0.9:50001 server=10.0.0.1:9092", "open 2 client=10.0.0.9:50002 server=10.0.0.2:9092"]
+    for connection in ("", "2"):
+        lines += [f"{connection}{line}" for line in question] * 60
+    assert len(messages(lines, "H020")) == 1
+
+
 def test_a_wait_for_each_result_behind_a_linger_time() -> None:
     lines = flushed("+6ms")
     [finding] = findings("\n".join(lines), "R026")
