@@ -40,14 +40,25 @@ def is_default(field: Field, value: Any) -> bool:
 def _find(layout: Layout, row: Row, path: tuple[str | int, ...]) -> Iterator[Tagged]:
     if len(row) > len(layout.fields):
         yield Tagged(path, layout, row)
-    for field in (*layout.fields, *layout.tagged):
-        if field.struct is None or not (value := row.get(field.name)):
+    for field, struct, holds in _structs(layout):
+        value = row.get(field.name)
+        if not value:
             continue
         if not field.array:
-            yield from _find(field.struct, value, (*path, field.name))
-            continue
-        for index, element in enumerate(value):
-            yield from _find(field.struct, element, (*path, field.name, index))
+            yield from _find(struct, value, (*path, field.name))
+        elif holds(value):
+            for index, element in enumerate(value):
+                yield from _find(struct, element, (*path, field.name, index))
+
+
+@cached_on_owner
+def _structs(layout: Layout) -> list[tuple[Field, Layout, _Holds]]:
+    """The fields of a layout that are structs or arrays of them, with that layout and its `_holds`."""
+    return [
+        (field, field.struct, _holds(field.struct))
+        for field in (*layout.fields, *layout.tagged)
+        if field.struct is not None
+    ]
 
 
 @cached_on_owner

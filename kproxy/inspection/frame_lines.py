@@ -320,12 +320,16 @@ def _assigned(message: Message) -> list[TopicEntry]:
 
 def _with_base_offsets(topics: list[TopicEntry], body: dict[str, Any]) -> list[TopicEntry]:
     """The topics of a Produce request with the offsets that its response assigns."""
-    responses = {topic.get("name") or topic.get("topic_id"): topic for topic in body.get("responses") or ()}
+    by_topic = {topic.get("name") or topic.get("topic_id"): topic for topic in body.get("responses") or ()}
     entries = []
     for entry in topics:
-        if (topic := responses.get(entry.topic) or responses.get(entry.topic_id)) is not None:
-            assigned = {row["index"]: row["base_offset"] for row in topic["partition_responses"] or ()}
-            offsets = [assigned.get(partition, -1) for partition in entry.partitions]
+        if (topic := by_topic.get(entry.topic) or by_topic.get(entry.topic_id)) is not None:
+            rows, partitions = topic["partition_responses"] or (), entry.partitions
+            if len(rows) == len(partitions) == 1 and rows[0]["index"] == partitions[0]:  # usual, and needs no index
+                offsets = [rows[0]["base_offset"]]
+            else:
+                assigned = {row["index"]: row["base_offset"] for row in rows}
+                offsets = [assigned.get(partition, -1) for partition in partitions]
             if max(offsets, default=-1) >= 0:
                 known = [offset if offset >= 0 else None for offset in offsets] if min(offsets) < 0 else offsets
                 entry = replace(entry, offsets=known)  # the request's line has the entry, too

@@ -143,10 +143,13 @@ def _watermarks(
     if event.at - offsets.asked_at > _OBSERVED:
         connection.run.unsubscribe("S089")
         return
+    server, names, asked = connection.server, connection.run.topic_names, offsets.asked
     for topic in body.get("responses") or ():
+        name = topic_of(topic)
+        name = names.get(name, name)
         for row in topic.get("partitions") or ():
-            key = _key(topic_of(topic), row.get("partition_index", 0), connection)
-            if key in offsets.asked and not row.get("error_code"):
+            key = (server, name, row.get("partition_index", 0))
+            if key in asked and not row.get("error_code"):
                 offsets.watermarks[key] = row.get("high_watermark", -1), event.at
 
 
