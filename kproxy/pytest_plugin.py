@@ -46,8 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in (
         "kproxy_broker(**settings): settings for the broker of the kproxy_broker fixture, "
         "e.g. brokers=3, release='2.8', topics={'orders': 6}",
-        "kproxy(fail_on=SEVERITY, ignore=[CODES]): which findings fail this test, "
-        "instead of --kproxy-fail-on and in addition to --kproxy-ignore",
+        "kproxy(fail_on=SEVERITY, ignore=[CODES], rules=[CODE:LIMIT=VALUE]): which findings fail this test, "
+        "instead of --kproxy-fail-on and in addition to --kproxy-ignore, and limits of rules",
     ):
         config.addinivalue_line("markers", line)
     if (wrong := _wrong_fail_on(config.getini("kproxy_fail_on"))) is not None:
@@ -66,6 +66,7 @@ def kproxy_broker(request: pytest.FixtureRequest) -> Iterator[InspectedBrokerThr
 
     marker = request.node.get_closest_marker("kproxy_broker")
     settings = _checked_settings(marker.kwargs if marker else {})
+    settings.setdefault("rules", _rules(request))
     selection = _selection(request)
     with _started(lambda: InspectedBrokerThread(**settings)) as broker:
         yield broker
@@ -81,12 +82,12 @@ def kproxy_proxy(request: pytest.FixtureRequest) -> Iterator[Callable[..., Proxy
     """
     from kproxy.testing.threads import ProxyThread
 
-    selection = _selection(request)
+    rules, selection = _rules(request), _selection(request)
     proxies: list[ProxyThread] = []
     with ExitStack() as stack:
 
         def start(upstream: str, **settings: Any) -> ProxyThread:
-            proxy = stack.enter_context(_started(lambda: ProxyThread(upstream, **settings)))
+            proxy = stack.enter_context(_started(lambda: ProxyThread(upstream, **{"rules": rules, **settings})))
             proxies.append(proxy)
             return proxy
 
@@ -146,6 +147,13 @@ def _selection(request: pytest.FixtureRequest) -> Selection:
         raise _failure(str(error).replace("--ignore", "--kproxy-ignore")) from None
 
 
+def _rules(request: pytest.FixtureRequest) -> list[str]:
+    """The limits of rules that the marker of a test sets."""
+    marker = request.node.get_closest_marker("kproxy")
+    given = marker.kwargs.get("rules", ()) if marker is not None else ()
+    return [given] if isinstance(given, str) else list(given)
+
+
 def _failure(sentence: str) -> BaseException:
     """What fails a test with a sentence alone."""
     return pytest.fail.Exception(sentence, pytrace=False)
@@ -161,7 +169,7 @@ def _checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
     from kproxy.broker.options import BrokerOptions
     from kproxy.filters.errors import nearest
 
-    known = {*(field.name for field in dataclasses.fields(BrokerOptions)), "ports", "report", "options"}
+    known = {*(field.name for field in dataclasses.fields(BrokerOptions)), "ports", "report", "options", "rules"}
     for name in settings.keys() - known:
         near = nearest(name, known)
         hint = f"did you mean {near}?" if near else f"settings: {', '.join(sorted(known))}"

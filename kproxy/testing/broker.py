@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -38,7 +38,11 @@ class InspectedBroker(Inspected, Broker):
         options: See `Broker`.
         ports: See `Broker`; free ones by default.
         report: See `Broker`.
+        rules: Limits of rules, as in ``--rule``: ``["S091:share=50"]``.
         settings: See `Broker`.
+
+    Raises:
+        UserError: A setting, or a rule, limit or value is invalid.
     """
 
     _relay: Relay
@@ -49,12 +53,13 @@ class InspectedBroker(Inspected, Broker):
         *,
         ports: Sequence[int] | Mapping[str, Sequence[int]] = (),
         report: Report = lambda sentence: None,
+        rules: Iterable[str] = (),
         **settings: object,
     ) -> None:
         super().__init__(options, ports=None, report=report, **settings)
         self._relay_ports = ports
         self._bounds: dict[tuple[str, int], BoundListener] = {}  # by listener and node
-        self._traffic = InspectedTraffic("kproxy")
+        self._traffic = InspectedTraffic("kproxy", rules=rules)
 
     def ports_of(self, listener: str) -> tuple[int, ...]:
         """Return the brokers' ports for a listener."""

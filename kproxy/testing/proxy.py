@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Self
@@ -38,13 +39,21 @@ class Proxy(Inspected):
         upstream_tls: For brokers with TLS. Clients connect to the proxy in plaintext, and log in themselves with SASL.
         check: Whether each broker must accept a connection before the block begins.
         name: Prefix of connection ids in `frames` and `findings`.
+        rules: Limits of rules, as in ``--rule``: ``["S091:share=50"]``.
 
     Raises:
         ValueError: An address is invalid.
+        UserError: A rule, limit or value is invalid.
     """
 
     def __init__(
-        self, upstream: str, *, upstream_tls: ssl.SSLContext | None = None, check: bool = True, name: str = "kproxy"
+        self,
+        upstream: str,
+        *,
+        upstream_tls: ssl.SSLContext | None = None,
+        check: bool = True,
+        name: str = "kproxy",
+        rules: Iterable[str] = (),
     ) -> None:
         tls = replace(PLAINTEXT, upstream=upstream_tls)
         addresses = dict.fromkeys(address.strip() for address in upstream.split(",") if address.strip())
@@ -52,7 +61,7 @@ class Proxy(Inspected):
             raise ValueError("no broker: pass HOST:PORT")
         self._listeners = [Listener(LOOPBACK, parse_upstream(address, "the upstream"), tls) for address in addresses]
         self._check = check
-        self._traffic = InspectedTraffic(name)
+        self._traffic = InspectedTraffic(name, rules=rules)
         self._stack = AsyncExitStack()
         self._bootstrap = ""
 

@@ -18,6 +18,7 @@ from typing import Final
 from kproxy.inspection.inspector import Inspector
 from kproxy.live.message_inspection import MessageInspection
 from kproxy.live.progress import ProgressLog
+from kproxy.outputs.rule_limits import parse_limits
 from kproxy.proxy.inspector_activity import InspectorActivity
 from kproxy.proxy.tap import Tap
 from kproxy.proxy.tap_protocol import TapDecoder
@@ -36,10 +37,14 @@ class InspectedTraffic:
 
     Args:
         name: Prefix of connection ids.
+        rules: Limits of rules, each in the form of ``--rule``: ``S091:share=50``.
+
+    Raises:
+        UserError: A rule, limit or value is invalid.
     """
 
-    def __init__(self, name: str) -> None:
-        self._inspector = Inspector(name, Detail.FULL)
+    def __init__(self, name: str, *, rules: Iterable[str] = ()) -> None:
+        self._inspector = Inspector(name, Detail.FULL, limits=parse_limits(rules))
         self._messages = MessageInspection(
             self._inspector, ProgressLog(None, self._inspector), sample=None, activity=InspectorActivity()
         )

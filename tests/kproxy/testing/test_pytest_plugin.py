@@ -13,11 +13,15 @@ import socket
 import pytest
 from dissectors import encode_request
 
-def ask(address):
+METADATA = encode_request("Metadata", 9, {"topics": None}, client_id="mine")
+CONFIGS = encode_request("DescribeConfigs", 1, {"resources": []}, client_id="mine")
+
+def ask(address, *requests):
     host, port = address.split(":")
     with socket.create_connection((host, int(port)), timeout=30) as client:
-        client.sendall(encode_request("Metadata", 9, {"topics": None}, client_id="mine"))
-        assert client.recv(4096)
+        for request in requests or [METADATA]:
+            client.sendall(request)
+            assert client.recv(4096)
 
 def test_broker(kproxy_broker):
     ask(kproxy_broker.bootstrap)
@@ -49,6 +53,18 @@ def test_unknown_code(kproxy_broker):
 @pytest.mark.kproxy(fail_on="always")
 def test_unknown_severity(kproxy_broker):
     pass
+
+@pytest.mark.kproxy(fail_on="info", ignore=["V003"], rules=["H020:calls=3"])
+def test_lower_limit(kproxy_broker):
+    ask(kproxy_broker.bootstrap, CONFIGS, CONFIGS, CONFIGS)
+
+@pytest.mark.kproxy(fail_on="info", ignore=["V003"])
+def test_usual_limit(kproxy_broker):
+    ask(kproxy_broker.bootstrap, CONFIGS, CONFIGS, CONFIGS)
+
+@pytest.mark.kproxy(rules="H020:call=3")
+def test_unknown_limit(kproxy_broker):
+    pass
 """
 
 
@@ -75,9 +91,12 @@ def test_findings_fail_the_tests_that_do_not_ignore_them(output: str) -> None:
         "ERROR test_mine.py::test_wrong_setting",
         "ERROR test_mine.py::test_unknown_code",
         "ERROR test_mine.py::test_unknown_severity",
+        "ERROR test_mine.py::test_lower_limit",
+        "ERROR test_mine.py::test_unknown_limit",
     }
     assert "PASSED test_mine.py::test_broker" in lines
     assert "PASSED test_mine.py::test_ignored" in lines
+    assert "PASSED test_mine.py::test_usual_limit" in lines
 
 
 @pytest.mark.parametrize(
@@ -89,6 +108,8 @@ def test_findings_fail_the_tests_that_do_not_ignore_them(output: str) -> None:
         "kproxy cannot start: upstream 127.0.0.1:1 is unreachable: connection refused",
         "--kproxy-ignore Q999: unknown rule",
         "kproxy: invalid fail_on 'always': use info, warning, error, never",
+        "info: H020 same-question: client 'mine' at 127.0.0.1 sent the same DescribeConfigs request 3 times",
+        "kproxy cannot start: --rule H020:call=3: H020 has no limit 'call'; it has ",
     ],
 )
 def test_the_author_of_a_test_reads_one_sentence(output: str, sentence: str) -> None:
