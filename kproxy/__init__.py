@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from kproxy.broker.broker import Broker as Broker
     from kproxy.broker.options import BrokerOptions as BrokerOptions
     from kproxy.broker.threaded import BrokerThread as BrokerThread
+    from kproxy.client.checked_response import CheckedResponse as CheckedResponse
+    from kproxy.client.checked_response import exchange as exchange
     from kproxy.errors import UserError as UserError
     from kproxy.probe.check import CheckResult as CheckResult
     from kproxy.probe.run import run_probe as run_probe
@@ -39,6 +41,7 @@ _HOMES = {
     "Cause": "verdict.cause",
     "Causes": "verdict.causes",
     "CheckResult": "probe.check",
+    "CheckedResponse": "client.checked_response",
     "InspectedBroker": "testing.broker",
     "InspectedBrokerThread": "testing.threads",
     "Proxy": "testing.proxy",
@@ -46,6 +49,7 @@ _HOMES = {
     "RequestLine": "trace.lines",
     "ResponseLine": "trace.lines",
     "UserError": "errors",
+    "exchange": "client.checked_response",
     "report": "testing.report",
     "run_probe": "probe.run",
 }

@@ -111,20 +111,19 @@ def kproxy_exchange(request: pytest.FixtureRequest) -> Callable[[bytes], Checked
 
 def exchange_with(target: str) -> Callable[[bytes], CheckedResponse]:
     """Return the function of `kproxy_exchange` for the broker at ``HOST:PORT``."""
-    from kproxy.client.checked_response import send_frame
+    from kproxy.client.checked_response import exchange
     from kproxy.errors import UserError
-    from kproxy.proxy.address import parse_upstream
 
-    def exchange(frame: bytes) -> CheckedResponse:
+    def exchange_frame(frame: bytes) -> CheckedResponse:
         try:
-            response = asyncio.run(send_frame(parse_upstream(target, "--kproxy-target"), frame))
+            response = asyncio.run(exchange(target, frame))
         except (UserError, ValueError) as error:
             pytest.fail(str(error), pytrace=False)
         if response is None:
             pytest.fail("a Produce request with acks=0 has no response", pytrace=False)
         return response
 
-    return exchange
+    return exchange_frame
 
 
 def _selection(request: pytest.FixtureRequest) -> Selection:

@@ -214,12 +214,19 @@ def read_request(frame: bytes) -> Message:
     return _read(frame, layouts.request_kind)
 
 
-def read_response(frame: bytes, api_key: int, version: int) -> Message:
-    """Decode the response frame to a request of that API and version. Never raises.
+def read_response(frame: bytes, api_key: int | str, version: int) -> Message:
+    """Decode the response frame to a request of that API (its key or name) and version. Never raises on bytes.
 
     An ApiVersions response with error 35 may be in version 0 for any request version (KIP-511).
+
+    Raises:
+        ValueError: There is no API of that name.
     """
-    layouts = _api_layouts_cache.get((api_key, version)) or api_layouts(api_key, version)
+    layouts = _api_layouts_cache.get((api_key, version)) or api_layouts(api_key, version)  # type: ignore[arg-type]
+    if layouts is None and isinstance(api_key, str):
+        if (api := schemas.api_by_name(api_key)) is None:
+            raise ValueError(f"unknown API {api_key!r}: dissectors.schemas.apis() lists them")
+        return read_response(frame, api.key, version)
     if api_key == API_VERSIONS and version != 0 and int.from_bytes(frame[8:10], "big") == UNSUPPORTED_VERSION:
         version_0 = layout("ResponseHeader", 0), layout("ApiVersionsResponse", 0)
         message = _read(frame, FrameKind(False, api_key, "ApiVersions", version, *version_0))

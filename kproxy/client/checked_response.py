@@ -10,7 +10,7 @@ from kproxy.client.connection import connect
 from kproxy.client.exchange import pipelined
 from kproxy.errors import FINDINGS, UserError
 from kproxy.inspection.explain import Explanation, explain
-from kproxy.proxy.address import Address
+from kproxy.proxy.address import parse_upstream
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,22 @@ class CheckedResponse:
         }
 
 
-async def send_frame(address: Address, frame: bytes, within: float = 10.0) -> CheckedResponse | None:
-    """Send a request frame; return None if no response is expected (Produce with acks=0). Times are in seconds.
+async def exchange(address: str, frame: bytes, *, timeout: float = 10.0) -> CheckedResponse | None:
+    """Send one request frame to a broker, in plaintext, and return its response.
+
+    Args:
+        address: ``HOST:PORT``.
+        frame: With its length prefix, as `dissectors.encode_request` makes it, or wrong on purpose.
+        timeout: For the connection and for the response (s).
+
+    Returns:
+        None if no response is expected (Produce with acks=0).
 
     Raises:
-        UserError: The broker cannot be reached, no response arrives, or it answers another request.
+        ValueError: The address is invalid.
+        UserError: The broker cannot be reached, no response arrives, or it has a different correlation id.
     """
-    connection = await connect(address, within)
+    connection = await connect(parse_upstream(address, "address"), timeout)
     try:
         [sent] = await pipelined(connection, [frame])
     finally:

@@ -48,3 +48,10 @@ def test_importing_the_package_imports_none_of_its_modules() -> None:
     script = "import sys, dissectors; print([name for name in sys.modules if name.startswith('dissectors.')])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_response_is_read_by_the_name_of_its_api_or_its_key() -> None:
+    frame = dissectors.encode_response("Heartbeat", 0, {"error_code": 27}, correlation_id=1)
+    assert dissectors.read_response(frame, "Heartbeat", 0) == dissectors.read_response(frame, 12, 0)
+    with pytest.raises(ValueError, match="unknown API 'Heartbeet'"):
+        dissectors.read_response(frame, "Heartbeet", 0)

@@ -1,0 +1,36 @@
+"""`kproxy.exchange`: one frame to a broker, and its response."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import kproxy
+from dissectors import encode_request
+
+
+def test_a_broker_that_omits_a_field() -> None:
+    with kproxy.BrokerThread(quirks=["Metadata:9:missing:throttle_time_ms"]) as broker:
+        response = asyncio.run(kproxy.exchange(broker.bootstrap, encode_request("Metadata", 9)))
+    assert response is not None
+    assert not response.well_formed
+    assert "throttle_time_ms" in response.findings["L004"]
+
+
+def test_a_produce_request_without_acknowledgement_has_no_response() -> None:
+    frame = encode_request("Produce", 9, {"acks": 0})
+    with kproxy.BrokerThread() as broker:
+        assert asyncio.run(kproxy.exchange(broker.bootstrap, frame)) is None
+
+
+def test_an_invalid_address() -> None:
+    with pytest.raises(ValueError, match="localhost:no"):
+        asyncio.run(kproxy.exchange("localhost:no", b""))
+
+
+def test_a_broker_that_is_not_there() -> None:
+    with kproxy.BrokerThread() as broker:
+        address = broker.bootstrap
+    with pytest.raises(kproxy.UserError, match="refused"):
+        asyncio.run(kproxy.exchange(address, encode_request("Metadata", 9)))
