@@ -1,4 +1,4 @@
-"""Each file of tests has the path of what it tests, or is known to be about more than one module."""
+"""Each test file has the path of the module that it tests, or is listed as a test of several modules."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ FILES: Final = sorted(path.relative_to(TESTS) for path in TESTS.rglob("test_*.py
 
 #: Directories whose tests are not about modules; tests/README.md describes each.
 SUITES: Final = {"chaos", "faults", "fuzz", "growth", "habits", "museum", "peers"}
-#: All others, without those directly in tests/, which are about documents, names and CI.
-OF_PACKAGES: Final = [file for file in FILES if len(file.parts) > 1 and file.parts[0] not in SUITES]
+#: All other files, except those directly in tests/, which are about documents, names and CI.
+MODULE_TESTS: Final = [file for file in FILES if len(file.parts) > 1 and file.parts[0] not in SUITES]
 
 #: Files about a behaviour across modules, by directory.
 STORIES: Final = {
@@ -64,58 +64,58 @@ KNOWN: Final = {
 }
 
 
-def mirrored(file: PurePath) -> PurePath | None:
-    """What a file is about, a module or a package: by its name, the words before an aspect in it, or its directory.
+def find_subject(file: PurePath) -> PurePath | None:
+    """The module or package that a file tests: by its name, by the words before an aspect, or by its directory.
 
     tests/kproxy/capture/test_tcp.py and test_tcp_properties.py are about kproxy/capture/tcp.py, and
     tests/kproxy/probe/test_probe.py is about kproxy/probe.
     """
     words = file.stem.split("_")[1:]
-    named = [file.parent / "_".join(words[:number]) for number in range(len(words), 0, -1)]
+    candidates = [file.parent / "_".join(words[:number]) for number in range(len(words), 0, -1)]
     if "_".join(words) == file.parent.name:
-        named.append(file.parent)
-    return next((each for each in named if _exists(each)), None)
+        candidates.append(file.parent)
+    return next((path for path in candidates if is_module(path)), None)
 
 
-def _exists(module: PurePath) -> bool:
+def is_module(module: PurePath) -> bool:
     return (ROOT / module).with_suffix(".py").is_file() or any((ROOT / module).glob("*.py"))
 
 
-def problem(file: PurePath) -> str | None:
-    """A sentence about a file that has no place, or is a known story for no reason."""
-    about = mirrored(file)
-    if about is None and file not in KNOWN:
+def find_problem(file: PurePath) -> str | None:
+    """One sentence if the path of a file is wrong, or if STORIES lists it needlessly."""
+    subject = find_subject(file)
+    if subject is None and file not in KNOWN:
         return (
-            f"tests/{file} has the path of no module or package: move it to the path of the one that it tests, "
-            "or add its name to STORIES in tests/test_test_files.py if it is about several."
+            f"tests/{file} has the path of no module or package: move it to the path of the module that it tests, "
+            "or add its name to STORIES in tests/test_test_files.py if it tests several."
         )
-    if about is not None and file in KNOWN:
-        return f"tests/{file} has the path of {about}: remove its name from STORIES in tests/test_test_files.py."
+    if subject is not None and file in KNOWN:
+        return f"tests/{file} has the path of {subject}: remove its name from STORIES in tests/test_test_files.py."
     return None
 
 
-def test_each_file_has_the_path_of_what_it_tests_or_is_a_known_story() -> None:
-    assert len(OF_PACKAGES) > 400
-    assert [sentence for file in OF_PACKAGES if (sentence := problem(file))] == []
+def test_each_file_has_the_path_of_its_module_or_is_listed() -> None:
+    assert len(MODULE_TESTS) > 400
+    assert [sentence for file in MODULE_TESTS if (sentence := find_problem(file))] == []
 
 
-def test_a_new_file_that_is_neither_fails_with_a_sentence() -> None:
-    sentence = problem(PurePath("kproxy/tui/test_nothing_like_it.py"))
+def test_reports_a_file_without_a_module() -> None:
+    sentence = find_problem(PurePath("kproxy/tui/test_nothing_like_it.py"))
     assert sentence is not None
     assert sentence.startswith("tests/kproxy/tui/test_nothing_like_it.py has the path of no module or package: move it")
 
 
-def test_each_known_story_exists() -> None:
+def test_each_listed_file_exists() -> None:
     assert sorted(KNOWN - set(FILES)) == []
     assert {file.parts[0] for file in FILES} >= SUITES
 
 
-def test_directories_of_tests_are_those_of_packages_or_suites() -> None:
-    directories = {file.parent for file in OF_PACKAGES}
+def test_each_directory_is_that_of_a_package_or_a_suite() -> None:
+    directories = {file.parent for file in MODULE_TESTS}
     assert [str(directory) for directory in sorted(directories) if not (ROOT / directory).is_dir()] == []
 
 
-def test_an_aspect_of_a_module_and_a_package_by_its_own_name_are_recognised() -> None:
-    assert mirrored(PurePath("kproxy/capture/test_tcp_properties.py")) == PurePath("kproxy/capture/tcp")
-    assert mirrored(PurePath("kproxy/probe/test_probe.py")) == PurePath("kproxy/probe")
-    assert mirrored(PurePath("kproxy/spark/report/test_pages.py")) == PurePath("kproxy/spark/report/pages")
+def test_finds_the_subject_of_an_aspect_and_of_a_whole_package() -> None:
+    assert find_subject(PurePath("kproxy/capture/test_tcp_properties.py")) == PurePath("kproxy/capture/tcp")
+    assert find_subject(PurePath("kproxy/probe/test_probe.py")) == PurePath("kproxy/probe")
+    assert find_subject(PurePath("kproxy/spark/report/test_pages.py")) == PurePath("kproxy/spark/report/pages")
