@@ -42,8 +42,12 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def options_of_this_run() -> None:
-    """Tests that start pytest do not hand them on. Workers of pytest-xdist read them, so they go after these start."""
+    """Tests that start pytest do not hand them on. Workers of pytest-xdist read them, so they go after these start.
+
+    Nor is the coverage of what tests start measured: its warnings and its file would be in what they look at.
+    """
     os.environ.pop("PYTEST_ADDOPTS", None)
+    os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
 
 
 @pytest.fixture(autouse=True)

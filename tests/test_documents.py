@@ -14,7 +14,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 PAGES = sorted(
-    [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("captures/*.md"), *ROOT.glob("newsfragments/*.md")]
+    path
+    for pattern in ("*.md", "docs/*.md", "captures/*.md", "newsfragments/*.md", "tests/*.md")
+    for path in ROOT.glob(pattern)
 )
 
 #: A pip command that would get `kproxy` from the package index, where it is an unrelated package.

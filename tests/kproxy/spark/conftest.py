@@ -26,8 +26,9 @@ pytest.register_assert_rewrite("tests.kproxy.spark.spark_processes")
 ENGINE = os.environ.get("KPROXY_TEST_ENGINE", "spark")
 #: Files of tests of Spark itself: Java, clusters, streams, sources, formats and layouts of tables that it alone writes.
 _OF_SPARK = [
-    "streaming/test_*.py", "test_concurrent.py", "test_elsewhere.py", "test_formats.py", "test_ingest.py",
-    "test_java.py", "test_schema.py", "test_shared.py", "test_source.py",
+    "ingest/test_convert_concurrent.py", "ingest/test_schema.py", "ingest/test_table_storage.py",
+    "session/test_java.py", "streaming/test_*.py", "test_elsewhere.py", "test_ingest.py", "test_shared.py",
+    "test_source.py",
 ]  # fmt: skip
 if find_spec("pyspark") is None:
     collect_ignore_glob = ["test_*.py", "*/test_*.py"]

@@ -13,7 +13,7 @@ import pytest
 from dissectors.connections.events import BEHIND, RESTARTED
 from kproxy.trace.lines import FORMAT, CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 TS = "2026-01-01T00:00:00.000000Z"
 CLIENT = "127.0.0.1:5"
 

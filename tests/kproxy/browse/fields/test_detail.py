@@ -25,7 +25,7 @@ from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.frames import request, response
 from tests.strategies import damaged, requests, responses
 
-_CAPTURES = sorted((Path(__file__).parents[3] / "captures").glob("*.pcap.gz"))
+_CAPTURES = sorted((Path(__file__).parents[4] / "captures").glob("*.pcap.gz"))
 _TRAFFIC = [
     *_CAPTURES,
     *sorted((DATA / "bugs").glob("*--java.pcap.gz")),
