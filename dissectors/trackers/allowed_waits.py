@@ -25,5 +25,7 @@ def allowed_ms(message: Message, timeouts: RebalanceTimeouts) -> int:
 
 
 def duration(ns: int) -> str:
-    """A duration as text: ``4.2 s``, ``380 ms``."""
+    """A duration as text: ``1,770 s``, ``4.2 s``, ``380 ms``."""
+    if ns >= 1000 * _S:
+        return f"{ns / _S:,.0f} s"
     return f"{ns / _S:.3g} s" if ns >= _S else f"{ns / 1_000_000:.3g} ms"
