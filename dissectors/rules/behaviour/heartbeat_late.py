@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import DeadlinePassed
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
+from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.members import MEMBER_SILENT, Members
 from dissectors.trackers.state import ConnectionState
 
@@ -102,7 +103,7 @@ def heartbeat_late(event: DeadlinePassed, connection: ConnectionState) -> Iterat
     if silence < member.session:
         connection.expect(MEMBER_SILENT, event.about, by=member.seen_at + member.session, about=event.about)
         yield Problem(
-            f"{name} has sent no heartbeat for {silence / _S:.3g} s; after {session} the coordinator removes it from "
+            f"{name} has sent no heartbeat for {duration(silence)}; after {session} the coordinator removes it from "
             "the group",
             severity=Severity.WARNING,
             hint="find out what blocks the client; heartbeat.interval.ms should be at most a third of "

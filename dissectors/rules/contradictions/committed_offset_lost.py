@@ -9,6 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.rules.helpers.fetched_offsets import fetched_groups
+from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.commits import Commits, key_of
 from dissectors.trackers.partitions import topic_of
 from dissectors.trackers.recurrence import SECOND
@@ -90,10 +91,10 @@ def committed_offset_lost(event: ResponseReceived, connection: ConnectionState) 
                 commit = commits.last(key)
                 if commit is None or commit.offset < 0 or not 0 < request.at - commit.at < _WITHIN:
                     continue
-                before = (request.at - commit.at) / SECOND
+                before = duration(request.at - commit.at)
                 yield Problem(
                     f"OffsetFetch returns {_NOTHING} (nothing committed) for {key[1]}[{key[2]}] of group {group!r}, "
-                    f"but the broker acknowledged its commit of {commit.offset} {before:.3g} s before",
+                    f"but the broker acknowledged its commit of {commit.offset} {before} before",
                     hint="unless somebody deleted the offsets, the group or the topic since, fix the broker: it must "
                     "store a commit before it acknowledges it; the consumer begins at auto.offset.reset",
                     expected=f"{commit.offset}",
