@@ -17,9 +17,9 @@ from dissectors.groups.model import (
 )
 from dissectors.schemas.codes import Error
 
-#: What is known of a rebalance -> its cause: the first that applies, else `OTHERWISE`. `left`: a member left before the
-#: first one joined; `is_new`: the first one that joined was not in the previous generation; `was_told`: a member got
-#: REBALANCE_IN_PROGRESS before that.
+#: What is known of a rebalance -> its cause: the first that applies, else `DEFAULT_CAUSE`. `left`: a member left before
+#: the first one joined; `is_new`: the first one that joined was not in the previous generation; `was_told`: a member
+#: got REBALANCE_IN_PROGRESS before that.
 CAUSES: Final[Mapping[str, CauseKind]] = {
     "left": CauseKind.LEAVE,
     "is_new": CauseKind.JOIN,
@@ -38,7 +38,7 @@ _APART = 15 * SECOND
 
 
 def on_leave(group: GroupHistory, lane: Lane) -> None:
-    """A member has left. If it was the last one, the next member begins anew."""
+    """A member has left. If it was the last one, the group starts over with the next member."""
     if not group.current_members():
         group.leaver, group.was_told = None, False
     elif group.leaver is None and group.joiner is None:

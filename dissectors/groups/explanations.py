@@ -46,7 +46,7 @@ EPOCH_APIS = frozenset(api for api, protocol in PROTOCOLS.items() if protocol is
 class ErrorExplanation(NamedTuple):
     """An error: reported after `threshold` consecutive refusals, its reason, and a hint on what to check.
 
-    Except for commits, the refusals must last `patience` ns; those of `PASSING` errors must, too.
+    Except for commits, the refusals must last `grace_period` ns; so must those of `TRANSIENT_COMMIT_ERRORS`.
     """
 
     threshold: int

@@ -38,7 +38,7 @@ class ErrorJudgement(NamedTuple):
         change: What to change, as an instruction.
         fields: Fields of the request that the error is about; their values are quoted.
         harm: The harm of a FINAL error.
-        patience: Seconds for which it may repeat before it is a problem.
+        grace_period: Seconds for which it may repeat before it is a problem.
     """
 
     nature: Nature

@@ -22,8 +22,8 @@ COMMITS: Final = Limit("commits", 100, "commits", "of so many commits in a row o
 class CommitWindow(NamedTuple):
     """Consecutive commits of a member.
 
-    `moving` is how many of them moved offsets, `records` by how many in total, and `ns` the time from first to last.
-    `fetches` is the number of Fetch responses with records that its client got in that time.
+    `offset_moves` is how many of them moved offsets, `records` by how many in total, and `ns` the time from first to
+    last. `fetches` is the number of Fetch responses with records that its client got in that time.
     """
 
     group: str

@@ -118,7 +118,7 @@ class FetchesWithRecords:
         self._counts: BoundedDict[tuple[str, str | None], FetchCount] = BoundedDict(_MAX_CLIENTS)
 
     def of(self, client: tuple[str, str | None]) -> FetchCount:
-        """The count of a client, which goes on."""
+        """The counter of a client, which later responses update."""
         return self._counts.touch(client, FetchCount)
 
 
@@ -306,7 +306,7 @@ class Fetches:
             connection.flags |= _IRREGULAR
 
     def _returns_early(self, event: ResponseReceived, asked: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
-        """Count empty responses for which the broker has not waited; whether enough came in a row to be a problem."""
+        """Count empty responses for which the broker has not waited; return whether enough came in a row."""
         assert event.request is not None
         wait = asked.get("max_wait_ms", 0)
         if (
@@ -340,7 +340,7 @@ class Fetches:
     def _is_busy_poll(
         self, event: ResponseReceived, asked: Mapping[str, Any], body: Mapping[str, Any], connection: ConnectionState
     ) -> bool:
-        """Count empty responses to requests that do not let the broker wait; whether enough came in a row."""
+        """Count empty responses to requests that do not let the broker wait; return whether enough came in a row."""
         assert event.request is not None
         waits = asked.get("max_wait_ms", 0) >= _SHORT_WAIT and asked.get("min_bytes", 0) > 0
         if waits or self.refused or body.get("throttle_time_ms") or is_follower(asked):

@@ -111,7 +111,7 @@ class InFlight:
     overdue, and `started_at` is when the server could start on it: it processes one at a time. `first_after_idle` is
     the offset of the latest request after an idle time, and `idle_ns` that time. `served` are the answered APIs and
     versions, `answered` is the last response. `late_after` is how the request that was just answered was overtaken, if
-    it was; `overtaken` holds the requests in flight that were, by correlation id. `errands` counts the requests
+    it was; `overtaken` holds the requests in flight that were, by correlation id. `work_requests` counts the requests
     of other APIs than `DISCOVERY_APIS`.
     """
 

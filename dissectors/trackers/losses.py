@@ -62,7 +62,7 @@ class Losses:
 
 
 class LossCheck:
-    """Tells the owner of a state whether bytes were lost since it asked last: the state is then outdated."""
+    """Detects whether bytes were lost since the last check, so that a state is outdated."""
 
     def __init__(self) -> None:
         self._count = 0

@@ -121,7 +121,7 @@ class AcquiredPartition:
     members: BoundedDict[str, None] = field(default_factory=lambda: BoundedDict(_MAX_ENDED))
 
     def take(self, first: int, last: int) -> list[Acquisition]:
-        """Remove a range from what is held; what was removed."""
+        """Remove a range from the held records; return the removed acquisitions."""
         taken: list[Acquisition] = []
         acquisitions: list[Acquisition] = []
         for acquisition in self.held:

@@ -88,7 +88,7 @@ def lasting_stalls(group: GroupHistory, now: int) -> Iterator[Stall]:
 
 
 def _distinct(stalls: list[Stall], now: int) -> list[Stall]:
-    """Without stalls of a member that are part of the stall of others that wait for it."""
+    """Drop the stalls of a member that are part of the stall of others that wait for it."""
     join_waits = [stall for stall in stalls if stall.kind is StallKind.JOIN_WAITS]
     return [
         stall

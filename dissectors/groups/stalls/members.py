@@ -127,7 +127,7 @@ def silence(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     if silence_limit(group, lane, at) is None or any(
         request.at >= lane.heartbeat_at for request in lane.in_flight.values()
     ):
-        return  # a member that waits for a response is not silent: see `unanswered`
+        return  # a member that waits for a response is not silent: see `unanswered_stalls`
     yield Stall(
         StallKind.SILENT,
         severity_after(at - lane.heartbeat_at),
@@ -230,7 +230,7 @@ def disturbing(lane: Lane, at: int) -> Iterator[Stall]:
     """A process that causes one rebalance after the other."""
     caused = lane.caused
     if caused is None or caused.count < MAX_CAUSED or at - caused.last > DISTURBS_FOR or lane.unsynced >= MAX_UNSYNCED:
-        return  # or it joins again because it gets no assignment: see `looping`
+        return  # or it joins again because it gets no assignment: see `join_loop_stalls`
     how = ", ".join(f"{_HOW[kind]} {times} time{'s' * (times != 1)}" for kind, times in caused.kinds.items())
     yield Stall(
         StallKind.DISTURBED,

@@ -116,7 +116,9 @@ ERRORS: Final[Judgements] = {
     ),
     Error.INVALID_REGISTRATION: final("the registration of the broker is invalid", _LOG, blame="broker"),
     Error.INVALID_VOTER_KEY: final("the voter's key does not match its log directory", _LOG, blame="broker"),
-    Error.DUPLICATE_VOTER: final("the voter is in the quorum already", "nothing, if it should be", harm=Harm.NONE),
+    Error.DUPLICATE_VOTER: final(
+        "the voter is in the quorum already", "nothing, if it should be", harm=Harm.NONE
+    ),
     Error.VOTER_NOT_FOUND: final("the voter is not in the quorum", "check the id and directory id of the voter"),
     Error.REBOOTSTRAP_REQUIRED: routine(
         "the server sends the client back to its bootstrap servers (KIP-1102)",

@@ -94,7 +94,9 @@ ERRORS: Final[Judgements] = {
     Error.NON_EMPTY_GROUP: final(
         "the group still has members", "stop its members, or wait until their sessions expire, and repeat the request"
     ),
-    Error.GROUP_ID_NOT_FOUND: final("the group does not exist", "check the group id, and whether its offsets expired"),
+    Error.GROUP_ID_NOT_FOUND: final(
+        "the group does not exist", "check the group id, and whether its offsets expired"
+    ),
     Error.GROUP_SUBSCRIBED_TO_TOPIC: final(
         "the group still subscribes to the topic", "stop the members that subscribe to it, and repeat the request"
     ),

@@ -37,12 +37,18 @@ ERRORS: Final[Judgements] = {
         "delegation tokens are disabled", "set delegation.token.secret.key on the brokers", blame="broker"
     ),
     Error.DELEGATION_TOKEN_NOT_FOUND: final("the delegation token does not exist", "create a new token"),
-    Error.DELEGATION_TOKEN_OWNER_MISMATCH: final("the delegation token has another owner", "use the token's owner"),
-    Error.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: final("this connection may not request delegation tokens", _TOKENS),
+    Error.DELEGATION_TOKEN_OWNER_MISMATCH: final(
+        "the delegation token has another owner", "use the token's owner"
+    ),
+    Error.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: final(
+        "this connection may not request delegation tokens", _TOKENS
+    ),
     Error.DELEGATION_TOKEN_EXPIRED: final(
         "the delegation token has expired", "create a new token, and renew it in time"
     ),
-    Error.INVALID_PRINCIPAL_TYPE: final("the type of the principal is not supported", "use principals of type User"),
+    Error.INVALID_PRINCIPAL_TYPE: final(
+        "the type of the principal is not supported", "use principals of type User"
+    ),
     Error.UNACCEPTABLE_CREDENTIAL: final(
         "the credential is not acceptable", "use SCRAM with 4096 to 16384 iterations, and a user name that is not empty"
     ),

@@ -138,7 +138,7 @@ def timeout_inversion(event: ConnectionEnded | DeadlinePassed, connection: Conne
 
 
 def _judge(given_up: _GivenUp, connection: ConnectionState) -> Iterator[Problem]:
-    """Whether a client has again given up on a request, and goes on."""
+    """Report a client that has again given up on a request, unless it has closed all its connections."""
     now = list(connection.run.state(ConnectionsByClient).others(connection))
     if not (any(exchange.connection_id in given_up.beside for exchange in now) if given_up.beside else now):
         return  # the client was closed

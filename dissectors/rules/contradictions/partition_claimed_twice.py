@@ -23,7 +23,7 @@ _Place = tuple[str, str, int]
 
 
 class _Claim(NamedTuple):
-    """Who owns a partition, as it says, and when the coordinator accepted that (ns)."""
+    """The member that claims a partition, and when the coordinator accepted the claim (ns)."""
 
     member: str
     at: int
@@ -136,7 +136,7 @@ def partition_claimed_twice(event: ResponseReceived, connection: ConnectionState
 
 
 def _claimed_in_join(event: ResponseReceived, group: str) -> Iterator[Problem]:
-    """What the leader gets: two members claim the same partition in the same generation."""
+    """Check the claims that the leader gets: two members may claim a partition in the same generation."""
     message = event.message
     assert message is not None
     owners: dict[tuple[int, str, int], str] = {}

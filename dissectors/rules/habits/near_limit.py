@@ -122,7 +122,7 @@ def near_limit(event: RequestReceived | ResponseReceived, connection: Connection
 
 
 def _learn(event: ResponseReceived, connection: ConnectionState, limits: _Limits) -> bool:
-    """Remember limits in a response; whether there was one."""
+    """Store the limits in a response; return whether there was one."""
     message, asked = event.message, event.request_body
     if message is None or asked is None:
         return False

@@ -202,7 +202,7 @@ def client_name(connection: ConnectionState) -> str:
 
 
 def client_key(connection: ConnectionState) -> tuple[str, str | None]:
-    """What requests of one client have in common on all its connections."""
+    """The identity of a client across its connections: host and client id."""
     return host_of(connection.client), connection.client_id
 
 

@@ -160,7 +160,7 @@ def revocation_unconfirmed(event: ResponseReceived, connection: ConnectionState)
 
 
 def _report(member: _Member, asked: Mapping[str, Any]) -> None:
-    """Take what a heartbeat reports."""
+    """Apply the partitions that a heartbeat reports."""
     if member.revoked:
         member.heartbeats += 1
     if (rows := asked.get("topic_partitions")) is not None:
@@ -170,7 +170,7 @@ def _report(member: _Member, asked: Mapping[str, Any]) -> None:
 
 
 def _assign(member: _Member, body: Mapping[str, Any], at: int) -> None:
-    """Take the assignment in a response, if there is one."""
+    """Apply the assignment in a response, if there is one."""
     assignment = body.get("assignment")
     if assignment is None:
         return

@@ -1,8 +1,8 @@
 """Which rules of other families explain an error better than the tables.
 
 The rules of this family are silent about an error if one of its owners has found a problem of the same client: in the
-response or since its request, or since a loop began. They leave owners more time for a loop. If these stay silent,
-this family speaks.
+response or since its request, or since a loop began. They leave owners more time for a loop. If they report
+nothing, this family reports the error.
 """
 
 from __future__ import annotations

@@ -254,7 +254,7 @@ def _note_success(
 
 
 def _stop_observing(api: str, at: int, connection: ConnectionState, streaks: _Streaks) -> None:
-    """Do not observe the successes of an API of which nothing is refused any more, or nothing was for long."""
+    """Stop observing the successes of an API once none of its requests is refused, or none was for long."""
     if api in streaks.refused_at and (not streaks.of.get(api) or at - streaks.refused_at[api] > _OBSERVED):
         del streaks.refused_at[api]
         connection.run.unsubscribe("E002", api=api)
@@ -263,7 +263,7 @@ def _stop_observing(api: str, at: int, connection: ConnectionState, streaks: _St
 def _count(
     streak: _Streak, refused: list[ReturnedError], event: ResponseReceived, connection: ConnectionState
 ) -> tuple[list[ReturnedError], int]:
-    """Count a response in a streak; the refusals that are reported, and when (ns): now, or unless they end before.
+    """Count a response in a streak; return the refusals to report, and when (ns): now, or later unless they end.
 
     A client that waits longer and longer between its attempts may have none at that time.
     """

@@ -193,7 +193,7 @@ def _answered(message: Message | None, authentication: Authentication) -> str | 
 
 
 def _ended(event: ConnectionEnded, authentication: Authentication) -> str | None:
-    """Why the end of the connection means that a login failed that nobody has said to have failed."""
+    """Why the end of the connection means that a login failed without an error; None if it does not."""
     if authentication.phase is not SaslPhase.TOKENS or event.by not in ("server", "client"):
         return None
     if authentication.refusal:

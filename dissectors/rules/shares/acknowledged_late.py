@@ -160,7 +160,7 @@ def _reason(refused: Acknowledged, partition: AcquiredPartition, member: str, at
 
 
 def _since(held: list[Acquisition], late: Acquisition, ended: list[EndedAcquisition], at: int) -> str:
-    """Who has got the records since, as the end of a sentence."""
+    """Which member got the records later, as the end of a sentence."""
     latest = held[-1] if held else None
     if latest is not None and latest is not late:
         who = "they were delivered to it again" if latest.member == late.member else f"{latest.client} has got them"
