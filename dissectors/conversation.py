@@ -110,7 +110,7 @@ class Conversation:
 def check_exchange(request: bytes, response: bytes | None = None) -> list[Finding]:
     """Return what the rules find in a request frame and its response, ordered by frame and code; nothing if right.
 
-    What the client did before is taken as unknown: that no ApiVersions came first is no finding. A frame that is
+    What the client did before counts as unknown: a missing ApiVersions request is not a finding. A frame that is
     shorter than its length prefix says has 30 s to be completed, and is then a finding.
 
     Args:

@@ -111,7 +111,7 @@ class Finding:
 
 
 def place_of_cause(path: str | None, edit: EditT | None) -> EditT | str | None:
-    """The place of a root cause: the edit, or the field if there is none; use `in_any_element` of its text.
+    """The place of a root cause: the edit, or the field if there is none; apply `without_indexes` to its text.
 
     Loose edits name a number of bytes, which differs from frame to frame.
     """

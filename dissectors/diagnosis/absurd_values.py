@@ -14,7 +14,7 @@ from dissectors.diagnosis.shift_signs import is_shifted
 from dissectors.diagnosis.value_costs import FREE
 from dissectors.wire.layout import Field, Layout
 
-#: The bits that one value contradicts a reading with, and at most all of them.
+#: By how many bits one value contradicts a reading, and by how many at most all values together do.
 ABSURD = 24.0
 UNLIKELY = 20.0
 MAX_ABSURDITY = 25.0

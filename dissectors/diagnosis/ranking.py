@@ -32,7 +32,7 @@ STANDS_FOR = 4.0
 #: writes these bytes. Not all, because the writer may have made the other error: the rest keeps it among the rivals.
 EXPLAINED = 0.8
 
-#: The prior, in bits, of what no edit describes: that the writer did none of what was tried.
+#: The prior, in bits, of a writer that departs in a way that none of the tried edits describes.
 NONE = 24.0
 
 
@@ -86,7 +86,7 @@ def rank(frame: bytes, found: list[Found], right: Layout) -> list[Ranked]:
 
 
 def _absurdity(best: Ranked) -> float:
-    """The bits that the best reading contradicts itself with: all that speaks for none of those that were tried."""
+    """By how many bits the best reading contradicts itself: the only evidence that none of the tried edits is right."""
     if best.edit is None or best.loose or best.values is None:
         return 0.0
     return frame_absurdity(best.layout, best.values)

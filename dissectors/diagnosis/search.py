@@ -140,7 +140,7 @@ class Search:
         left: The number of bytes after its last field, if it decodes otherwise.
         words: Strings from the request or the connection.
         usual: What `habits` gives for the edits that the same peer has made before.
-        work: The most fields to read; None for `WORK`.
+        work: The most fields to read; None for `MAX_WORK`.
     """
 
     def __init__(

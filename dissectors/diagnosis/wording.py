@@ -1,4 +1,4 @@
-"""Describes a departure: a sentence, and a hint what to change."""
+"""Describes a departure: a sentence, and a hint about what to change."""
 
 from __future__ import annotations
 

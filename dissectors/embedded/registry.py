@@ -64,7 +64,7 @@ def payload(name: str, version: int, *prefix: Field) -> Layout:
 
 
 def hand_made(message: Layout, *prefix: Field) -> Layout:
-    """As `payload`, for a layout that the schemas do not have."""
+    """As `payload_layout`, for a layout that the schemas do not have."""
     return Layout(message.name, (*prefix, Field("data", "struct", struct=message)))
 
 

@@ -18,7 +18,7 @@ def expects_response(start: bytes, api_version: int) -> bool:
     """False for a Produce request with acks=0; True if `start` does not contain `acks`.
 
     Args:
-        start: The first bytes of the frame, size included; `ACKS_WITHIN` are enough.
+        start: The first bytes of the frame, size included; `ACKS_PREFIX_BYTES` are enough.
         api_version: The version of the request.
     """
     known = _skippers(api_version)

@@ -5,7 +5,7 @@ from __future__ import annotations
 #: What reading costs, in steps of about a microsecond of one core. Steps are counted, so results do not depend on the
 #: machine or its load.
 RECORD = 4
-#: What a record costs more that is read as nodes: of formats 0 and 1, or irregular.
+#: What a record costs in addition if it is read as nodes: one of formats 0 and 1, or an irregular one.
 WALKED = 40
 _BYTES_PER_STEP = 256
 

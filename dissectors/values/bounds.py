@@ -1,4 +1,4 @@
-"""ValueLimits trees, and turns everything in them into plain values."""
+"""Limits the size of trees of values, and converts everything in them to plain values."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def parse_json(data: bytes) -> Any:
     """Parse JSON in UTF-8, with a byte order mark or without.
 
     Raises:
-        ValueError: It is none, or has NaN or Infinity.
+        ValueError: It is not JSON, or has NaN or Infinity.
         RecursionError: It is nested too deeply.
     """
     return json.loads(data.decode("utf-8-sig"), parse_constant=_refuse)

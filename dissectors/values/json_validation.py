@@ -30,7 +30,7 @@ _steps = 0
 
 
 def first_violation(validator: Any, value: Any) -> ValidationError | None:
-    """The first error of a validator of a `bounded` class.
+    """The first error of a validator whose class is from `bounded_validator`.
 
     Raises:
         SchemaError: There were too many steps, or the schema cannot be used.

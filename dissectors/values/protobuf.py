@@ -199,7 +199,7 @@ def _declared(file: Any) -> Iterator[tuple[tuple[_Path, _Path], str]]:
 
 
 def _add(pool: Any, file: Any, schema: Schema, added: set[str]) -> None:
-    """Add a file, after those that it imports. Imports that nobody has are dropped: they may have options alone."""
+    """Add a file, after those that it imports. Imports that are missing are dropped: they may only define options."""
     if len(added) > _MAX_FILES:
         raise SchemaError(f"it imports more than {_MAX_FILES} files")
     kept = []

@@ -33,7 +33,7 @@ def tagged_names(schema: Schema, tags: tuple[str, ...]) -> frozenset[str]:
 
     Returns:
         The names without the types that they belong to. For a type with a tag, those of its fields; ``*`` if these
-        cannot be told, or if the schema cannot be read.
+        cannot be determined, or if the schema cannot be read.
     """
     names: set[str] = set()
     waiting, seen = [schema], set()

@@ -90,7 +90,7 @@ class ProblemKind(StrEnum):
     """What is wrong with a value, as rules distinguish it.
 
     NOT_REGISTERED: nobody registered the schema. NOT_LISTED: a directory has other schemas, but not this one.
-    NO_SCHEMA: it is not at hand. BAD_SCHEMA: it cannot be used.
+    NO_SCHEMA: it is not available. BAD_SCHEMA: it cannot be used.
     DOES_NOT_FIT: the bytes do not fit it. LEFTOVER: bytes are left after the value. MESSAGE_INDEX: the indexes lead to
     no Protobuf message. UNKNOWN_FIELDS: the message has fields that its schema does not have. VIOLATION: the value
     violates its JSON Schema.

@@ -289,7 +289,7 @@ def _checked(check: PlausibilityCheck) -> Callable[[Any], Any]:
 
 
 def _checked_code(check: PlausibilityCheck) -> Callable[[int, list[int]], int]:
-    """As `_checked`, for an error code other than 0; it also sets the `ERROR_CODE` flag."""
+    """As `_value_checker`, for an error code other than 0; it also sets the `ERROR_CODE` flag."""
 
     def checked(value: int, flags: list[int]) -> int:
         if not check(value):

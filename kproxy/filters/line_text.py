@@ -30,7 +30,7 @@ COLUMNS: Final = frozenset(name for kind in KINDS.values() for name in kind.__st
 
 
 def search(finds: Callable[[str], bool]) -> Callable[[Mapping[str, Any]], bool]:
-    """A function that reports whether any text of a line is one that `finds`."""
+    """A function that reports whether `finds` accepts any text of a line."""
     return lambda line: any(map(finds, line_texts(line)))
 
 

@@ -75,7 +75,7 @@ def as_text(value: Any) -> str:
 
 
 def as_number(text: str) -> Decimal | None:
-    """The number that a text is; None if it is none."""
+    """A text as a number; None if it is not one."""
     return Decimal(text) if _NUMBER.fullmatch(text) else None
 
 

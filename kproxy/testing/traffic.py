@@ -155,9 +155,9 @@ class _Memory:
         return waiting
 
     async def close(self, patience: float) -> bool:
-        """Nothing waits for anybody."""
+        """Do nothing: the messages are read in this process."""
         return True
 
     def abandon(self) -> None:
-        """Drop what waits."""
+        """Drop the messages that wait."""
         self._waiting.clear()

@@ -76,7 +76,7 @@ class Lasting:
                     self._cut_off_at = None
 
     def close(self) -> None:
-        """End the observation: what lasts now does so for good."""
+        """End the observation. Causes that last now are not followed any further."""
         self._requests.clear()
         self._groups.clear()
         self._kept.clear()

@@ -188,7 +188,7 @@ class WebServer:
             async with asyncio.TaskGroup() as tasks:
                 sending = tasks.create_task(self._send_changes(window))
                 async for _ in window:
-                    pass  # it has nothing to say
+                    pass  # windows only receive
                 sending.cancel()
         finally:
             self._windows.discard(window)

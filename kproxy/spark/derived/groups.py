@@ -29,10 +29,10 @@ def group_events(lines: DataFrame) -> DataFrame:
     """Return the requests of groups and their outcome, one row per request of `KINDS`.
 
     Returns:
-        The columns of `exchanges`, with group_id from `qualified`, and kind (of `EventKind`), protocol (null if the API
-        does not show it), who (the member id; for a request without one, that of the connection's member, or else the
-        connection), label (the member's display name), own (whether it is about membership: joins, syncs, heartbeats,
-        leaves), ok (a response without an error).
+        The columns of `exchanges`, with group_id from `with_qualified_groups`, and kind (of `EventKind`), protocol
+        (null if the API does not show it), who (the member id; for a request without one, that of the connection's
+        member, or else the connection), label (the member's display name), own (whether it is about membership: joins,
+        syncs, heartbeats, leaves), ok (a response without an error).
     """
     api = F.col("api")
     events = exchanges(qualified(lines), F.col("group_id").isNotNull() & api.isin(*KINDS))

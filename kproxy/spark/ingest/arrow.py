@@ -99,7 +99,7 @@ class Batches:
 
 
 def text_batches(texts: Iterable[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
-    """Yield the texts unchanged as TEXT, to be parsed with `kproxy.spark.ingest.files.parsed`."""
+    """Yield the texts unchanged as TEXT, to be parsed with `kproxy.spark.ingest.files.parse_texts`."""
     schema = arrow_schema(TEXT)
     for some in _portions(texts):
         values = [(text.encode() if isinstance(text, str) else text).rstrip(b"\n") for text in some]

@@ -51,7 +51,7 @@ def figures(
     """Compute all figures.
 
     `during` is called with the name of the current step, and returns a context manager around it. If there are several
-    clusters, they are named in tables and charts. `own` is as in `kproxy.spark.jobs.planned`.
+    clusters, they are named in tables and charts. `own` is as in `kproxy.spark.jobs.plan_jobs`.
     """
     several = len(clusters) > 1
     broker = text(F.col("server"), " · ", F.col(CLUSTER)) if several else F.col("server")

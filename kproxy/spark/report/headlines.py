@@ -119,11 +119,11 @@ def headlines(figures: Figures) -> list[Headline]:
 
 
 def _without_repeats(ordered: list[Headline]) -> Iterator[Headline]:
-    """Leave out what says again, of the same error, what a more urgent headline says: one cause, one headline."""
+    """Leave out headlines that repeat the error of a more urgent one: one cause, one headline."""
     reported: set[tuple[Stage, str]] = {
         (headline.stage, name)
         for headline in ordered
-        if headline.about == "findings"  # which say why
+        if headline.about == "findings"  # these have the reason
         for name in _ERROR_NAME.findall(headline.text)
     }
     for headline in ordered:

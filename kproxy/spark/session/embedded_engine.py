@@ -110,7 +110,7 @@ class EmbeddedEngine:
             self._process.stdin.write(request)
             self._process.stdin.flush()
         except BrokenPipeError:
-            pass  # it has said why
+            pass  # its log has the reason
         if line := self._process.stdout.readline():
             return int(line)
         self._log.seek(0)
