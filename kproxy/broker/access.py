@@ -51,7 +51,7 @@ def allowed_some(request: Request, operation: str, kind: str) -> bool:
 
 
 def require(request: Request, operation: str, kind: str, name: str = CLUSTER) -> None:
-    """Raise `Refused` with the error of that type (TOPIC_AUTHORIZATION_FAILED, ...) unless `allowed` is true."""
+    """Raise `ApiError` with the error of that type (TOPIC_AUTHORIZATION_FAILED, ...) unless `allowed` is true."""
     if not allowed(request, operation, kind, name):
         raise Refused(Error[f"{kind}_AUTHORIZATION_FAILED"])
 

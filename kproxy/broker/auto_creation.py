@@ -45,7 +45,7 @@ class AutoCreation:
         """Create a topic.
 
         Raises:
-            Refused: See `Topics.create`.
+            ApiError: See `Topics.create`.
         """
         topics, configs = self._cluster.part(Topics), self._cluster.part(Configs)
         partitions = int(configs.broker(_INTERNAL.get(name, "num.partitions")))
@@ -55,7 +55,7 @@ class AutoCreation:
         """Create the missing topics of one request after the delay, unless that is already scheduled.
 
         Like Kafka, which sends one CreateTopics request to its controller, it creates none of them if they are too
-        many (`Topics.check_request`); the client is not told.
+        many (`Topics.check_request`); the client is not notified.
         """
         clock, delay_ms = self._cluster.clock, self._cluster.options.auto_create_delay_ms
         partitions = int(self._cluster.part(Configs).broker("num.partitions"))
@@ -77,7 +77,7 @@ class AutoCreation:
             self._timer.cancel()
 
     def _create_due(self) -> None:
-        """Create the topics that are due, for a short while; the rest follows when others have had their turn."""
+        """Create the topics that are due, for a short while; the rest follows after other tasks have run."""
         clock, began = self._cluster.clock, time.perf_counter()
         for name, due in list(self._due.items()):
             if due > clock.now():

@@ -190,7 +190,7 @@ class Broker:
         """Connect to a node from within this process, in plaintext whatever the listener's protocol.
 
         Args:
-            listener: The name of the listener, which says whether the client must log in.
+            listener: The name of the listener, which determines whether the client must log in.
             node: The broker's id.
             client_host: The IP address of the client on whose behalf this is.
             certificate: The client's, as from `ssl.SSLSocket.getpeercert`: without SASL, its subject is the principal.
@@ -216,7 +216,7 @@ class Broker:
         """Create a topic with ``default.replication.factor`` replicas.
 
         Raises:
-            Refused: The topic exists, or its name is invalid.
+            ApiError: The topic exists, or its name is invalid.
         """
         topics = self.cluster.part(Topics)
         topics.create(name, topics.spread(partitions, topics.default_replication))
@@ -226,7 +226,7 @@ class Broker:
         return self.cluster.part(Topics).partition(topic, partition) is not None
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Make another broker the leader of a partition; it becomes a replica if it was none.
+        """Make another broker the leader of a partition; it becomes a replica if it is not one yet.
 
         Raises:
             KeyError: Unknown partition or broker.

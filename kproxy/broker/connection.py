@@ -129,7 +129,7 @@ class ClientConnection(asyncio.Protocol):
                 await self._room.wait()
                 if self._frames:
                     await asyncio.sleep(0)  # else pipelined requests would block other clients
-        except Exception as error:  # noqa: BLE001 - as in _ask
+        except Exception as error:  # noqa: BLE001 - as in _call_handler
             self.close(f"{type(error).__name__}: {error} (a bug in kproxy's broker)")
         finally:
             self._task = None
@@ -234,7 +234,7 @@ class ClientConnection(asyncio.Protocol):
         """Return the handler of a request, or None if the request has been dealt with here.
 
         Raises:
-            Unreadable: The connection must be closed.
+            UnreadableFrame: The connection must be closed.
         """
         served = self._server.cluster.served.get(head.api_key)
         if served is not None and served.lowest <= head.version <= served.highest:

@@ -16,6 +16,6 @@ def coordinator(cluster: Cluster, key: str) -> BrokerNode:
 
 
 def check_coordinator(request: Request, key: str) -> None:
-    """Raise `Refused` with NOT_COORDINATOR unless the broker that got the request coordinates the key."""
+    """Raise `ApiError` with NOT_COORDINATOR unless the broker that got the request coordinates the key."""
     if coordinator(request.cluster, key) is not request.node:
         raise Refused(Error.NOT_COORDINATOR)

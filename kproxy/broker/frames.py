@@ -32,7 +32,7 @@ def read_head(frame: bytes) -> tuple[Head, int]:
     """Parse the header of a frame without its length prefix; return it and the offset of the body.
 
     Raises:
-        Unreadable: The header is invalid.
+        UnreadableFrame: The header is invalid.
     """
     if len(frame) < 8:
         raise Unreadable(f"{len(frame)} bytes are too short for a request header")
@@ -53,7 +53,7 @@ def read_body(head: Head, frame: bytes, start: int) -> Mapping[str, Any]:
     """Parse the body of a request.
 
     Raises:
-        Unreadable: The bytes do not match the layout.
+        UnreadableFrame: The bytes do not match the layout.
     """
     name = schemas.request(head.api_key)
     assert name is not None

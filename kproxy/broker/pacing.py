@@ -1,7 +1,7 @@
 """Long work in small steps, between which other connections are served.
 
-All brokers share one thread. Whoever handles a request with a large array iterates over it with `paced`; the request
-then changes what it changes one element at a time, as concurrent requests in Kafka do.
+All brokers share one thread. The handler of a request with a large array iterates over it with `paced`; the request
+then takes effect one element at a time, as concurrent requests in Kafka do.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STEP_S: Final = 0.01
 
 
 class paced(Generic[T]):  # noqa: N801 - reads as a function, like `enumerate`
-    """Iterate over something that does not change meanwhile; others get their turn every 10 ms."""
+    """Iterate over something that does not change meanwhile; other tasks can run every 10 ms."""
 
     __slots__ = ("_items", "_until")
 

@@ -1,4 +1,4 @@
-"""Throttling: clients above their byte rate are told to wait, and their connection is not read until then (KIP-219)."""
+"""Throttling: clients above their byte rate must wait, and their connection is not read until then (KIP-219)."""
 
 from __future__ import annotations
 

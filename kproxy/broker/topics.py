@@ -57,7 +57,7 @@ class Topics:
         self._cluster = cluster
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[str, Topic] = {}
-        self._flat: dict[str, dict[str, None]] = {}  # names by what they are in names of metrics
+        self._flat: dict[str, dict[str, None]] = {}  # names by their form in metrics
         self._count = 0  # of partitions
         for name, stored in cluster.journal.entries("topics"):
             self._load(name, stored)
@@ -92,7 +92,7 @@ class Topics:
         return next((other for other in self._flat.get(_flat(name), ()) if other != name), None)
 
     def check_request(self, partitions: int) -> None:
-        """Raise `Refused` with POLICY_VIOLATION if these are too many new partitions for one request, or in total."""
+        """Raise `ApiError` with POLICY_VIOLATION if these are too many new partitions for one request, or in total."""
         if partitions > MAX_NEW_PARTITIONS:
             raise Refused(Error.POLICY_VIOLATION, "Excessively large number of partitions per request.")
         if self._count + partitions > _MAX_PARTITIONS:
@@ -102,7 +102,7 @@ class Topics:
         """Return the topic with the request's id, or without one, with its name.
 
         Raises:
-            Refused: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION.
+            ApiError: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION.
         """
         if topic_id is not None and topic_id != NULL_UUID:
             if (topic := self._by_id.get(topic_id)) is None:
@@ -125,7 +125,7 @@ class Topics:
             any_replica: Whether followers may respond too.
 
         Raises:
-            Refused: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
+            ApiError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
         """
         if not 0 <= index < len(topic.partitions):
             raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
@@ -148,7 +148,7 @@ class Topics:
             first: Index of the first new partition in its topic.
 
         Raises:
-            Refused: INVALID_REPLICATION_FACTOR, INVALID_PARTITIONS.
+            ApiError: INVALID_REPLICATION_FACTOR, INVALID_PARTITIONS.
         """
         up = sorted(node.id for node in self._cluster.nodes.values() if node.up)
         if partitions < 1:
@@ -172,7 +172,7 @@ class Topics:
         """Create a topic with these replicas for each partition; the first replica is the leader.
 
         Raises:
-            Refused: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, KAFKA_STORAGE_ERROR.
+            ApiError: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, KAFKA_STORAGE_ERROR.
         """
         check_name(name)
         if name in self._by_name:
@@ -189,7 +189,7 @@ class Topics:
         """Add partitions to a topic.
 
         Raises:
-            Refused: KAFKA_STORAGE_ERROR.
+            ApiError: KAFKA_STORAGE_ERROR.
         """
         first = len(topic.partitions)
         self._add_partitions(topic, replicas)
@@ -296,7 +296,7 @@ def _flat(name: str) -> str:
 
 
 def check_name(name: str) -> None:
-    """Raise `Refused` unless the topic name is valid (org.apache.kafka.common.internals.Topic)."""
+    """Raise `ApiError` unless the topic name is valid (org.apache.kafka.common.internals.Topic)."""
     if not name:
         why = "the empty string is not allowed"
     elif name in (".", ".."):

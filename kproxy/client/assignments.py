@@ -118,7 +118,7 @@ def _value(field: Field, text: str, path: str) -> Any:
 
 
 def _element(field: Field, text: str, path: str) -> Any:
-    """The value of a field that is no array, or of one element."""
+    """The value of a field that is not an array, or of one element."""
     if field.struct is not None:
         main = main_field(field.struct)
         return {main.name: _value(main, text, f"{path}.{main.name}")} if text else {}

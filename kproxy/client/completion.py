@@ -34,7 +34,7 @@ def candidates(line: str) -> list[str]:
 
 
 def _operands(words: Sequence[str]) -> list[str]:
-    """The words after ``send`` that are no options. The value of an option may be among them, which does no harm."""
+    """The words after ``send`` that are not options. The value of an option may be among them, which is harmless."""
     return [word for word in words[words.index("send") + 1 :] if word and not word.startswith("-")]
 
 

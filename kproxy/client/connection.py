@@ -65,7 +65,7 @@ class BrokerConnection:
         """The next frame, with its length prefix. `within` replaces the time limit of the connection.
 
         Raises:
-            Silent: The connection was closed, or time ran out, before a whole frame arrived.
+            NoResponse: The connection was closed, or time ran out, before a whole frame arrived.
         """
         within = self._within if within is None else within
         try:

@@ -17,7 +17,7 @@ from kproxy.client.connection import BrokerConnection
 from kproxy.client.versions import Advertised, newest
 from kproxy.errors import FINDINGS, UserError
 
-#: Yields messages to send, and is sent the broker's; raises `_Mistrust` if these are wrong.
+#: Yields messages to send, and is sent the broker's; raises `_InvalidServerMessage` if these are wrong.
 _Steps: TypeAlias = Generator[bytes, bytes, None]
 
 _SCRAM: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}

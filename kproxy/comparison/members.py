@@ -10,7 +10,7 @@ _IDS: Final = frozenset({"client_host", "client_id", "member_id"})
 
 
 def with_sorted_members(value: Any) -> Any:
-    """A body whose arrays of members are in the order of what the members have, without their ids."""
+    """Return a body whose arrays of members are sorted by the members' fields other than their ids."""
     if isinstance(value, dict):
         return {name: with_sorted_members(inner) for name, inner in value.items()}
     if not isinstance(value, list):

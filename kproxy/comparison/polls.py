@@ -99,7 +99,7 @@ def _fields(owner: str, above: str, struct: dict[str, Any], masked: frozenset[Va
         if isinstance(value, dict):
             yield from _fields(owner, path, value, masked)
         elif isinstance(value, list):
-            yield path, _ARRAY  # which null is not
+            yield path, _ARRAY  # distinguishes an array from null
             for element in value:
                 if isinstance(element, dict):
                     yield from _fields(owner, f"{path}[]", element, masked)

@@ -1,4 +1,4 @@
-"""What writing checks need: a topic of their own that is deleted afterwards, and the broker that leads it."""
+"""For checks that write: a temporary topic, and the broker that leads it."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ async def create_topic(
 
 
 async def _served(topic: ScratchTopic) -> None:
-    """Wait until the leader knows that it leads the partition, which may be later than Metadata says so."""
+    """Wait until the leader knows that it leads the partition, which may be later than Metadata reports it."""
     ends = time.monotonic() + _CREATED_WITHIN
     while time.monotonic() < ends:
         if (await topic.offset(-1))["error_code"] not in _STARTING:
@@ -200,9 +200,9 @@ async def ask_ready(
 
 
 async def until(target: Target, ask: Callable[[], Awaitable[ResultT]], done: Callable[[ResultT], bool]) -> ResultT:
-    """Ask again until the result is as wanted: brokers learn what a controller did a little later.
+    """Send again until the result is as expected: brokers learn of a controller's changes a little later.
 
-    Returns the last result, whether it is as wanted or not: it is asked for as long as for a response.
+    Returns the last result, as expected or not, after the time limit of a response.
     """
     ends = time.monotonic() + target.within
     while True:

@@ -1,4 +1,4 @@
-"""What checks of share groups need: a group whose members can acquire and acknowledge records (KIP-932)."""
+"""For checks of share groups: a group whose members can acquire and acknowledge records (KIP-932)."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class Target:
         return answer
 
     async def refused(self, connection: BrokerConnection, what: str) -> bytes | None:
-        """The frame with which the broker answers what it must refuse; None if it closes the connection instead.
+        """The response to a request that the broker must reject; None if it closes the connection instead.
 
         Fails if it does neither. `what` was sent.
         """

@@ -24,13 +24,13 @@ NOT_YET: Final = "its schema is not fetched yet"
 class BackgroundSource:
     """A source of schemas that answers at once, or soon.
 
-    A lookup waits up to `patience` for schemas that were never asked for, but not if earlier ones are still missing. So
-    the first record of a schema usually has it, and a source that hangs costs this time once. Lookups wait `patience`
+    A lookup waits up to `timeout` for schemas that were never asked for, but not if earlier ones are still missing. So
+    the first record of a schema usually has it, and a source that hangs costs this time once. Lookups wait `timeout`
     in total per second, so a slow source costs no more, however many schemas are asked for.
 
     Args:
         source: The source to ask. Only the thread uses it.
-        patience: In seconds.
+        timeout: In seconds.
         now: The monotonic clock in seconds.
     """
 

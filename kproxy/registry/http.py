@@ -185,7 +185,7 @@ class SchemaRegistry:
         return schema
 
     async def _subjects(self, session: aiohttp.ClientSession, path: str) -> tuple[str, ...]:
-        """The subjects with the schema; empty if the registry does not tell, as Karapace before 3.4."""
+        """The subjects with the schema; empty if the registry does not report them, as Karapace before 3.4."""
         try:
             subjects = _parsed((await self._get(session, f"{path}/subjects"))[0])
         except (_Missing, _Failed):

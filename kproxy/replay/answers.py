@@ -73,7 +73,7 @@ class CapturedAnswers:
 
         Args:
             frame: The request, with its length prefix.
-            address: Host and port that the client is told for every broker.
+            address: Host and port to advertise to the client for every broker.
 
         Raises:
             UnknownRequestError: The capture has no such request.

@@ -118,7 +118,7 @@ class ClusterRoutes:
 
 
 def _paired(captured: set[int], live: Iterable[int]) -> dict[int, int]:
-    """The live node of each captured one: the same id if there is one, else another that is not taken, if possible."""
+    """The live node of each captured one: the same id if there is one, else one that is not paired yet, if possible."""
     nodes = sorted(live)
     paired = {node: node for node in captured if node in nodes}
     free = [node for node in nodes if node not in paired]

@@ -39,7 +39,7 @@ class ReplayServer:
         await self._tasks.__aexit__(None, None, None)
 
     def advertise(self, listener: int, host: str, port: int) -> None:
-        """Tell clients of a listener from now on that every broker is here."""
+        """Advertise this address for every broker to clients of a listener from now on."""
         self._addresses[listener] = host, port
 
     async def connect(

@@ -48,7 +48,7 @@ def consumer_group_heartbeat(request: Request) -> Body:
 
 
 def _check(body: Mapping[str, Any], version: int) -> None:
-    """Raise `Refused` if the request is invalid (GroupCoordinatorService)."""
+    """Raise `ApiError` if the request is invalid (GroupCoordinatorService)."""
     epoch, regex = body["member_epoch"], body.get("subscribed_topic_regex")
     if version >= 1 or epoch > 0 or epoch == LEAVING:
         _check_text(body["member_id"], "MemberId")

@@ -127,7 +127,7 @@ def _assigned(request: Request, assignments: Sequence[Mapping[str, Any]]) -> lis
 
 
 def check_replicas(request: Request, assignments: Any) -> None:
-    """Raise `Refused` with INVALID_REPLICA_ASSIGNMENT unless the replicas are distinct, existing brokers.
+    """Raise `ApiError` with INVALID_REPLICA_ASSIGNMENT unless the replicas are distinct, existing brokers.
 
     Source: ReplicationControlManager.validateManualPartitionAssignment.
     """

@@ -56,7 +56,7 @@ def apply(request: Request, entry: Mapping[str, Any], settings: Mapping[str, str
     """Replace the settings of a resource, unless the request only validates them.
 
     Raises:
-        Refused: The settings are invalid, or the principal may not change them.
+        ApiError: The settings are invalid, or the principal may not change them.
     """
     found, configs = resource(request, entry), request.cluster.part(Configs)
     require(request, "ALTER_CONFIGS", found.guard, found.guarded)

@@ -60,7 +60,7 @@ async def share_fetch(request: Request) -> Body:
 
 
 def _check_renewal(body: Mapping[str, Any]) -> None:
-    """Raise `Refused` with INVALID_REQUEST if a request both renews and fetches."""
+    """Raise `ApiError` with INVALID_REQUEST if a request both renews and fetches."""
     if body.get("is_renew_ack", False) and any(
         body[name] for name in ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
     ):

@@ -46,7 +46,7 @@ def share_group_heartbeat(request: Request) -> Body:
 
 
 def _check(body: Mapping[str, Any]) -> None:
-    """Raise `Refused` with INVALID_REQUEST if the request is invalid."""
+    """Raise `ApiError` with INVALID_REQUEST if the request is invalid."""
     for name, label in (("member_id", "MemberId"), ("group_id", "GroupId"), ("rack_id", "RackId")):
         if body[name] is not None and not body[name].strip():
             raise Refused(Error.INVALID_REQUEST, f"{label} can't be empty.")

@@ -14,7 +14,7 @@ _LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 
 
 def check_settings(configs: Configs, kind: str, name: str, settings: Mapping[str, str]) -> None:
-    """Raise `Refused` with INVALID_CONFIG or INVALID_REQUEST unless these can be set for a resource."""
+    """Raise `ApiError` with INVALID_CONFIG or INVALID_REQUEST unless these can be set for a resource."""
     for key, value in settings.items():
         fact = configs.fact(kind, key)
         if kind == "broker":
@@ -34,7 +34,7 @@ def check_settings(configs: Configs, kind: str, name: str, settings: Mapping[str
 def check_min_isr(
     configs: Configs, kind: str, name: str, mentioned: Collection[str], settings: Mapping[str, str]
 ) -> None:
-    """Raise `Refused` with INVALID_CONFIG if a change breaks what eligible leader replicas need (KIP-966).
+    """Raise `ApiError` with INVALID_CONFIG if a change breaks what eligible leader replicas need (KIP-966).
 
     Args:
         configs: The cluster's configs.
@@ -51,7 +51,7 @@ def check_min_isr(
 
 
 def _check_dynamic(name: str, fact: Fact) -> None:
-    """Raise `Refused` unless a broker's config can be changed at runtime."""
+    """Raise `ApiError` unless a broker's config can be changed at runtime."""
     if fact.type == UNKNOWN:
         return
     if OF_LISTENER.fullmatch(fact.name):

@@ -50,7 +50,7 @@ _SELECTORS: Final = (
 
 
 def check(fact: Fact, value: str, line: ReleaseLine) -> None:
-    """Raise `Refused` unless the value is valid: with INVALID_CONFIG, before 2.1 with UNKNOWN_SERVER_ERROR."""
+    """Raise `ApiError` unless the value is valid: with INVALID_CONFIG, before 2.1 with UNKNOWN_SERVER_ERROR."""
     least = _MIN_SINCE_4_1 if line.since("4.1") else _MIN_VALUES if line.since("2.2") else {}
     try:
         _check(fact, value, least)
@@ -60,7 +60,7 @@ def check(fact: Fact, value: str, line: ReleaseLine) -> None:
 
 
 def check_match(value: str) -> None:
-    """Raise `Refused` with INVALID_CONFIG unless these are valid client patterns: ``client_id=a.*,...``."""
+    """Raise `ApiError` with INVALID_CONFIG unless these are valid client patterns: ``client_id=a.*,...``."""
     for entry in filter(None, (entry.strip() for entry in value.split(","))):
         selector, separator, _ = entry.partition("=")
         if not separator or selector.strip() not in _SELECTORS:

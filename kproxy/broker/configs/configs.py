@@ -116,7 +116,7 @@ class Configs:
         """Return the definition of a config.
 
         Raises:
-            Refused: INVALID_CONFIG, INVALID_REQUEST: the resource type has no such config.
+            ApiError: INVALID_CONFIG, INVALID_REQUEST: the resource type has no such config.
         """
         fact = _facts(kind, self.line.name).get(key)
         if fact is not None:

@@ -29,7 +29,7 @@ def resource(request: Request, entry: Mapping[str, Any]) -> Resource:
     """Return the resource with a request's ``resource_type`` and ``resource_name``.
 
     Raises:
-        Refused: It does not exist or is invalid: INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION.
+        ApiError: It does not exist or is invalid: INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION.
     """
     kind, name = _KINDS.get(entry["resource_type"]), entry["resource_name"]
     if kind is None or not request.cluster.part(Configs).has(kind):

@@ -89,7 +89,7 @@ class PartitionReader:
             limit: Maximum number of bytes; before version 3 the result is truncated to it.
 
         Raises:
-            Refused: UNSUPPORTED_COMPRESSION_TYPE.
+            ApiError: UNSUPPORTED_COMPRESSION_TYPE.
         """
         version = self._request.version
         if version >= _MAGIC_2_FROM:

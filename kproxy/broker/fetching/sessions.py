@@ -75,7 +75,7 @@ class FetchContext:
             results: The result of every partition, and whether it has records.
 
         Raises:
-            Refused: INVALID_FETCH_SESSION_EPOCH: the session has advanced meanwhile.
+            ApiError: INVALID_FETCH_SESSION_EPOCH: the session has advanced meanwhile.
         """
         session, sent = self._session, set()
         if session is None:
@@ -118,7 +118,7 @@ class Sessions:
             by_topic_id: Whether the version identifies topics by id.
 
         Raises:
-            Refused: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
+            ApiError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
         """
         if epoch in (_FULL, _SESSIONLESS):
             self._sessions.pop(session_id, None)

@@ -64,7 +64,7 @@ ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": uniform, "range": range_}
 
 
 class _Share:
-    """The assignment in progress, with the least loaded reader of each topic."""
+    """An assignment in progress, which finds the least loaded member for each topic."""
 
     def __init__(self, members: Collection[Subscriber], topics: Mapping[str, int]) -> None:
         self.parts: dict[str, set[Part]] = {member.id: set() for member in members}

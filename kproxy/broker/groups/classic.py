@@ -30,7 +30,7 @@ class ClassicGroup(Rounds):
         """A member joins or rejoins; the response is sent when all members have joined.
 
         Raises:
-            Refused: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
+            ApiError: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
         """
         if not self._has_capacity(joining.member_id):
             self._forget(joining.member_id)
@@ -66,7 +66,7 @@ class ClassicGroup(Rounds):
             respond: Called when the leader has synced.
 
         Raises:
-            Refused: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL,
+            ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL,
                 REBALANCE_IN_PROGRESS.
         """
         member = self._of_generation(member_id, instance_id, generation)
@@ -90,7 +90,7 @@ class ClassicGroup(Rounds):
         """Keep a member alive.
 
         Raises:
-            Refused: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
+            ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
         """
         self._expect(self._of_generation(member_id, instance_id, generation))
         if self._now is RebalanceState.PREPARING:

@@ -28,7 +28,7 @@ class Bridge(Reconciliation):
         """A member joins or rejoins; the response is immediate.
 
         Raises:
-            Refused: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
+            ApiError: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
         """
         member_id = joining.member_id or new_uuid()
         self._check_capacity(member_id)
@@ -88,7 +88,7 @@ class Bridge(Reconciliation):
         """Keep a member alive.
 
         Raises:
-            Refused: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
+            ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
         """
         member, _ = self._of_generation(member_id, instance_id, generation)
         self._expect(member)

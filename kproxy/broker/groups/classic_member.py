@@ -15,7 +15,7 @@ class Joining:
     """The contents of a JoinGroup. `protocols` are names and metadata, preferred first.
 
     `learns_id`: a new member first gets an id and then joins with it (from version 4 on).
-    `skips`: a returning static leader is told to skip the assignment (from version 9 on).
+    `skips`: the response tells a returning static leader to skip the assignment (from version 9 on).
     """
 
     member_id: str

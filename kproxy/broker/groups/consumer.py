@@ -29,7 +29,7 @@ class ConsumerGroup(Bridge):
         """Process a heartbeat, which joins, keeps alive or leaves; return the response.
 
         Raises:
-            Refused: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
+            ApiError: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
                 UNRELEASED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION.
         """
         if heartbeat.epoch in (LEAVING, AWAY):

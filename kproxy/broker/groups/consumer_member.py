@@ -83,10 +83,10 @@ class ConsumerMember:
         Args:
             epoch: The target's epoch.
             target: The target assignment.
-            subscribed: The ids of its topics.
-            taken: Partitions that others own or have not yet revoked.
+            topic_ids: The ids of its topics.
+            taken_partitions: Partitions that others own or have not yet revoked.
             owned: The partitions that it reports; None if it reports none.
-            changed: Whether its subscription has changed.
+            subscription_changed: Whether its subscription has changed.
 
         Source: CurrentAssignmentBuilder.
         """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: Takes the response body of a pending request.
 Respond: TypeAlias = Callable[[Mapping[str, Any]], None]
-#: Called with a topic id and a partition index; raises `Refused` if its offset cannot be committed.
+#: Called with a topic id and a partition index; raises `ApiError` if its offset cannot be committed.
 PlaceCheck: TypeAlias = Callable[[str, int], None]
 
 
@@ -74,7 +74,7 @@ class Group(ABC):
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, version: int
     ) -> PlaceCheck:
-        """Raise `Refused` unless the sender may commit offsets; return the check for each partition.
+        """Raise `ApiError` unless the sender may commit offsets; return the check for each partition.
 
         Args:
             member_id: Empty for clients that only store their offsets here.
@@ -84,19 +84,19 @@ class Group(ABC):
             version: Of OffsetCommit or TxnOffsetCommit.
 
         Raises:
-            Refused: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, STALE_MEMBER_EPOCH, ...
+            ApiError: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, STALE_MEMBER_EPOCH, ...
         """
 
     @abstractmethod
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Raise `Refused` unless the sender may fetch offsets."""
+        """Raise `ApiError` unless the sender may fetch offsets."""
 
     @abstractmethod
     def check_offset_deletion(self) -> None:
-        """Raise `Refused` unless offsets can be deleted, except those of subscribed topics (`is_subscribed`)."""
+        """Raise `ApiError` unless offsets can be deleted, except those of subscribed topics (`is_subscribed`)."""
 
     def check_deletion(self) -> None:
-        """Raise `Refused` unless the group can be deleted."""
+        """Raise `ApiError` unless the group can be deleted."""
         if not self.is_empty:
             raise Refused(Error.NON_EMPTY_GROUP, f"Group {self.id} is not empty.")
 

@@ -56,7 +56,7 @@ class Groups:
         return self._by_id.get(group_id)
 
     def find(self, group_id: str) -> Group:
-        """Return a group of any type; raise `Refused` with GROUP_ID_NOT_FOUND if it does not exist."""
+        """Return a group of any type; raise `ApiError` with GROUP_ID_NOT_FOUND if it does not exist."""
         if (group := self.get(group_id)) is None:
             raise Refused(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
@@ -69,7 +69,7 @@ class Groups:
         """Return a group for classic members; creates it if it does not exist or is empty and of another type.
 
         Raises:
-            Refused: INCONSISTENT_GROUP_PROTOCOL if classic members cannot join.
+            ApiError: INCONSISTENT_GROUP_PROTOCOL if classic members cannot join.
         """
         group = self.get(group_id)
         if isinstance(group, ClassicGroup):
@@ -84,7 +84,7 @@ class Groups:
         """Process a heartbeat of a consumer group member; joining may create the group.
 
         Raises:
-            Refused: GROUP_ID_NOT_FOUND if the group cannot exist; see also `ConsumerGroup.consumer_heartbeat`.
+            ApiError: GROUP_ID_NOT_FOUND if the group cannot exist; see also `ConsumerGroup.consumer_heartbeat`.
         """
         group = self.get(group_id)
         if isinstance(group, ConsumerGroup):
@@ -110,7 +110,7 @@ class Groups:
         """Return a share group; with `create`, a new one if it does not exist.
 
         Raises:
-            Refused: GROUP_ID_NOT_FOUND if it does not exist or has another type.
+            ApiError: GROUP_ID_NOT_FOUND if it does not exist or has another type.
         """
         group = self.get(group_id)
         if group is None and create:
@@ -124,7 +124,7 @@ class Groups:
         """Add a group, replacing the one with its id.
 
         Raises:
-            Refused: GROUP_MAX_SIZE_REACHED if there are too many.
+            ApiError: GROUP_MAX_SIZE_REACHED if there are too many.
         """
         self._ensure_capacity(group.id)
         before = self._by_id.get(group.id)
@@ -144,7 +144,7 @@ class Groups:
         self._journal.put(_TABLE, group.id, group.stored())
 
     def check_capacity(self, size: int) -> None:
-        """Raise `Refused` with GROUP_MAX_SIZE_REACHED if there is no room for that many bytes of member data."""
+        """Raise `ApiError` with GROUP_MAX_SIZE_REACHED if there is no room for that many bytes of member data."""
         self._member_bytes += size
         if self._member_bytes > _MAX_BYTES:
             self._member_bytes = size + sum(group.size for group in self._by_id.values())

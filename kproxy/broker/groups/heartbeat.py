@@ -14,7 +14,7 @@ from kproxy.broker.groups.consumer_member import ConsumerMember
 class ConsumerHeartbeat:
     """A ConsumerGroupHeartbeat; None means unchanged since the last one.
 
-    `visible` tells whether the principal may see a topic.
+    `visible` returns whether the principal may see a topic.
     """
 
     member_id: str
@@ -38,7 +38,7 @@ class ConsumerHeartbeat:
 
 
 def check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
-    """Raise `Refused` with FENCED_MEMBER_EPOCH unless the member has its current epoch, or missed only the last one."""
+    """Raise `ApiError` with FENCED_MEMBER_EPOCH unless the member has its current epoch, or missed just the last."""
     if heartbeat.epoch == member.epoch:
         return
     missed = heartbeat.owned is not None and all(part in member.assigned for part in heartbeat.owned)
@@ -52,7 +52,7 @@ def check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
 
 
 def check_since(member: ConsumerMember, epoch: int, topic_id: str, partition: int) -> None:
-    """Raise `Refused` unless the member has owned the partition since that epoch or an older one."""
+    """Raise `ApiError` unless the member has owned the partition since that epoch or an older one."""
     part = topic_id, partition
     since = member.assigned.get(part, member.revoking.get(part))
     if since is None or epoch < since:

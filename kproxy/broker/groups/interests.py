@@ -56,7 +56,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     """Return a function that matches whole names against a pattern in RE2 syntax, of which filters support a subset.
 
     Raises:
-        Refused: INVALID_REGULAR_EXPRESSION.
+        ApiError: INVALID_REGULAR_EXPRESSION.
     """
     flag = "(?i)" if pattern.startswith("(?i)") else ""
     try:

@@ -78,7 +78,7 @@ class OffsetRows:
 
         Args:
             rows: The partitions.
-            check: Called for each partition; may raise `Refused`.
+            check: Called for each partition; may raise `ApiError`.
             expires: When the offsets expire, in ms since the epoch.
         """
         cluster = self._request.cluster

@@ -88,7 +88,7 @@ class Offsets:
         """Store offsets of a group.
 
         Raises:
-            Refused: INVALID_COMMIT_OFFSET_SIZE if all groups together have too many.
+            ApiError: INVALID_COMMIT_OFFSET_SIZE if all groups together have too many.
         """
         self._check_capacity(len(commits))
         for place, committed in commits.items():
@@ -116,7 +116,7 @@ class Offsets:
         """Stage offsets, which take effect if the producer's transaction commits.
 
         Raises:
-            Refused: INVALID_COMMIT_OFFSET_SIZE if all groups together have too many.
+            ApiError: INVALID_COMMIT_OFFSET_SIZE if all groups together have too many.
         """
         self._check_capacity(len(commits))
         staged = self._staged.setdefault(group, {}).setdefault(producer_id, {})

@@ -105,7 +105,7 @@ class Reconciliation(Group):
             member: The member.
             owned: The partitions that it reports; None if it reports none.
             visible: Whether it may see a topic; with None, patterns are not matched.
-            subscribed: Whether it is new, or its subscription has changed.
+            subscription_changed: Whether it is new, or its subscription has changed.
         """
         before = (member.epoch, member.state, dict(member.assigned))
         if visible is not None:

@@ -23,7 +23,7 @@ def upgrade(group: ClassicGroup, consumer_group: ConsumerGroup, context: GroupCo
     """Convert a classic group with its members to a new consumer group.
 
     Raises:
-        Refused: GROUP_ID_NOT_FOUND if it cannot be converted; the message has the reason.
+        ApiError: GROUP_ID_NOT_FOUND if it cannot be converted; the message has the reason.
     """
     if not context.settings.migrates("upgrade"):
         raise _refused(group, "online upgrade is disabled.")

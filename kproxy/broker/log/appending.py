@@ -31,7 +31,7 @@ def append(log: Log, data: memoryview, settings: LogSettings, now: int) -> Appen
         now: For LogAppendTime, ms.
 
     Raises:
-        Refused: See `prepare` and `ProducerStates.check`; also KAFKA_STORAGE_ERROR.
+        ApiError: See `prepare` and `ProducerStates.check`; also KAFKA_STORAGE_ERROR.
     """
     prepared = prepare(data, settings, now, log.name)
     if prepared is None:

@@ -93,8 +93,8 @@ def marker(base_offset: int, leader_epoch: int, producer_id: int, epoch: int, en
         leader_epoch: The partition's leader epoch.
         producer_id: The producer.
         epoch: The producer's epoch.
-        end: Whether it commits or aborts.
-        at: Time in ms.
+        transaction_end: Whether it commits or aborts.
+        timestamp: Time in ms.
     """
     record = {
         "offset": base_offset,

@@ -19,7 +19,7 @@ def upgraded(data: bytes, partition: str) -> bytearray:
         partition: ``topic-0``, for error messages.
 
     Raises:
-        Refused: CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP.
+        ApiError: CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP.
     """
     batches = decode(data)
     codec = batches[0]["compression"]
@@ -66,7 +66,7 @@ def downgraded(batch: StoredBatch, magic: int, offset: int) -> bytes:
     the requested `offset` are omitted unless they are compressed.
 
     Raises:
-        Refused: UNSUPPORTED_COMPRESSION_TYPE: the old formats do not support zstd.
+        ApiError: UNSUPPORTED_COMPRESSION_TYPE: the old formats do not support zstd.
     """
     header = batch.header
     if header.control:

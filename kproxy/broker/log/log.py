@@ -41,7 +41,7 @@ class Log:
         closed: Whether the partition has been deleted.
 
     Raises:
-        Refused: KAFKA_STORAGE_ERROR: its files cannot be read, or its directory cannot be created.
+        ApiError: KAFKA_STORAGE_ERROR: its files cannot be read, or its directory cannot be created.
     """
 
     def __init__(self, cluster: Cluster, topic: str, topic_id: str, index: int) -> None:
@@ -89,7 +89,7 @@ class Log:
         """Append a batch with consecutive offsets, and wake waiting readers.
 
         Raises:
-            Refused: KAFKA_STORAGE_ERROR.
+            ApiError: KAFKA_STORAGE_ERROR.
         """
         if self._segments is not None:
             try:
@@ -103,7 +103,7 @@ class Log:
         """End a producer's transaction with a control batch, even if it has none here; return the batch's offset.
 
         Raises:
-            Refused: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
+            ApiError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
         """
         offset = self.end_offset
         self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, offset)
@@ -115,7 +115,7 @@ class Log:
         """Return when all appended data is as durable as configured: on disk, with fsync.
 
         Raises:
-            Refused: KAFKA_STORAGE_ERROR: the data may be lost.
+            ApiError: KAFKA_STORAGE_ERROR: the data may be lost.
         """
         if self._segments is not None and self._cluster.options.fsync:
             try:

@@ -81,7 +81,7 @@ class Logs:
         """Return when all data appended to any log is as durable as configured.
 
         Raises:
-            Refused: KAFKA_STORAGE_ERROR.
+            ApiError: KAFKA_STORAGE_ERROR.
         """
         for log in list(self._logs):
             await log.synced()

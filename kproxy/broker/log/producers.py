@@ -99,10 +99,10 @@ class ProducerStates:
         return next((sent for sent in state.batches if sent[:2] == sequences), None)
 
     def check(self, header: Header, offset: int) -> None:
-        """Raise `Refused` unless a batch to be written at `offset` continues its producer's sequence and epoch.
+        """Raise `ApiError` unless a batch to be written at `offset` continues its producer's sequence and epoch.
 
         Raises:
-            Refused: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE.
+            ApiError: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE.
         """
         state = self._states.get(header.producer_id)
         if state is None:
@@ -128,10 +128,10 @@ class ProducerStates:
             raise Refused(Error.INVALID_TXN_STATE, f"Expected transactional write from producer {state.id} {where}")
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int) -> None:
-        """Raise `Refused` unless a producer's transaction may be ended.
+        """Raise `ApiError` unless a producer's transaction may be ended.
 
         Raises:
-            Refused: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
+            ApiError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
         """
         state = self._states.get(producer_id)
         if state is None:

@@ -61,8 +61,8 @@ def prepare(data: memoryview, settings: LogSettings, now: int, partition: str) -
         None if it contains no complete batch: nothing to append, which is not an error.
 
     Raises:
-        RecordsRefused: INVALID_RECORD or INVALID_TIMESTAMP for some of its records.
-        Refused: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_RECORD; UNKNOWN_SERVER_ERROR, as in Kafka, if
+        RecordValidationError: INVALID_RECORD or INVALID_TIMESTAMP for some of its records.
+        ApiError: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_RECORD; UNKNOWN_SERVER_ERROR, as in Kafka, if
             decompression fails.
 
     Source: Kafka's UnifiedLog.analyzeAndValidateRecords, LogValidator.

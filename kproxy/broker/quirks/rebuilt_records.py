@@ -1,4 +1,4 @@
-"""Records as a gateway returns them that stores their fields and builds them again."""
+"""Records as returned by a gateway that stores their fields and rebuilds them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOSSES: Final[dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
 
 
 def rebuilt(data: bytes, loss: str) -> bytes:
-    """Record data whose records have lost something. What is not made of whole batches stays as it is."""
+    """Return the record data without what is lost. Data that is not whole batches stays unchanged."""
     batches = [
         batch
         if batch.get("is_control")

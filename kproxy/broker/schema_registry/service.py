@@ -1,4 +1,4 @@
-"""The registry as a function from requests to answers; whoever calls it does the HTTP."""
+"""The registry as a function from requests to responses; the caller does the HTTP."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SchemaRegistryService:
         self._writing = asyncio.Lock()
 
     async def respond(self, request: RestRequest) -> RestResult:
-        """Do what a request asks for; requests that may change something wait for each other."""
+        """Process a request; requests that may change something are processed one at a time."""
         try:
             found, variables = operation(request)
             if request.method in ("POST", "PUT") and not isinstance(request.body, dict):

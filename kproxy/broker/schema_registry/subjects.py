@@ -1,4 +1,4 @@
-"""Subjects: what the topic ``_schemas`` says, and the records that change it."""
+"""Subjects: the state in the topic ``_schemas``, and the records that change it."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def check_filter(wanted_filter: AclFilter) -> None:
     """Check a filter of DeleteAcls; DescribeAcls accepts any.
 
     Raises:
-        Refused: INVALID_REQUEST for unknown codes.
+        ApiError: INVALID_REQUEST for unknown codes.
     """
     if wanted_filter.kind not in _known("resource_type") or wanted_filter.pattern not in _known("pattern_type"):
         raise Refused(Error.INVALID_REQUEST, "Unknown patternFilter.")
@@ -166,7 +166,7 @@ class Acls:
         """Add an ACL, unless it exists.
 
         Raises:
-            Refused: INVALID_REQUEST.
+            ApiError: INVALID_REQUEST.
         """
         _check(acl)
         if acl not in self._acls:

@@ -70,7 +70,7 @@ class Credentials:
         return list(dict.fromkeys(name for name, _ in self._credentials))
 
     def check_capacity(self, name: str, mechanism: str) -> None:
-        """Raise `Refused` with UNACCEPTABLE_CREDENTIAL if there is no room for another one."""
+        """Raise `ApiError` with UNACCEPTABLE_CREDENTIAL if there is no room for another one."""
         if len(self._credentials) >= _MAX_CREDENTIALS and (name, mechanism) not in self._credentials:
             raise Refused(Error.UNACCEPTABLE_CREDENTIAL, f"there are {_MAX_CREDENTIALS} credentials already")
 

@@ -70,7 +70,7 @@ class Login:
             headers: Whether its messages come in SaslAuthenticate.
 
         Raises:
-            Refused: UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE.
+            ApiError: UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE.
         """
         if self._exchange is not None:
             self._session.closing = True
@@ -87,7 +87,7 @@ class Login:
         """Process a message of the mechanism; return the server's message.
 
         Raises:
-            Refused: SASL_AUTHENTICATION_FAILED, and the connection must be closed; ILLEGAL_SASL_STATE.
+            ApiError: SASL_AUTHENTICATION_FAILED, and the connection must be closed; ILLEGAL_SASL_STATE.
         """
         if (exchange := self._exchange) is None:
             self._session.closing = not self._session.authenticated

@@ -15,7 +15,7 @@ def requester(request: Request) -> str:
     """Return the principal of a request about tokens.
 
     Raises:
-        Refused: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED if the client is not logged in, or used a token.
+        ApiError: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED if the client is not logged in, or used a token.
     """
     session = request.session
     by_token = session.login is not None and session.login.by_token

@@ -67,7 +67,7 @@ class Tokens:
         return iter(self._by_id.values())
 
     def check_enabled(self) -> None:
-        """Raise `Refused` with DELEGATION_TOKEN_AUTH_DISABLED if tokens are disabled."""
+        """Raise `ApiError` with DELEGATION_TOKEN_AUTH_DISABLED if tokens are disabled."""
         if self._secret is None:
             raise Refused(Error.DELEGATION_TOKEN_AUTH_DISABLED)
 
@@ -85,7 +85,7 @@ class Tokens:
         """Create a token with a maximum lifetime; zero or less is the longest that the brokers allow.
 
         Raises:
-            Refused: DELEGATION_TOKEN_AUTH_DISABLED, INVALID_REQUEST if there are too many.
+            ApiError: DELEGATION_TOKEN_AUTH_DISABLED, INVALID_REQUEST if there are too many.
         """
         self.check_enabled()
         now = self._cluster.clock.now()
@@ -105,7 +105,7 @@ class Tokens:
         """Renew a token for a period from now; return the new expiry time.
 
         Raises:
-            Refused: DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED,
+            ApiError: DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED,
                 DELEGATION_TOKEN_OWNER_MISMATCH.
         """
         token = self._with(hmac)
@@ -121,7 +121,7 @@ class Tokens:
         """Expire a token after a period, immediately if it is negative; return the new expiry time.
 
         Raises:
-            Refused: See `renew`.
+            ApiError: See `renew`.
         """
         token = self._with(hmac)
         now = self._cluster.clock.now()

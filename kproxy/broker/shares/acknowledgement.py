@@ -54,12 +54,12 @@ class AcknowledgementContext(NamedTuple):
     Attributes:
         member: The member id.
         renewed_until: In ms since the epoch; None if renewal is disabled.
-        most_deliveries: Delivery limit of a record.
+        max_deliveries: Delivery limit of a record.
     """
 
     member: str
     renewed_until: int | None
-    most_deliveries: int
+    max_deliveries: int
 
 
 def read(batches: Sequence[Mapping[str, Any]], *, renews: bool, is_renewal: bool) -> list[Acknowledgement]:
@@ -67,11 +67,11 @@ def read(batches: Sequence[Mapping[str, Any]], *, renews: bool, is_renewal: bool
 
     Args:
         batches: The request's batches.
-        renews: Whether the request's version supports renewals.
+        supports_renewal: Whether the request's version supports renewals.
         is_renewal: Whether the request declares renewals.
 
     Raises:
-        Refused: INVALID_REQUEST.
+        ApiError: INVALID_REQUEST.
     """
     end, found = -1, []
     for batch in batches:
@@ -92,7 +92,7 @@ def acknowledge(
     """Apply a member's acknowledgements: all or none.
 
     Raises:
-        Refused: INVALID_RECORD_STATE, INVALID_REQUEST.
+        ApiError: INVALID_RECORD_STATE, INVALID_REQUEST.
     """
     undo: list[Callable[[], None]] = []
     try:
@@ -147,7 +147,7 @@ def _one_batch(
 
 
 def _check(runs: Iterable[Run], context: AcknowledgementContext, not_acquired: str, not_owned: str) -> None:
-    """Raise `Refused` with one of these messages unless the member has acquired all of these records."""
+    """Raise `ApiError` with one of these messages unless the member has acquired all of these records."""
     for run in runs:
         if run.state is not RecordState.ACQUIRED:
             raise _wrong(not_acquired)

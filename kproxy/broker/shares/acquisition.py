@@ -35,8 +35,8 @@ class AcquireRequest:
         batch_size: Approximate number of records to acknowledge together.
         strict: Never exceed `records` (KIP-1206), so that batches are split.
         until: End of the acquisition lock, in ms since the epoch.
-        most_locks: Limit of records in flight.
-        most_deliveries: Delivery limit of a record.
+        max_locks: Limit of records in flight.
+        max_deliveries: Delivery limit of a record.
     """
 
     member: str
@@ -44,8 +44,8 @@ class AcquireRequest:
     batch_size: int
     strict: bool
     until: int
-    most_locks: int
-    most_deliveries: int
+    max_locks: int
+    max_deliveries: int
 
 
 class Acquiring:

@@ -100,7 +100,7 @@ class ShareGroup(Group):
         """Process a heartbeat, which joins, keeps alive or leaves; return the response.
 
         Raises:
-            Refused: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH.
+            ApiError: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH.
         """
         if heartbeat.epoch == LEAVING:
             self._remove(self._known(heartbeat.member_id).id)

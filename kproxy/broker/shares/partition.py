@@ -120,7 +120,7 @@ class SharePartition:
         """Apply a member's acknowledgements: all or none.
 
         Raises:
-            Refused: INVALID_RECORD_STATE, INVALID_REQUEST.
+            ApiError: INVALID_RECORD_STATE, INVALID_REQUEST.
         """
         until = self._clock.now() + self._settings.lock_ms(self._group) if self._settings.renews(self._group) else None
         acknowledge(

@@ -83,10 +83,11 @@ class ShareSessions:
             epoch: From the request: 0 starts a session, -1 is its last request.
             requested: The listed partitions.
             forgotten: The partitions to remove.
-            acknowledges: Whether it has acknowledgements.
+            has_acknowledgements: Whether it has acknowledgements.
 
         Raises:
-            Refused: SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH, SHARE_SESSION_LIMIT_REACHED, INVALID_REQUEST.
+            ApiError: SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH, SHARE_SESSION_LIMIT_REACHED,
+                INVALID_REQUEST.
         """
         if epoch == BEGIN:
             if acknowledges:
@@ -113,7 +114,7 @@ class ShareSessions:
         """Start processing a ShareAcknowledge, or a ShareFetch that does not start a session.
 
         Raises:
-            Refused: SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH.
+            ApiError: SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH.
         """
         if epoch == BEGIN:
             raise Refused(Error.INVALID_SHARE_SESSION_EPOCH)

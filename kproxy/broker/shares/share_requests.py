@@ -1,4 +1,4 @@
-"""What ShareFetch and ShareAcknowledge have in common: the member, and acknowledgements."""
+"""Shared by ShareFetch and ShareAcknowledge: the member, and acknowledgements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RENEWALS_FROM: Final = 2  # versions
 
 
 def check_enabled(request: Request) -> None:
-    """Raise `Refused` with UNSUPPORTED_VERSION if the share group feature is off."""
+    """Raise `ApiError` with UNSUPPORTED_VERSION if the share group feature is off."""
     if not request.cluster.part(Features).level("share.version"):
         raise Refused(Error.UNSUPPORTED_VERSION)
 
@@ -34,7 +34,7 @@ def requesting_member(request: Request) -> tuple[str, str]:
     """Return group and member of a request.
 
     Raises:
-        Refused: UNSUPPORTED_VERSION, INVALID_REQUEST, GROUP_AUTHORIZATION_FAILED.
+        ApiError: UNSUPPORTED_VERSION, INVALID_REQUEST, GROUP_AUTHORIZATION_FAILED.
     """
     check_enabled(request)
     group, member = request.body["group_id"], request.body["member_id"]
@@ -46,7 +46,7 @@ def requesting_member(request: Request) -> tuple[str, str]:
 
 
 def check_member_id(member_id: str | None) -> None:
-    """Raise `Refused` with INVALID_REQUEST if the member id is invalid."""
+    """Raise `ApiError` with INVALID_REQUEST if the member id is invalid."""
     if not member_id or len(member_id) > _LONGEST_MEMBER_ID:
         raise Refused(Error.INVALID_REQUEST)
 

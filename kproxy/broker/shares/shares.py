@@ -46,7 +46,7 @@ class Shares:
         """Return the share partition; opens it if needed.
 
         Raises:
-            Refused: UNKNOWN_SERVER_ERROR, as in Kafka, if the group has none; OFFSET_NOT_AVAILABLE.
+            ApiError: UNKNOWN_SERVER_ERROR, as in Kafka, if the group has none; OFFSET_NOT_AVAILABLE.
         """
         if (share := self.opened(group, partition)) is not None:
             return share

@@ -1,4 +1,4 @@
-"""What the requests have in common with which brokers read and write states of share partitions.
+"""Shared by the requests with which brokers read and write states of share partitions.
 
 Source: Kafka's ShareCoordinatorService, ShareCoordinatorShard, PersisterStateBatchCombiner.
 """
@@ -53,7 +53,7 @@ def _one(request: Request, one: One, topic_id: str, entry: Mapping[str, Any]) ->
 
 
 def state_of(request: Request, part: Part, doing: str) -> ShareState:
-    """Return the state in a request; raise `Refused` with INVALID_REQUEST if it does not exist."""
+    """Return the state in a request; raise `ApiError` with INVALID_REQUEST if it does not exist."""
     state = request.cluster.part(ShareStates).get(request.body["group_id"], part)
     if state is None:
         raise Refused(Error.INVALID_REQUEST, f"{doing} operation on uninitialized share partition not allowed.")
@@ -61,10 +61,10 @@ def state_of(request: Request, part: Part, doing: str) -> ShareState:
 
 
 def check(request: Request, part: Part, state: ShareState | None, entry: Mapping[str, Any]) -> None:
-    """Raise `Refused` unless the request's epochs, if given, are current, and the partition exists.
+    """Raise `ApiError` unless the request's epochs, if given, are current, and the partition exists.
 
     Raises:
-        Refused: FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH, UNKNOWN_TOPIC_OR_PARTITION.
+        ApiError: FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH, UNKNOWN_TOPIC_OR_PARTITION.
     """
     if state is not None:
         if -1 != entry.get("leader_epoch", -1) < state.leader_epoch:

@@ -85,12 +85,12 @@ class ShareStates:
 
         Args:
             group: The group id.
-            part: The partition.
+            partition: The partition.
             state_epoch: The group's epoch.
             start_offset: Where to start; -1 for ``share.auto.offset.reset``.
 
         Raises:
-            Refused: GROUP_MAX_SIZE_REACHED if all groups together have too many.
+            ApiError: GROUP_MAX_SIZE_REACHED if all groups together have too many.
         """
         if self.get(group, part) is None and self._count >= _MAX_STATES:
             raise Refused(Error.GROUP_MAX_SIZE_REACHED, f"share groups have {_MAX_STATES} partitions")

@@ -98,7 +98,7 @@ class FileJournal:
         """Return when all entries are with the operating system; with fsync, on disk.
 
         Raises:
-            Refused: KAFKA_STORAGE_ERROR.
+            ApiError: KAFKA_STORAGE_ERROR.
         """
         if (failed := self._write()) is None and self._fsync:
             try:

@@ -71,7 +71,7 @@ class Transactions:
             expected: Its previous producer id and epoch, if it continues after an error (KIP-360).
 
         Raises:
-            Refused: INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED, INVALID_REQUEST if there are too many;
+            ApiError: INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED, INVALID_REQUEST if there are too many;
                 CONCURRENT_TRANSACTIONS while the previous producer's transaction is being aborted.
         """
         if not 0 < timeout_ms <= int(self._configs.broker("transaction.max.timeout.ms")):
@@ -104,7 +104,7 @@ class Transactions:
         """Add partitions, and groups whose offsets are committed, to the producer's transaction.
 
         Raises:
-            Refused: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
+            ApiError: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
         """
         transaction = self._found(transactional_id)
         transaction.check_addition(producer)
@@ -117,10 +117,10 @@ class Transactions:
     def verify(
         self, transactional_id: str, producer: Producer, *, place: Place | None = None, group: str | None = None
     ) -> None:
-        """Raise `Refused` unless a partition, or a group, is part of the producer's transaction (KIP-890).
+        """Raise `ApiError` unless a partition, or a group, is part of the producer's transaction (KIP-890).
 
         Raises:
-            Refused: See `add`; also TRANSACTION_ABORTABLE if it is not.
+            ApiError: See `add`; also TRANSACTION_ABORTABLE if it is not.
         """
         self._found(transactional_id).check_participant(producer, place, group)
 
@@ -134,7 +134,7 @@ class Transactions:
             version: The client's transaction version; from `BUMPING` on the epoch is incremented.
 
         Raises:
-            Refused: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS,
+            ApiError: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS,
                 INVALID_TXN_STATE.
         """
         transaction = self._found(transactional_id)

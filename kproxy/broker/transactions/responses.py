@@ -12,7 +12,7 @@ def coordinated(request: Request, transactional_id: str) -> Transactions:
     """Return the transactions, if this broker coordinates the transactional id.
 
     Raises:
-        Refused: INVALID_REQUEST if the id is empty, NOT_COORDINATOR.
+        ApiError: INVALID_REQUEST if the id is empty, NOT_COORDINATOR.
     """
     if not transactional_id:
         raise Refused(Error.INVALID_REQUEST)

@@ -91,7 +91,7 @@ class Transaction:
         return self.producer
 
     def check_renewal(self, expected: Producer | None) -> None:
-        """Raise `Refused` unless a producer with that previous id and epoch may become the next one (KIP-360)."""
+        """Raise `ApiError` unless a producer with that previous id and epoch may become the next one (KIP-360)."""
         if self.completing:
             raise Refused(Error.CONCURRENT_TRANSACTIONS)
         returned = expected is None or self.producer.epoch == NOBODY or expected.id == self.producer.id
@@ -102,7 +102,7 @@ class Transaction:
         """Start a producer with this transactional id, and fence those before it.
 
         Raises:
-            Refused: PRODUCER_FENCED if `expected`, its previous id and epoch, has already been replaced.
+            ApiError: PRODUCER_FENCED if `expected`, its previous id and epoch, has already been replaced.
         """
         before = self.producer
         if self.exhausted and (expected is None or expected.epoch == before.epoch):
@@ -118,13 +118,13 @@ class Transaction:
         self.places, self.groups = set(), set()
 
     def check_addition(self, producer: Producer) -> None:
-        """Raise `Refused` unless the producer may add partitions and groups."""
+        """Raise `ApiError` unless the producer may add partitions and groups."""
         if self.completing:
             raise Refused(Error.CONCURRENT_TRANSACTIONS)
         self._check_producer(producer)
 
     def check_participant(self, producer: Producer, place: Place | None, group: str | None) -> None:
-        """Raise `Refused` unless the partition or group is part of the producer's transaction."""
+        """Raise `ApiError` unless the partition or group is part of the producer's transaction."""
         self._check_producer(producer)
         if self.completing:
             raise Refused(Error.CONCURRENT_TRANSACTIONS)
@@ -154,7 +154,7 @@ class Transaction:
         """Whether the producer's commit or abort still has to be performed; false if it is a repeated request.
 
         Raises:
-            Refused: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE.
+            ApiError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE.
         """
         done = self.state is (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
         if version < BUMPING:
@@ -222,7 +222,7 @@ class Transaction:
 
     @classmethod
     def restored(cls, transactional_id: str, stored: Mapping[str, Any]) -> Self:
-        """Restore from the result of `stored`."""
+        """Restore from the result of `to_journal`."""
         return cls(
             id=transactional_id,
             producer=Producer(*stored["producer"]),

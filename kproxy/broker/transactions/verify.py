@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 def verify_produce(
     request: Request, transactional_id: str, producer_id: int, producer_epoch: int, place: Place
 ) -> None:
-    """Raise `Refused` unless a transactional batch may be appended to a partition; from v12 on this adds the partition.
+    """Raise `ApiError` unless a transactional batch may be appended to a partition; from v12 on this adds it.
 
     Args:
         request: A Produce request.
         transactional_id: From the request.
         producer_id: From the batch.
         producer_epoch: From the batch.
-        place: The partition.
+        topic_partition: The partition.
     """
     adds = request.version >= 12
     try:
@@ -44,7 +44,7 @@ def verify_produce(
 
 
 def verify_commit(request: Request, transactional_id: str, producer_id: int, producer_epoch: int, group: str) -> None:
-    """Raise `Refused` unless a group's offsets may be staged; from TxnOffsetCommit v5 on this adds the group."""
+    """Raise `ApiError` unless a group's offsets may be staged; from TxnOffsetCommit v5 on this adds the group."""
     try:
         _verify(
             request, transactional_id, Producer(producer_id, producer_epoch), group=group, adds=request.version >= 5
