@@ -85,7 +85,7 @@ def measure(path: Path, checkouts: Mapping[str, Path], rounds: int) -> None:
 
 
 def server_ports(path: Path) -> set[int]:
-    """What tshark must be told: by itself it takes only port 9092 for Kafka's."""
+    """The ports to pass to tshark: by itself it treats only port 9092 as Kafka's."""
     reassembler = Reassembler()
     with open_capture(path) as packets:
         opened = (event for packet in packets for event in reassembler.receive(packet) if isinstance(event, FlowOpened))

@@ -99,7 +99,7 @@ def kproxy(ports: Sequence[int], directory: Path, *options: str) -> Iterator[tup
 def haproxy(
     ports: Sequence[int], directory: Path, connections: int, tls: Path | None
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """Run HAProxy likewise, with one thread."""
+    """Run HAProxy in the same way, with one thread."""
     own = [_free_port() for _ in ports]
     certificate = "" if tls is None else f" ssl crt {tls}"
     listens = "".join(

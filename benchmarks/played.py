@@ -16,7 +16,7 @@ from typing import Final
 from recorded import Sent
 
 HOST: Final = "127.0.0.1"
-#: Less than sockets buffer: it is sent before anybody reads.
+#: Less than sockets buffer: it can be sent before the peer reads.
 _AT_ONCE: Final = 32_768
 
 

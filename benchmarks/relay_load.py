@@ -20,7 +20,7 @@ from dissectors.messages.message import api_layouts
 from dissectors.schemas.codes import ApiKey
 from dissectors.wire.encode import encode
 
-#: Produce v0 without a body: unanswered, and nothing in it is of interest to anybody.
+#: Produce v0 without a body: it gets no response, and its content does not matter.
 FRAME = struct.pack(">i", 100_000) + bytes(100_000)
 MIB_OF_FRAMES = 10 * FRAME
 SMALL_FRAME = struct.pack(">i", 100) + bytes(100)

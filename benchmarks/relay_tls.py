@@ -38,7 +38,7 @@ ECHO, SINK = b"e", b"s"
 
 
 def upstream(ready: Connection, ca: Path) -> None:
-    """Echoes, or swallows and says so at the end; the first byte tells which."""
+    """Echoes, or discards and confirms at the end; the first byte selects which."""
     context = server_context(ca / "cert.pem", ca / "key.pem")
     context.sslobject_class = ssl.SSLObject
     context.sni_callback = None

@@ -48,7 +48,7 @@ class Screen:
         return self._answer()
 
     def _answer(self) -> list[str]:
-        """The lines of the next answer, without what tmux tells beside it."""
+        """The lines of the next reply, without the notifications of tmux."""
         assert self._control.stdout is not None
         lines: list[str] | None = None
         for raw in self._control.stdout:

@@ -35,7 +35,7 @@ class Services:
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
         self._unassigned = set(CONSUMERS)
-        self._consumers_ready = threading.Event()  # so that nobody begins with a backlog
+        self._consumers_ready = threading.Event()  # so that no consumer starts with a backlog
         self.stop = threading.Event()
 
     def all(self) -> list[Callable[[], None]]:

@@ -44,7 +44,7 @@ Times = dict[str, list[tuple[float, float]]]
 
 
 def timed(screen: Screen, act: Callable[[], float]) -> tuple[float, float]:
-    """What `act` gives, the seconds that something took, and the CPU of the program in the terminal."""
+    """What `action` returns, the seconds that something took, and the CPU of the program in the terminal."""
     before = cpu_seconds(screen.pid)
     return act(), cpu_seconds(screen.pid) - before
 
@@ -286,7 +286,7 @@ def idle(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -> N
     seconds = 5 * args.seconds
     trace = directory / "short.jsonl"
     write_trace(trace, 10_000)
-    os.utime(trace, (0, 0))  # nobody writes to it any more
+    os.utime(trace, (0, 0))  # no process writes to it any more
     print(f"idle, {seconds:.0f} s each:")
 
     def told_of(screen: Screen, what: str) -> None:

@@ -24,7 +24,7 @@ class TcpStreams(NamedTuple):
 
 
 def tcp_connections(pieces: Sequence[bytes]) -> list[TcpStreams] | None:
-    """The bytes of each connection; None if the pieces are no packets.
+    """The bytes of each connection; None if the pieces are not packets.
 
     Packets without payload, retransmissions, and packets that are not TCP add nothing. Lost bytes are left out.
     """
@@ -58,7 +58,7 @@ def _is_request(data: bytes) -> bool:
 def _packet(data: bytes) -> Packet | None:
     """The packet, with the link layer whose headers the bytes have; None if they have none.
 
-    A length in the IP header that agrees with the number of bytes tells a packet from a frame.
+    A length in the IP header that agrees with the number of bytes distinguishes a packet from a frame.
     """
     for link_type in LINK_TYPES:
         segment = tcp_segment(link_type, data, len(data))

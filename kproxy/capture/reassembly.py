@@ -68,7 +68,7 @@ class Half:
 
     @property
     def in_order(self) -> bool:
-        """Whether the next byte is known, there is no gap, no FIN was sent, and no packet was sent again in vain."""
+        """Whether the next byte is known, and there was no gap, no FIN and no needless retransmission."""
         return self.start is not None and not self.waiting and self.fin is None and not self.times
 
     @property

@@ -20,7 +20,7 @@ examples:
 It takes effect in the next shell. Regenerate it after you update kproxy.
 """
 
-#: zsh and fish add no space after FIELD=, bash does unless it is told not to.
+#: zsh and fish add no space after FIELD=, bash does unless configured not to.
 _NO_SPACE = """
 _kproxy_complete() {
   _shtab_kproxy "$@"

@@ -30,7 +30,7 @@ from kproxy.outputs.output import Output
 
 
 class _Result(NamedTuple):
-    """What one process has done. Its output is in a file, `said` is what it wrote to standard error."""
+    """The result of one process. Its output is in a file; `said` is what it wrote to standard error."""
 
     outcome: Outcome | None
     error: UserError | None

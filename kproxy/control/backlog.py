@@ -20,7 +20,7 @@ MAX_UNANSWERED: Final = 1000
 
 
 class _Identity(Struct, frozen=True):
-    """What tells a line from others. Not its bytes: they lack findings that another worker has reported."""
+    """Identifies a line. Its bytes do not: they lack findings that another worker has reported."""
 
     ts: str
     kind: str

@@ -81,7 +81,7 @@ def running() -> list[RunningProxy]:
 
 
 def find(address: str) -> RunningProxy:
-    """The proxy of this user that listens on ``HOST:PORT``, ``PORT`` or ``unix:PATH``. Blocks like `running`.
+    """The proxy of this user that listens on ``HOST:PORT``, ``PORT`` or ``unix:PATH``. Blocks like `list_proxies`.
 
     Raises:
         ControlError: There is none, or more than one.
@@ -98,7 +98,7 @@ def find(address: str) -> RunningProxy:
 
 
 def only() -> RunningProxy:
-    """The only running proxy of this user. Blocks like `running`.
+    """The only running proxy of this user. Blocks like `list_proxies`.
 
     Raises:
         ControlError: There is none, or more than one.

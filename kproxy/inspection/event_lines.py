@@ -54,7 +54,7 @@ class Ends(Protocol):
 
     @property
     def principal(self) -> str | None:
-        """Who the client has logged in as."""
+        """The principal that the client has logged in as."""
 
 
 def finding_entry(finding: Finding, frame: bytes | None = None) -> FindingEntry:

@@ -239,7 +239,7 @@ class Inspector:
     def connect_failed(self, number: int, failed: ConnectFailed, *, since: int, always: bool = False) -> list[Line]:
         """A client could not connect to an address that it was given in a response.
 
-        Other attempts are no matter of Kafka and have no lines, unless `always` is set. An attempt that was made has
+        Other attempts are unrelated to Kafka and have no lines, unless `always` is set. An attempt that was made has
         lines of its own; an unknown name is a finding alone.
 
         Args:

@@ -52,7 +52,7 @@ class Masks:
         return any(not mask.path for mask in self._of(topic, part))
 
     def masked(self, data: Any, topic: str | None, part: str) -> Any:
-        """A copy of the tree without the fields that paths mask. What is no tree of fields is masked completely."""
+        """A copy of the tree without the fields that paths mask. Data that is not a tree is masked completely."""
         for mask in self._of(topic, part):
             data = _masked(data, mask.path) if isinstance(data, dict | list) else MASKED
         return data
@@ -67,7 +67,7 @@ class Masks:
 
 
 def without_names(data: Any, names: Set[str]) -> Any:
-    """A copy of the tree without the values of fields with these names. What is no tree of fields is masked."""
+    """A copy of the tree without the values of fields with these names. Data that is not a tree is masked."""
     return _without(data, names) if isinstance(data, dict | list) else MASKED
 
 

@@ -19,7 +19,7 @@ _MAX_MATCHES: Final = 1000
 #: The bytes after all matches in a value: a search may read all that is left. Beyond it, texts with a match are masked
 #: completely.
 _MAX_STEPS: Final = 32 << 20
-#: An expression that matches nothing in one of these is useless: it is no text that could be masked.
+#: An expression that matches nothing in one of these is useless: there is no text to mask.
 _SAMPLES: Final = (b"", b"a", b"ab", b"a b", b"1")
 
 
@@ -40,7 +40,7 @@ class TextMasks:
     def tree(self, data: Any) -> Any:
         """A copy of the tree with all its text masked, also the names of fields.
 
-        A number with a match becomes ``(masked)``, and so do bytes: nobody knows which text is in them. Of fields whose
+        A number with a match becomes ``(masked)``, and so do bytes: the text in them is not known. Of fields whose
         names become equal, the last remains.
         """
         return _Masking(self._expressions).tree(data)

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs an async context manager, and functions beside it, in a thread.
+    """Runs an async context manager, and functions on its event loop, in a thread.
 
     Args:
         name: The name of the thread.

@@ -28,7 +28,7 @@ class Announcements(NamedTuple):
 class WorkerAssignment:
     """All connections of a client, which is a host, have the same worker.
 
-    Local clients are told apart by the server as well: they are many programs on one host.
+    Local clients are distinguished by the server as well: they are many programs on one host.
     """
 
     def __init__(self) -> None:

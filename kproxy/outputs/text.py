@@ -166,7 +166,7 @@ class TextOutput:
                 del self._stalls[key]
 
     def _is_said(self, line: StallLine) -> bool:
-        """Whether the finding before a stall has said the same; traces of older versions have none."""
+        """Whether the finding before a stall has the same message; traces of older versions have none."""
         return line.until is None and self._last_finding.endswith(line.message)
 
     def _row(self, line: Line) -> list[Piece]:

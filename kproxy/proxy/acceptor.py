@@ -55,7 +55,7 @@ class Acceptor:
             self._loop.add_reader(self._socket, self._accept)
 
     def stop(self) -> None:
-        """Accept nobody: clients wait in the system's queue."""
+        """Stop accepting clients: they wait in the system's queue."""
         if self.is_open:
             self._loop.remove_reader(self._socket)
 

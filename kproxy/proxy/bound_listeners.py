@@ -114,7 +114,7 @@ class BoundListeners:
         self._start()
 
     def pause(self) -> None:
-        """Accept nobody until `resume`."""
+        """Stop accepting clients until `resume`."""
         self._paused = True
         self._stop()
 
@@ -124,7 +124,7 @@ class BoundListeners:
         self._start()
 
     def pause_for(self, error: OSError) -> None:
-        """File descriptors or memory are short: accept nobody for a moment."""
+        """File descriptors or memory are short: stop accepting clients for a moment."""
         self._shortage.report(error)
         if self._retry is None and not self._closed:
             self._stop()

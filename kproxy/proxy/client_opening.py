@@ -69,7 +69,7 @@ class Opening:
         """Connect to the upstream, with TLS if the listener has it.
 
         Raises:
-            OSError: The upstream is unreachable; a `TlsError` if the handshake failed; a `LeadsBackError` if it is
+            OSError: The upstream is unreachable; a `TlsError` if the handshake failed; a `ProxyLoopError` if it is
                 this proxy.
         """
         self._side = "server"

@@ -41,7 +41,7 @@ class OwnAddresses:
         """Check an address that the proxy is about to connect to, as `socket.connect` takes it.
 
         Raises:
-            LeadsBackError: One of the listeners has it.
+            ProxyLoopError: One of the listeners has it.
         """
         for bound in self._listeners.open:
             for acceptor in bound.acceptors:
@@ -55,7 +55,7 @@ class OwnAddresses:
         address is that of a connection to an upstream, whose own client's address is that of another one, and so on.
 
         Raises:
-            LeadsBackError: This has happened `MAX_ROUNDS` times in a row.
+            ProxyLoopError: This has happened `MAX_ROUNDS` times in a row.
         """
         if self._rounds.get(client, 0) >= MAX_ROUNDS:
             raise LeadsBackError(listener)

@@ -149,7 +149,7 @@ class Relay:
         self.listeners.begin()
 
     async def drain(self, seconds: float, at_once: asyncio.Event | None = None) -> None:
-        """Accept nobody, and close each connection after a moment without traffic.
+        """Stop accepting clients, and close each connection after a moment without traffic.
 
         Busy connections stay open. Returns after this many seconds, or when `at_once` is set.
         """

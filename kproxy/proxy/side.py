@@ -3,7 +3,7 @@
 # Rule 1: a side is read only while its peer has nothing unsent and nothing holds it. So at most one read of each
 # direction is in memory, and back-pressure reaches the sender.
 #
-# Rule 2: bytes are written to the peer before anybody else gets them.
+# Rule 2: bytes are written to the peer before anything else gets them.
 #
 # Rule 3: the ends of the two directions are independent: a half-close is passed on, a reset resets both.
 

@@ -181,7 +181,7 @@ def _listen_unix(path: Path, option: str) -> socket.socket:
         try:
             remove_stale(path, option)
             sock.bind(str(path))
-            path.chmod(0o600)  # before listen(): until then nobody can connect
+            path.chmod(0o600)  # before listen(): until then no client can connect
             sock.listen(_BACKLOG)
         except OSError as error:
             raise ListenError(_refusal(UnixAddress(str(path)), error, option), error) from None

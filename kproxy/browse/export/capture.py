@@ -52,7 +52,7 @@ def save_capture(session: BrowseSession, path: Path) -> Iterator[int]:
     incomplete file is removed.
 
     Raises:
-        NoBytes: There is nothing to write.
+        NoBytesError: There is nothing to write.
         OSError: The file already exists or cannot be written.
     """
     path = path.expanduser()
@@ -80,7 +80,7 @@ def pcapng(session: BrowseSession, rows: Iterable[int]) -> Iterator[bytes]:
     """Yield the frames of rows as a pcapng file, in the order of time; first empty parts while the rows are read.
 
     Raises:
-        NoBytes: No row has bytes. Nothing was yielded but empty parts.
+        NoBytesError: No row has bytes. Nothing was yielded but empty parts.
     """
     frames = []
     for frame in _frames(session, rows):

@@ -53,5 +53,5 @@ def facts(session: BrowseSession, item: ConnectionSummary) -> Facts:
 
 
 def _how(item: ConnectionSummary) -> str:
-    """``fin by client``; the end of a capture is nobody's doing."""
+    """``fin by client``; no side at the end of a capture."""
     return " ".join(filter(None, (item.closed_how, f"by {item.closed_by}" if item.closed_by else None)))

@@ -33,7 +33,7 @@ PLAINTEXT: Final = TlsPolicy()
 
 
 class OwnContext(ssl.SSLContext):
-    """A context that knows the certificate it sends to peers; None is no certificate."""
+    """A context that knows the certificate it sends to peers; None if it sends none."""
 
     own: OwnCertificate | None = None
 
