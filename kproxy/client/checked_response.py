@@ -42,13 +42,13 @@ class CheckedResponse:
         }
 
 
-async def exchange(address: str, frame: bytes, *, timeout: float = 10.0) -> CheckedResponse | None:
+async def exchange(address: str, frame: bytes, *, within: float = 10.0) -> CheckedResponse | None:
     """Send one request frame to a broker, in plaintext, and return its response.
 
     Args:
         address: ``HOST:PORT``.
         frame: With its length prefix, as `dissectors.encode_request` makes it, or wrong on purpose.
-        timeout: For the connection and for the response (s).
+        within: For the connection and for the response (s).
 
     Returns:
         None if no response is expected (Produce with acks=0).
@@ -57,7 +57,7 @@ async def exchange(address: str, frame: bytes, *, timeout: float = 10.0) -> Chec
         ValueError: The address is invalid.
         UserError: The broker cannot be reached, no response arrives, or it has a different correlation id.
     """
-    connection = await connect(parse_upstream(address, "address"), timeout)
+    connection = await connect(parse_upstream(address, "address"), within)
     try:
         [sent] = await pipelined(connection, [frame])
     finally:
