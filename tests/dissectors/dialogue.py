@@ -18,19 +18,19 @@ def heartbeat(correlation_id: int) -> bytes:
     return request("Heartbeat", 0, HEARTBEAT, correlation_id=correlation_id, client_id="me")
 
 
-def beats(*correlation_ids: int) -> bytes:
+def heartbeats(*correlation_ids: int) -> bytes:
     return b"".join(map(heartbeat, correlation_ids))
 
 
-def answer(correlation_id: int) -> bytes:
+def heartbeat_response(correlation_id: int) -> bytes:
     return response("Heartbeat", 0, {"error_code": 0}, correlation_id=correlation_id)
 
 
-def answers(*correlation_ids: int) -> bytes:
-    return b"".join(map(answer, correlation_ids))
+def heartbeat_responses(*correlation_ids: int) -> bytes:
+    return b"".join(map(heartbeat_response, correlation_ids))
 
 
-class Talk:
+class Dialogue:
     """A connection that is told one chunk after the other, and remembers what it said."""
 
     def __init__(self, **limits: Any) -> None:

@@ -20,7 +20,7 @@ from tests.museum.cases import CASES, Case
 QUIRKS = {name: case for name, case in CASES.items() if case.quirk}
 
 
-class _Requests(Inspector):
+class _RecordingInspector(Inspector):
     """The requests of a story, each with the number of its connection and its time."""
 
     def __init__(self) -> None:
@@ -66,10 +66,10 @@ class _Client:
 
 
 @pytest.mark.parametrize("case", QUIRKS.values(), ids=QUIRKS)
-async def test_the_built_in_broker_shows_the_bug(case: Case) -> None:
+async def test_built_in_broker_shows_the_bug(case: Case) -> None:
     assert case.story is not None
     assert case.quirk is not None
-    story = _Requests()
+    story = _RecordingInspector()
     Teller(story).tell(case.story)
     records = encode([{"records": [{"timestamp": 1_600_000_000_000, "value": b"a"}]}])
     data = [{"name": "orders", "partition_data": [{"index": 0, "records": records}]}]
@@ -79,12 +79,12 @@ async def test_the_built_in_broker_shows_the_bug(case: Case) -> None:
         setup = _Client(port, stack)
         await setup.ask(0, request("Produce", 3, {"acks": -1, "timeout_ms": 1000, "topic_data": data}), at=0)
         client = _Client(port, stack)
-        for number, frame, at in story.sent:
-            await client.ask(number, frame, at)
-    found = set()
+        for number, frame, sent_at in story.sent:
+            await client.ask(number, frame, sent_at)
+    codes = set()
     for line in client.lines:
         if isinstance(line, FindingLine):
-            found.add(line.code)
+            codes.add(line.code)
         elif isinstance(line, RequestLine | ResponseLine):
-            found |= {finding.code for finding in line.findings}
-    assert case.finding.code in found
+            codes |= {finding.code for finding in line.findings}
+    assert case.finding.code in codes

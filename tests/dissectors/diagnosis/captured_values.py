@@ -84,22 +84,24 @@ def recording() -> _Recording:
         if (client := message.header.get("client_id")) is not None:
             clients.add(client)
         assert message.layout is not None
-        for layout, made in _structs(message.layout, message.body):
+        for layout, struct_values in _structs(message.layout, message.body):
             kept = structs[layout.name]
             if len(kept) < _MAX_FRAMES:
-                kept.setdefault(repr(made), made)
-            for name, value in made.items():
+                kept.setdefault(repr(struct_values), struct_values)
+            for name, value in struct_values.items():
                 if len(values[name]) < 4 * _MAX_FRAMES:
                     values[name] += value[:_MAX_ELEMENTS] if isinstance(value, list) else [value]
-    kept_values = {name: [one for one in inner if not isinstance(one, dict)] for name, inner in values.items()}
+    kept_values = {
+        name: [element for element in inner if not isinstance(element, dict)] for name, inner in values.items()
+    }
     return _Recording({name: list(struct.values()) for name, struct in structs.items()}, kept_values, sorted(clients))
 
 
 def _messages() -> list[Message]:
-    found: dict[str, Message] = {}
+    messages_by_frame: dict[str, Message] = {}
     for path in sorted((DATA / "pcap").glob("*.pcap.gz")):
         for line in lines_of(path, detail=Detail.RAW):
-            if isinstance(line, RequestLine | ResponseLine) and line.frame and line.frame not in found:
+            if isinstance(line, RequestLine | ResponseLine) and line.frame and line.frame not in messages_by_frame:
                 frame = b64decode(line.frame)
                 if isinstance(line, RequestLine):
                     message = read_request(frame)
@@ -108,18 +110,18 @@ def _messages() -> list[Message]:
                 else:
                     continue
                 if message.well_formed and message.layout is not None and right_layout(message) is not None:
-                    found[line.frame] = message
-    return list(found.values())
+                    messages_by_frame[line.frame] = message
+    return list(messages_by_frame.values())
 
 
 def _structs(layout: Layout, values: dict[str, Any]) -> list[tuple[Layout, dict[str, Any]]]:
-    found = [(layout, values)]
+    pairs = [(layout, values)]
     for field in (*layout.fields, *layout.tagged):
         value = values.get(field.name)
         if field.struct is not None and value:
             for element in value if field.array else [value]:
-                found += _structs(field.struct, element)
-    return found
+                pairs += _structs(field.struct, element)
+    return pairs
 
 
 class Recorded(Realistic):
@@ -131,12 +133,12 @@ class Recorded(Realistic):
 
     def values(self, of: Layout) -> dict[str, Any]:
         """A struct as it was once sent, with what `of` has and that one lacked."""
-        known = self.recording.structs.get(of.name)
-        made: dict[str, Any] = self._shortened(self.random.choice(known)) if known else {}
-        self._fit(of, made)
-        if {"name", "host", "port"} <= made.keys():
-            made["name"] = self.random.choice(_TEXTS["listener"])
-        return made
+        structs = self.recording.structs.get(of.name)
+        values: dict[str, Any] = self._shortened(self.random.choice(structs)) if structs else {}
+        self._fit(of, values)
+        if {"name", "host", "port"} <= values.keys():
+            values["name"] = self.random.choice(_TEXTS["listener"])
+        return values
 
     def client(self, body: Mapping[str, Any]) -> str:
         """The client id in the header that goes with a body."""
@@ -153,14 +155,14 @@ class Recorded(Realistic):
             return [self._shortened(element) for element in value[at : at + _MAX_ELEMENTS]]
         return bytes(value) if isinstance(value, memoryview) else value
 
-    def _fit(self, of: Layout, made: dict[str, Any]) -> None:
-        """Add what `of` has and `made` lacks, and take out or put anew what another version has otherwise."""
-        for name in made.keys() - {field.name for field in (*of.fields, *of.tagged)}:
-            del made[name]
+    def _fit(self, of: Layout, values: dict[str, Any]) -> None:
+        """Add what `of` has and `values` lacks, and take out or put anew what another version has otherwise."""
+        for name in values.keys() - {field.name for field in (*of.fields, *of.tagged)}:
+            del values[name]
         for field in of.fields:
-            value = made.get(field.name)
-            if field.name not in made or not _fits(field, value):
-                made[field.name] = self._field(field)
+            value = values.get(field.name)
+            if field.name not in values or not _fits(field, value):
+                values[field.name] = self._field(field)
             elif field.struct is not None and value is not None:
                 for element in value if field.array else (value,):
                     self._fit(field.struct, element)
@@ -206,8 +208,8 @@ def _holds(field: Field, value: Any) -> bool:
     if field.type == "float64":
         return isinstance(value, float)
     bits = 8 * WIDTHS.get(field.type, 0)
-    least = 0 if field.type.startswith("u") else -(1 << bits - 1) if bits else 0
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value < least + (1 << bits)
+    minimum = 0 if field.type.startswith("u") else -(1 << bits - 1) if bits else 0
+    return isinstance(value, int) and not isinstance(value, bool) and minimum <= value < minimum + (1 << bits)
 
 
 def _invented(field: Field, random: Random) -> Any:

@@ -47,16 +47,18 @@ def cases(
     key: int, version: int, is_request: bool, random: Random, source: type[Realistic] = Realistic
 ) -> Iterator[Case | str]:
     """A case for each kind of edit that the message can have; the kind alone where no values left a trace."""
-    known = api_layouts(key, version)
-    assert known is not None
-    parts = (known.request_header, known.request) if is_request else (known.response_header, known.response)
+    layouts = api_layouts(key, version)
+    assert layouts is not None
+    parts = (layouts.request_header, layouts.request) if is_request else (layouts.response_header, layouts.response)
     right = frame_layout(*parts)
     kinds: dict[str, list[Candidate]] = defaultdict(list)
     for candidate in single_edits(right, version):
         kinds[candidate.edit.kind].append(candidate)
     for kind, candidates in kinds.items():
-        made = (case(random.choice(candidates), right, key, version, is_request, random, source) for _ in range(TRIES))
-        yield next((each for each in made if each is not None), kind)
+        attempts = (
+            case(random.choice(candidates), right, key, version, is_request, random, source) for _ in range(TRIES)
+        )
+        yield next((attempt for attempt in attempts if attempt is not None), kind)
 
 
 def case(
@@ -109,18 +111,18 @@ def shape(layout: Layout) -> tuple[object, ...]:
     return (*fields, layout.flexible, layout.tag_fault)
 
 
-def same_bytes(edit: Edit, case: Case) -> bool:
+def writes_same_bytes(edit: Edit, case: Case) -> bool:
     try:
         return write(edit, case.layout, case.values) == case.frame
     except (EditError, EncodeError):
         return False
 
 
-def same_shape(edit: Edit, case: Case) -> bool:
+def makes_same_shape(edit: Edit, case: Case) -> bool:
     return shape(edit.apply(case.layout)) == shape(case.edit.apply(case.layout))
 
 
-def named(diagnosis: Diagnosis | None) -> list[Edit]:
+def named_edits(diagnosis: Diagnosis | None) -> list[Edit]:
     return [] if diagnosis is None else [diagnosis.edit, *(rival.edit for rival in diagnosis.rivals)]
 
 
@@ -139,9 +141,9 @@ class Tally:
         count = self.kinds[case.edit.kind]
         count["cases"] += 1
         diagnosis = diagnose(case.message)
-        edits = named(diagnosis)
-        places = [place for place, edit in enumerate(edits) if same_bytes(edit, case)]
-        shapes = [place for place, edit in enumerate(edits) if place in places or same_shape(edit, case)]
+        edits = named_edits(diagnosis)
+        places = [place for place, edit in enumerate(edits) if writes_same_bytes(edit, case)]
+        shapes = [place for place, edit in enumerate(edits) if place in places or makes_same_shape(edit, case)]
         count["first"] += 0 in places
         count["three"] += any(place < 3 for place in places)
         count["first shape"] += 0 in shapes
@@ -169,7 +171,7 @@ class Tally:
         return "\n".join(rows)
 
 
-def run(messages: list[tuple[int, int, bool]], seed: int, source: type[Realistic]) -> Tally:
+def run_cases(messages: list[tuple[int, int, bool]], seed: int, source: type[Realistic]) -> Tally:
     tally, random = Tally(), Random(seed)
     for key, version, is_request in messages:
         for case in cases(key, version, is_request, random, source):
@@ -178,29 +180,31 @@ def run(messages: list[tuple[int, int, bool]], seed: int, source: type[Realistic
     return tally
 
 
-def check(tally: Tally, first: float, three: float) -> None:
+def check_shares(tally: Tally, first: float, in_three: float) -> None:
     """Hold the shares, by bytes, against the least that they should be; what is called certain is right."""
     missed = "\n".join(tally.missed[:40])
     assert tally.share("first") >= first, missed
-    assert tally.share("three") >= three, missed
+    assert tally.share("three") >= in_three, missed
     assert tally.sure_and_right / tally.sure >= 0.99, missed
 
 
-def test_a_sample_of_the_schemas_is_diagnosed() -> None:
-    check(run(MESSAGES[::17], seed=5, source=Realistic), first=0.96, three=0.99)
+def test_sample_of_the_schemas_is_diagnosed() -> None:
+    check_shares(run_cases(MESSAGES[::17], seed=5, source=Realistic), first=0.96, in_three=0.99)
 
 
 @pytest.mark.wide
 @pytest.mark.parametrize("source", [Realistic, Recorded])
 def test_every_api_version_and_direction_is_diagnosed(source: type[Realistic]) -> None:
-    check(run(MESSAGES, 1, source), first=0.975, three=0.995)
+    check_shares(run_cases(MESSAGES, 1, source), first=0.975, in_three=0.995)
 
 
-def test_frames_that_read_well_have_no_diagnosis() -> None:
+def test_well_formed_frames_have_no_diagnosis() -> None:
     for key, version, is_request in MESSAGES[::7]:
-        known = api_layouts(key, version)
-        assert known is not None
-        header, body = (known.request_header, known.request) if is_request else (known.response_header, known.response)
+        layouts = api_layouts(key, version)
+        assert layouts is not None
+        header, body = (
+            (layouts.request_header, layouts.request) if is_request else (layouts.response_header, layouts.response)
+        )
         values = {
             "header": {"request_api_key": key, "request_api_version": version},
             "body": Realistic(key).values(body),
