@@ -53,8 +53,8 @@ def internal_errors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     original = Failure.of
 
     def record_failure(step: str, error: Exception) -> Failure:
-        failures.append(made := original(step, error))
-        return made
+        failures.append(failure := original(step, error))
+        return failure
 
     monkeypatch.setattr(Failure, "of", record_failure)
     yield failures

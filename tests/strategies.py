@@ -61,9 +61,9 @@ def _value(field: Field) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def damaged(draw: st.DrawFn, whole: st.SearchStrategy[bytes]) -> bytes:
-    """Bytes of `whole` with up to four edits: some overwritten, left out or put in, or the end cut off."""
-    data = draw(whole)
+def damaged(draw: st.DrawFn, undamaged: st.SearchStrategy[bytes]) -> bytes:
+    """Bytes of `undamaged` with up to four edits: some overwritten, left out or put in, or the end cut off."""
+    data = draw(undamaged)
     for _ in range(draw(st.integers(0, 4))):
         pos = draw(st.integers(0, len(data)))
         drop = draw(st.sampled_from([0, 1, 2, 4, len(data)]))

@@ -1,4 +1,4 @@
-"""The documents tell the truth: their commands print what they show, their links lead somewhere."""
+"""The documents are true: their commands print what they show, and their links have targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names say one thing and have one owner: public classes, the limit of frames, the flags of kproxy."""
+"""Each name has one meaning and one owner: public classes, the limit of frames, the flags of kproxy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A connection that is talked to, and heartbeats to say."""
+"""A connection for tests, and heartbeats to send through it."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ def heartbeat_responses(*correlation_ids: int) -> bytes:
 
 
 class Dialogue:
-    """A connection that is told one chunk after the other, and remembers what it said."""
+    """A connection that receives chunks and returns its events as lines."""
 
     def __init__(self, **limits: Any) -> None:
         self.connection = Connection(**limits)
         self.events: list[Event] = []
 
     def client(self, *chunks: bytes) -> list[str]:
-        return self._said([self.connection.receive_data(REQUEST, chunk, at=1) for chunk in chunks])
+        return self._record([self.connection.receive_data(REQUEST, chunk, at=1) for chunk in chunks])
 
     def server(self, *chunks: bytes) -> list[str]:
-        return self._said([self.connection.receive_data(RESPONSE, chunk, at=2) for chunk in chunks])
+        return self._record([self.connection.receive_data(RESPONSE, chunk, at=2) for chunk in chunks])
 
     def lose(self, direction: Direction, size: int, **known: Any) -> list[str]:
-        return self._said([self.connection.lose_data(direction, size, at=3, reason="not captured", **known)])
+        return self._record([self.connection.lose_data(direction, size, at=3, reason="not captured", **known)])
 
     def close(self) -> list[str]:
-        return self._said([self.connection.close(at=4)])
+        return self._record([self.connection.close(at=4)])
 
-    def _said(self, events: list[list[Event]]) -> list[str]:
-        self.events = [event for each in events for event in each]
+    def _record(self, events: list[list[Event]]) -> list[str]:
+        self.events = [event for chunk_events in events for event in chunk_events]
         return story(self.events)

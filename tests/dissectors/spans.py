@@ -6,7 +6,7 @@ from dissectors.wire.node import Node
 
 
 def find_gap(nodes: Iterable[Node], start: int, end: int) -> str | None:
-    """Says where the leaves and the prefixes of their parents do not cover [start, end) once; None where they do."""
+    """Describe where leaves and the prefixes of their parents do not cover [start, end) once; None if they do."""
     position = start
     for node in nodes:
         if node.start != position:

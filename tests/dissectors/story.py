@@ -18,7 +18,7 @@ _ARROWS = {Direction.REQUEST: ">", Direction.RESPONSE: "<"}
 
 
 def story(events: Iterable[Event]) -> list[str]:
-    """A line each: direction, what it is, ``@`` its offset; what is out of the ordinary follows."""
+    """One line per event: direction, kind, ``@`` and the offset, then anything unusual."""
     return [_line(event) for event in events]
 
 

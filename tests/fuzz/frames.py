@@ -102,15 +102,15 @@ class Source:
         """The next exchange: its request, its response, or both are mutated, or neither was but for a layout edit."""
         random = self._random
         key, version, request, response = self._pick()
-        other = self._pick()
+        other_exchange = self._pick()
         id_bytes = correlation_id.to_bytes(4, "big")
         request = request[4:8] + id_bytes + request[12:]
         response = id_bytes + response[8:]
         choice = random.random()
         if choice < 0.5:
-            request = mutate(random, request, other.request[4:], 8)
+            request = mutate(random, request, other_exchange.request[4:], 8)
         if choice > 0.4:
-            response = mutate(random, response, other.response[4:], 4)
+            response = mutate(random, response, other_exchange.response[4:], 4)
         return Exchange(key, version, framed(request), framed(response))
 
     def _pick(self) -> Exchange:

@@ -82,15 +82,15 @@ def extreme_length(random: Random, data: bytes, _: bytes) -> bytes:
     return data[:start] + random.choice(_LENGTHS) + data[start + width :]
 
 
-def splice(random: Random, data: bytes, other: bytes) -> bytes:
+def splice(random: Random, data: bytes, other_frame: bytes) -> bytes:
     """The beginning of one frame, the end of another."""
-    return data[: random.randint(0, len(data))] + other[random.randint(0, len(other)) :]
+    return data[: random.randint(0, len(data))] + other_frame[random.randint(0, len(other_frame)) :]
 
 
-def nest(random: Random, data: bytes, other: bytes) -> bytes:
+def nest(random: Random, data: bytes, other_frame: bytes) -> bytes:
     """A slice of another frame inside."""
-    position, (start, end) = random.randint(0, len(data)), _random_span(random, len(other), 64)
-    return data[:position] + other[start:end] + data[position:]
+    position, (start, end) = random.randint(0, len(data)), _random_span(random, len(other_frame), 64)
+    return data[:position] + other_frame[start:end] + data[position:]
 
 
 def grow(random: Random, data: bytes, _: bytes) -> bytes:
@@ -126,11 +126,11 @@ MUTATIONS: tuple[Mutation, ...] = (
 )
 
 
-def mutate(random: Random, data: bytes, other: bytes, prefix_size: int) -> bytes:
-    """`data` after up to four mutations, mostly behind its first `prefix_size` bytes; `other` is a frame to take pieces of."""
+def mutate(random: Random, data: bytes, other_frame: bytes, prefix_size: int) -> bytes:
+    """`data` after up to four mutations, mostly behind its first `prefix_size` bytes; pieces are of `other_frame`."""
     prefix = data[:prefix_size] if random.random() < 0.8 else b""
     data = data[len(prefix) :]
     for _ in range(random.choice((0, 1, 1, 1, 1, 2, 2, 3, 4))):
         if data:
-            data = random.choice(MUTATIONS)(random, data, other)
+            data = random.choice(MUTATIONS)(random, data, other_frame)
     return prefix + data

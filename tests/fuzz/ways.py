@@ -129,9 +129,9 @@ class _Packets:
                 exchange = self._source.exchange(self._watch.frames + 1)
                 for side, frame in enumerate((exchange.request, exchange.response)):
                     with self._watch.frame(frame):
-                        yield from self._sent(port, side, sequences, frame, now)
+                        yield from self._segments_of(port, side, sequences, frame, now)
 
-    def _sent(self, port: int, side: int, sequences: list[int], frame: bytes, at: int) -> Iterator[Packet]:
+    def _segments_of(self, port: int, side: int, sequences: list[int], frame: bytes, at: int) -> Iterator[Packet]:
         random = self._random
         size = random.choice((1460, 9000, 60_000, random.randint(1, 60_000)))
         segments = []

@@ -154,7 +154,9 @@ class _Values:
     def struct(self, layout: Layout, path: Path = ()) -> dict[str, Any]:
         """The values of a struct. Of its tagged fields, it has the one that grows or in which something does."""
         on_path = [field for field in layout.tagged if self._path[: len(path) + 1] == (*path, field.name)]
-        struct_values = {one.name: self._field(one, (*path, one.name)) for one in (*layout.fields, *on_path)}
+        struct_values = {
+            member.name: self._field(member, (*path, member.name)) for member in (*layout.fields, *on_path)
+        }
         if (*path, TAGS) == self._path:
             struct_values[TAGS] = [[_FIRST_UNKNOWN_TAG + index, b"x"] for index in range(self._size)]
         return struct_values

@@ -34,7 +34,7 @@ def short_searches() -> Iterator[None]:
 
 
 def growth(growing: Growing) -> float:
-    """By what factor the work grows if the part has twice the size."""
+    """The factor by which the work grows if the part doubles."""
     exchanges = growing.exchange(SMALL), growing.exchange(LARGE)
 
     def work_for(exchange: tuple[bytes, bytes]) -> int:

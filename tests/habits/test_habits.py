@@ -51,7 +51,7 @@ def broker_options() -> list[str]:
 
 
 def play(proxy: Proxy, habits: list[str]) -> Reported:
-    """Play both variants of habits; what kproxy says of each, by client id and code."""
+    """Play both variants of habits; return the findings by client id and code."""
     scenery = librdkafka.Scenery(proxy.bootstrap)
     try:
         alone = [habit for habit in habits if HABITS[habit].alone]
@@ -90,7 +90,7 @@ def findings(proxy: Proxy) -> Reported:
 
 @pytest.fixture(scope="module")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
-    """What kproxy says before its built-in broker. One proxy, so that nobody waits for many to start."""
+    """The findings with the built-in broker, behind one proxy for all habits: starting many takes long."""
     if reason := java.missing_program():
         pytest.skip(reason)
     proxy = Proxy(None, tmp_path_factory.mktemp("habits"), "--no-control", *rule_options(), *broker_options())

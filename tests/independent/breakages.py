@@ -42,7 +42,7 @@ class Frame:
             raise Unfit
         return self.random.choice(candidates)
 
-    def every(self) -> Iterator[Member]:
+    def all_members(self) -> Iterator[Member]:
         """All members of the body, tagged ones included, whether they have values or not."""
         pending = [self.body]
         while pending:
@@ -85,7 +85,7 @@ def _lengths(member: Member, length_kind: str) -> Iterator[str]:
 
 def _set_lengths(frame: Frame, length_kind: str, change: Callable[[Member, str], str | None]) -> None:
     is_changed = False
-    for member in frame.every():
+    for member in frame.all_members():
         for attribute in list(_lengths(member, length_kind)):
             new_length = change(member, attribute)
             if new_length is not None and new_length != getattr(member, attribute):
@@ -123,19 +123,19 @@ def off_by_one(length_kind: str, delta: int) -> Callable[[Frame], None]:
 
 def in_one_member(change: Callable[[Frame, Member, str], str | None]) -> Callable[[Frame], None]:
     def apply(frame: Frame) -> None:
-        _, one, _ = frame.pick(lambda one: any(_lengths(one, "all")), tagged=False)
-        attribute = frame.random.choice(list(_lengths(one, "all")))
-        made = change(frame, one, attribute)
-        if made is None or made == getattr(one, attribute):
+        _, member, _ = frame.pick(lambda one: any(_lengths(one, "all")), tagged=False)
+        attribute = frame.random.choice(list(_lengths(member, "all")))
+        new_length = change(frame, member, attribute)
+        if new_length is None or new_length == getattr(member, attribute):
             raise Unfit
-        setattr(one, attribute, made)
+        setattr(member, attribute, new_length)
 
     return apply
 
 
 def flexibility(frame: Frame) -> None:
     flexible = bool(frame.body.buffers)
-    for member in frame.every():
+    for member in frame.all_members():
         for attribute in list(_lengths(member, "all")):
             if (getattr(member, attribute) == "c") == flexible:
                 setattr(member, attribute, _other_encoding(member, attribute))
@@ -226,13 +226,15 @@ def add_field_of_version(frame: Frame) -> None:
     raise Unfit
 
 
-def _pairs(struct: Struct, other: Struct, values: list[Values]) -> Iterator[tuple[Struct, Struct, list[Values], bool]]:
+def _pairs(
+    struct: Struct, other_struct: Struct, values: list[Values]
+) -> Iterator[tuple[Struct, Struct, list[Values], bool]]:
     if not values:
         return
     names = {field.name for field in (*struct.members, *struct.tagged)}
-    yield struct, other, values, any(member.name not in names for member in other.members)
+    yield struct, other_struct, values, any(member.name not in names for member in other_struct.members)
     members = {member.name: member for member in struct.members}
-    for member in other.members:
+    for member in other_struct.members:
         counterpart = members.get(member.name)
         if counterpart and counterpart.inner and member.inner and counterpart.array == member.array:
             inner_values = [element[member.name] for element in values if element.get(member.name) is not None]
@@ -274,16 +276,18 @@ def change_header_version(frame: Frame) -> None:
 
 
 def change_int_width(frame: Frame) -> None:
-    _, one, _ = frame.pick(lambda member: member.kind in _INTEGERS and not member.array)
-    width_index = _INTEGERS.index(one.kind)
-    one.kind = frame.random.choice([_INTEGERS[index] for index in (width_index - 1, width_index + 1) if 0 <= index < 4])
+    _, changed, _ = frame.pick(lambda member: member.kind in _INTEGERS and not member.array)
+    width_index = _INTEGERS.index(changed.kind)
+    changed.kind = frame.random.choice(
+        [_INTEGERS[index] for index in (width_index - 1, width_index + 1) if 0 <= index < 4]
+    )
 
 
 def write_null(frame: Frame) -> None:
-    _, one, _ = frame.pick(
+    _, nulled, _ = frame.pick(
         lambda member: bool(member.length) and not member.nullable and (member.array or not member.inner)
     )
-    one.as_null = True
+    nulled.as_null = True
 
 
 def drop_tag_buffer(frame: Frame) -> None:

@@ -93,7 +93,7 @@ def kafka_frames() -> Iterator[Valid]:
                 header |= {"request_api_key": row["api_key"], "request_api_version": row["version"],
                            "client_id": source.text("client_id", 0)}  # fmt: skip
             body.pop("_tags", None)
-            values = {"header": header, "body": source.tamed(tree, body)}
+            values = {"header": header, "body": source.with_realistic_values(tree, body)}
             yield Valid(row["api"], row["api_key"], row["version"], row["header_version"], values, f"row {number}")
 
 
@@ -156,7 +156,7 @@ def _restore(frame: Frame, valid: Valid) -> Frame:
 
 
 def cases(valids: list[Valid], cases_per_family: int, seed: int) -> Iterator[Case]:
-    """So many cases of each way to break a frame, spread over APIs and versions."""
+    """`cases_per_family` cases of each breakage, spread over APIs and versions."""
     for family, breakages in FAMILIES.items():
         for number, breakage in enumerate(breakages):
             random = Random(f"{seed} {family} {number}")

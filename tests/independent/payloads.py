@@ -141,7 +141,7 @@ def _payload_bytes(frame: Frame) -> bytes:
 
 
 def cases(cases_per_carrier: int, seed: int) -> Iterator[Case]:
-    """So many cases for each kind of payload and each message that carries it."""
+    """`cases_per_carrier` cases for each kind of payload and each message that carries it."""
     for kind, names in _PAYLOADS.items():
         for name, key, path, field, payload_kind in _CARRIERS:
             if payload_kind not in names:

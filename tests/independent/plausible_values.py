@@ -1,4 +1,4 @@
-"""Whether bytes are those of a right frame with ordinary values: then they do not tell that a writer broke them."""
+"""Whether broken bytes are also a valid frame with ordinary values: then nothing shows the breakage."""
 
 from __future__ import annotations
 

@@ -46,18 +46,18 @@ def captured_messages(paths: list[Path] | None = None) -> Iterator[Message]:
 
 
 def false_alarms(messages: Iterator[Message]) -> tuple[int, int, list[str]]:
-    """The number of frames, of those with an unusual value, and what is reported of any."""
+    """The number of frames, of those with an unusual value, and all diagnoses."""
     count = unusual = 0
-    wrong = []
+    alarms = []
     for message in messages:
         count += 1
         unusual += message.unusual
         diagnosis = examine(message, None, KnownDepartures(), "").diagnosis
         if diagnosis is not None:
-            wrong.append(
+            alarms.append(
                 f"{message.api} v{message.version} {message.frame.hex()[:400]}: {diagnosis.confidence} {diagnosis.edit}"
             )
-    return count, unusual, wrong
+    return count, unusual, alarms
 
 
 if __name__ == "__main__":

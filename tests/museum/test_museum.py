@@ -1,4 +1,4 @@
-"""Real bugs: each case's capture gives the finding that names the cause, and the page says the same."""
+"""Real bugs: each case's capture has the finding that names the cause, and the page shows it."""
 
 from __future__ import annotations
 

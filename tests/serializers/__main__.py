@@ -1,4 +1,4 @@
-"""Writes go.jsonl and java.jsonl beside this file: what other projects' serializers write, and what it decodes to.
+"""Writes go.jsonl and java.jsonl beside this file: messages of other projects' serializers, and their decoded values.
 
 ``python -m tests.serializers`` needs Go, Java and Maven. The programs are in `go` and `java`; the former registers its
 schemas with the registry next to the built-in broker, whose records of `_schemas` the file has too.

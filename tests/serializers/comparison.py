@@ -168,20 +168,20 @@ def _random_message(random: Random, class_: Any, depth: int) -> Any:
         prices = [random.randrange(-100, 100) / 4 for _ in range(random.randrange(3))]
         return {"unit": random.choice(["PIECE", "BOX"]), "prices": prices, "kind": random.choice([-1, 0, 1])}
 
-    def order(left: int) -> dict[str, Any]:
-        made: dict[str, Any] = {"id": random.randint(-(1 << 63), (1 << 63) - 1) >> random.randrange(64)}
+    def order(depth_left: int) -> dict[str, Any]:
+        fields: dict[str, Any] = {"id": random.randint(-(1 << 63), (1 << 63) - 1) >> random.randrange(64)}
         if random.random() < 0.5:
-            made["note"] = _random_text(random)
-        made |= random.choice([{}, {"card": _random_text(random)}, {"credit": line()}])
-        made["lines_by_name"] = {_random_text(random): line() for _ in range(random.randrange(3))}
-        made["raw"] = {
+            fields["note"] = _random_text(random)
+        fields |= random.choice([{}, {"card": _random_text(random)}, {"credit": line()}])
+        fields["lines_by_name"] = {_random_text(random): line() for _ in range(random.randrange(3))}
+        fields["raw"] = {
             str(random.randrange(-9, 9)): base64.b64encode(random.randbytes(3)).decode()
             for _ in range(random.randrange(3))
         }
         if random.random() < 0.5:
-            made["at"] = datetime.fromtimestamp(random.randrange(4 * 10**9), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        made["children"] = [order(left - 1) for _ in range(random.randrange(3) if left else 0)]
-        return made
+            fields["at"] = datetime.fromtimestamp(random.randrange(4 * 10**9), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        fields["children"] = [order(depth_left - 1) for _ in range(random.randrange(3) if depth_left else 0)]
+        return fields
 
     return json_format.ParseDict(order(depth), class_())
 
@@ -208,11 +208,11 @@ def _as_base64(value: Any) -> Any:
 
 def main() -> int:
     """Print the figures; return the status."""
-    comparisons = compare(*(int(each) for each in sys.argv[1:3] or ["10000"]))
+    comparisons = compare(*(int(argument) for argument in sys.argv[1:3] or ["10000"]))
     print("format        records  different  kproxy, µs  deserializer, µs")  # noqa: T201
-    for each in comparisons:
-        figures = f"{each.records:7}  {each.different:9}  {each.kproxy_us:10.1f}  {each.other_us:16.1f}"
-        print(f"{each.format:12}  {figures}")  # noqa: T201
+    for argument in comparisons:
+        figures = f"{argument.records:7}  {argument.different:9}  {argument.kproxy_us:10.1f}  {argument.other_us:16.1f}"
+        print(f"{argument.format:12}  {figures}")  # noqa: T201
     return int(any(result.different for result in comparisons))
 
 

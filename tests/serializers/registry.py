@@ -101,7 +101,7 @@ def call_registry(url: str, method: str, path: str, body: Any) -> tuple[int, Any
 
 
 def python_messages(url: str) -> Iterator[dict[str, Any]]:
-    """What Confluent's serializers for Python write, and what it is."""
+    """Messages of Confluent's serializers for Python, and their decoded values."""
     client = SchemaRegistryClient({"url": url})
     client.register_schema("py-money", Schema(MONEY, "AVRO"))
     bill = Schema(BILL, "AVRO", [SchemaReference("shop.Money", "py-money", 1)])
@@ -137,15 +137,17 @@ async def main(url: str) -> int:
     """Print the differences; return the status."""
     async with Broker(ports=None) as broker, serve_registry(TcpAddress("127.0.0.1", 0), broker) as [address]:
         our_url = f"http://{address}"
-        found = [*await find_differences(our_url), *await find_differences(url)]
+        all_differences = [*await find_differences(our_url), *await find_differences(url)]
         for call in CALLS:
             our_answer, their_answer = [
                 await asyncio.to_thread(call_registry, registry_url, *call) for registry_url in (our_url, url)
             ]
             if our_answer[:2] != their_answer[:2]:
-                found.append(f"{call[0]} {call[1]}: {our_answer[:2]}, not {their_answer[:2]}: {their_answer[2]}")
-    print(*found, f"{len(CALLS)} calls", sep="\n")  # noqa: T201
-    return int(bool(found))
+                all_differences.append(
+                    f"{call[0]} {call[1]}: {our_answer[:2]}, not {their_answer[:2]}: {their_answer[2]}"
+                )
+    print(*all_differences, f"{len(CALLS)} calls", sep="\n")  # noqa: T201
+    return int(bool(all_differences))
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
 
 @dataclass
 class Transcript:
-    """What the two sides said, in order, and what of it was lost."""
+    """The bytes that both sides sent, in order, and the losses between them."""
 
     limits: dict[str, Any]
     turns: list[tuple[Direction, bytes | int]] = field(default_factory=list)
@@ -124,9 +124,9 @@ def fingerprints(events: list[Event]) -> list[tuple[object, ...]]:
 
 @given(transcripts(), st.lists(st.integers(1, 30), min_size=1, max_size=8))
 def test_events_do_not_depend_on_how_the_bytes_are_cut(transcript: Transcript, cuts: list[int]) -> None:
-    whole = fingerprints(replay(transcript)[1])
-    assert fingerprints(replay(transcript, [1])[1]) == whole
-    assert fingerprints(replay(transcript, cuts)[1]) == whole
+    uncut = fingerprints(replay(transcript)[1])
+    assert fingerprints(replay(transcript, [1])[1]) == uncut
+    assert fingerprints(replay(transcript, cuts)[1]) == uncut
 
 
 def accounted_spans(events: list[Event], direction: Direction) -> list[tuple[int, int]]:
@@ -174,9 +174,9 @@ def test_events_account_for_every_byte(transcript: Transcript) -> None:
 def test_each_response_answers_at_most_one_request(transcript: Transcript) -> None:
     connection, events = replay(transcript)
     requests = [id(event) for event in events if isinstance(event, RequestReceived) and event.expects_response]
-    answered = [id(event.request) for event in events if isinstance(event, ResponseReceived) and event.request]
-    assert len(answered) == len(set(answered))
-    assert set(answered) <= set(requests)
+    answered_requests = [id(event.request) for event in events if isinstance(event, ResponseReceived) and event.request]
+    assert len(answered_requests) == len(set(answered_requests))
+    assert set(answered_requests) <= set(requests)
     assert connection.in_flight == 0
 
 

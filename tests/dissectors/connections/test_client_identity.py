@@ -1,4 +1,4 @@
-"""Who sends the requests of a connection, of which only the first may say it (KIP-1313)."""
+"""The client identity of a connection, which only its first request may carry (KIP-1313)."""
 
 import struct
 from collections.abc import Iterator
@@ -59,16 +59,16 @@ def test_identity_is_not_shared_between_connections() -> None:
 
 
 def test_a_request_with_another_client_id_keeps_its_own() -> None:
-    other = FIRST.replace(b"app", b"web")
-    _, second, third = requests(FIRST, other, LATER)
+    web_request = FIRST.replace(b"app", b"web")
+    _, second, third = requests(FIRST, web_request, LATER)
     assert second.client_id == "web"
     assert third.client_id == "app"
 
 
 @pytest.mark.parametrize("reserved", ["00" * 16, "00" * 15 + "01"])
 def test_reserved_client_instance_id_is_ignored(reserved: str) -> None:
-    wrong = FIRST[:20] + bytes.fromhex(reserved) + FIRST[36:]
-    first, second = requests(wrong, FIRST)
+    with_reserved_id = FIRST[:20] + bytes.fromhex(reserved) + FIRST[36:]
+    first, second = requests(with_reserved_id, FIRST)
     assert first.client_instance_id is None
     assert second.client_instance_id == INSTANCE
 

@@ -149,7 +149,7 @@ def test_unsupported_version_of_api_versions_is_read_as_version_0() -> None:
     assert (event.message.body, event.message.error) == ({"error_code": 35, "api_keys": []}, None)
 
 
-# Streams that are no Kafka
+# Streams of other protocols
 
 
 @pytest.mark.parametrize(("protocol", "start"), STREAMS)
@@ -238,7 +238,7 @@ def test_other_protocol_behind_a_proxy_header_is_recognised() -> None:
     ]
 
 
-# Frames that are not decoded whole
+# Frames that are not decoded completely
 
 
 def test_frame_over_the_decoding_limit_is_paired_by_its_head() -> None:

@@ -128,34 +128,36 @@ class Mutations:
     def exchange(self) -> tuple[bytes, Broken]:
         """A right request, and a broken one or a broken response to it."""
         key, version = self.random.choice(API_VERSIONS)
-        asked = Broken(framed(key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(6)), key, version, True)
-        request = self._frame(asked, None)
-        broken = asked if self.random.random() < 0.4 else Broken(framed(bytes(8)), key, version)
-        return request, broken._replace(frame=self._damaged(self._frame(broken, self._edit(broken))))
+        request_to_break = Broken(
+            framed(key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(6)), key, version, True
+        )
+        request = self._frame(request_to_break, None)
+        broken = request_to_break if self.random.random() < 0.4 else Broken(framed(bytes(8)), key, version)
+        return request, broken._replace(frame=self._damage(self._frame(broken, self._edit(broken))))
 
-    def _frame(self, of: Broken, edit: Edit | None) -> bytes:
-        layout = right_layout(of.message)
+    def _frame(self, broken: Broken, edit: Edit | None) -> bytes:
+        layout = right_layout(broken.message)
         assert layout is not None
         values = self.realistic.values(layout)
         values["header"] |= {"correlation_id": 1}
-        if of.is_request:
-            values["header"] |= {"request_api_key": of.key, "request_api_version": of.version}
+        if broken.is_request:
+            values["header"] |= {"request_api_key": broken.key, "request_api_version": broken.version}
         try:
             return write(edit, layout, values)
         except EncodeError:  # e.g. an id that an int8 cannot hold
             return write(None, layout, values)
 
-    def _edit(self, of: Broken) -> Edit | None:
-        layout: Layout | None = right_layout(of.message)
+    def _edit(self, broken: Broken) -> Edit | None:
+        layout: Layout | None = right_layout(broken.message)
         assert layout is not None
         if self.random.random() < 0.3:
             return None
-        first = self.random.choice(single_edits(layout, of.version))
+        first = self.random.choice(single_edits(layout, broken.version))
         if self.random.random() < 0.8:
             return first.edit
-        return first.edit.followed_by(self.random.choice(single_edits(first.layout, of.version)).edit)
+        return first.edit.followed_by(self.random.choice(single_edits(first.layout, broken.version)).edit)
 
-    def _damaged(self, frame: bytes) -> bytes:
+    def _damage(self, frame: bytes) -> bytes:
         random, data = self.random, frame[4:]
         for _ in range(random.choice((0, 0, 1, 1, 2, 4))):
             pos = random.randint(0, len(data))

@@ -85,9 +85,9 @@ def recording() -> _Recording:
             clients.add(client)
         assert message.layout is not None
         for layout, struct_values in _structs(message.layout, message.body):
-            kept = structs[layout.name]
-            if len(kept) < _MAX_FRAMES:
-                kept.setdefault(repr(struct_values), struct_values)
+            known_structs = structs[layout.name]
+            if len(known_structs) < _MAX_FRAMES:
+                known_structs.setdefault(repr(struct_values), struct_values)
             for name, value in struct_values.items():
                 if len(values[name]) < 4 * _MAX_FRAMES:
                     values[name] += value[:_MAX_ELEMENTS] if isinstance(value, list) else [value]
@@ -131,11 +131,11 @@ class Recorded(Realistic):
         super().__init__(seed)
         self.recording = recording()
 
-    def values(self, of: Layout) -> dict[str, Any]:
-        """A struct as it was once sent, with what `of` has and that one lacked."""
-        structs = self.recording.structs.get(of.name)
+    def values(self, layout: Layout) -> dict[str, Any]:
+        """Values of a captured struct, completed with the fields of `layout` that it lacked."""
+        structs = self.recording.structs.get(layout.name)
         values: dict[str, Any] = self._shortened(self.random.choice(structs)) if structs else {}
-        self._fit(of, values)
+        self._fit(layout, values)
         if {"name", "host", "port"} <= values.keys():
             values["name"] = self.random.choice(_TEXTS["listener"])
         return values
@@ -155,11 +155,11 @@ class Recorded(Realistic):
             return [self._shortened(element) for element in value[at : at + _MAX_ELEMENTS]]
         return bytes(value) if isinstance(value, memoryview) else value
 
-    def _fit(self, of: Layout, values: dict[str, Any]) -> None:
-        """Add what `of` has and `values` lacks, and take out or put anew what another version has otherwise."""
-        for name in values.keys() - {field.name for field in (*of.fields, *of.tagged)}:
+    def _fit(self, layout: Layout, values: dict[str, Any]) -> None:
+        """Add missing fields, and remove or replace those that do not fit `layout`."""
+        for name in values.keys() - {field.name for field in (*layout.fields, *layout.tagged)}:
             del values[name]
-        for field in of.fields:
+        for field in layout.fields:
             value = values.get(field.name)
             if field.name not in values or not _fits(field, value):
                 values[field.name] = self._field(field)
@@ -168,25 +168,29 @@ class Recorded(Realistic):
                     self._fit(field.struct, element)
 
     def _number(self, field: Field) -> Any:
-        return self._seen(field) if self._has(field) else _invented(field, self.random)
+        return self._pick_captured(field) if self._has_captured(field) else _invent_number(field, self.random)
 
     def _text(self, field: Field) -> str:
-        text = self._seen(field) if self._has(field) else self.random.choice(_TEXTS.get(field.name, _WORDS))
+        text = (
+            self._pick_captured(field)
+            if self._has_captured(field)
+            else self.random.choice(_TEXTS.get(field.name, _WORDS))
+        )
         assert isinstance(text, str)
         return text
 
-    def _has(self, field: Field) -> bool:
+    def _has_captured(self, field: Field) -> bool:
         if field.type in ("int8", "uuid") or field.name in _TEXTS:
             return field.type == "uuid" and field.name in self.recording.values
         return any(_holds(field, value) for value in self.recording.values.get(field.name, ()))
 
-    def _seen(self, field: Field) -> Any:
+    def _pick_captured(self, field: Field) -> Any:
         known = [value for value in self.recording.values[field.name] if _holds(field, value)]
         return self.random.choice(known if self.random.random() < 0.5 else sorted(set(known)))
 
 
 def _fits(field: Field, value: Any) -> bool:
-    """Whether a value of another version can stand in a field."""
+    """Whether a field can hold a value of another version."""
     if value is None:
         return field.nullable
     if field.array:
@@ -212,7 +216,7 @@ def _holds(field: Field, value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and minimum <= value < minimum + (1 << bits)
 
 
-def _invented(field: Field, random: Random) -> Any:
+def _invent_number(field: Field, random: Random) -> Any:
     """A number as no capture has it."""
     name = field.name
     if field.type == "bool":

@@ -26,7 +26,7 @@ ANY = float("inf")
 
 
 def outcome(read: Callable[[], int], frame: FrameReading) -> tuple[int, float] | None:
-    """Where a reading ended and what it cost, None if the bytes cannot be read."""
+    """The end and the cost of a reading, None if the bytes cannot be read."""
     try:
         end = read()
     except Misfit:

@@ -1,4 +1,4 @@
-"""What a diagnosis returns, and what it leaves alone."""
+"""A diagnosis returns a new message and does not change its input."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ REQUEST = unhex("00000017 000c0004 00000007 00026d65 00 0267 00000003 026d 00 00
 
 def test_diagnosis_returns_a_new_message_and_leaves_its_input_unchanged() -> None:
     message = read_response(DEPARTS, 12, 4)
-    before = copy.copy(message)
+    original = copy.copy(message)
     diagnosed = examine(message, None, KnownDepartures(), "")
     assert diagnosed is not message
     assert diagnosed.diagnosis is not None
-    assert message == before
+    assert message == original
     assert (message.diagnosis, message.end) == (None, len(DEPARTS) - 1)
     assert diagnosed.end == len(DEPARTS)
 

@@ -28,7 +28,7 @@ from tests.dissectors.diagnosis.cluster_values import Realistic
 
 
 class Item(NamedTuple):
-    """Bytes that a reader takes in one step: where they stand in the values, how they are written."""
+    """Bytes that a reader takes in one step: their path in the values, and their encoding."""
 
     path: tuple[str, ...]
     written: tuple[object, ...]
@@ -62,10 +62,10 @@ def _items_of_field(field: Field, node: Node, path: tuple[str, ...]) -> Iterator
 
 
 def _items_of_tags(layout: Layout, node: Node, path: tuple[str, ...]) -> Iterator[Item]:
-    known = {field.name: field for field in layout.tagged}
+    fields_by_name = {field.name: field for field in layout.tagged}
     yield Item(path, (layout.tag_fault == "twice",), node.start)
     for child in node.children:
-        known_field = known.get(child.name)
+        known_field = fields_by_name.get(child.name)
         has_wrong_size = (
             known_field is not None and layout.wrong_size is not None and layout.wrong_size[0] == known_field.tag
         )
@@ -78,12 +78,12 @@ def _enclosing_tags(path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     return (path[: index + 2] for index, name in enumerate(path[:-1]) if name == "_tags")
 
 
-def first_departing_byte(right: Layout, edit: Edit, values: dict[str, Any]) -> int | None:
+def first_departing_byte(kafka_layout: Layout, edit: Edit, values: dict[str, Any]) -> int | None:
     """The first byte of a frame written under an edit that departs, None if none does."""
-    written = edit.apply(right)
+    written = edit.apply(kafka_layout)
     item_lists = []
-    frames = write(edit, right, values), write(None, right, values)
-    for layout, frame in zip((written, right), frames, strict=True):
+    frames = write(edit, kafka_layout, values), write(None, kafka_layout, values)
+    for layout, frame in zip((written, kafka_layout), frames, strict=True):
         walked = walk(layout, frame, 4)
         assert walked.error is None
         item_lists.append(list(items(layout, walked.nodes)))
@@ -124,18 +124,18 @@ MESSAGES: list[Of] = [
 ]  # fmt: skip
 
 
-def trials(of: Of, *, shuffled: Random | None = None) -> Iterator[tuple[Edit, dict[str, Any]]]:
+def trials(message: Of, *, shuffled: Random | None = None) -> Iterator[tuple[Edit, dict[str, Any]]]:
     """Every candidate of a message with values that both layouts can hold."""
-    right = frame_of(*of)
-    candidates = [*enumerate(single_edits(right, of[1]))]
+    kafka_layout = frame_of(*message)
+    candidates = [*enumerate(single_edits(kafka_layout, message[1]))]
     if shuffled is not None:
         shuffled.shuffle(candidates)
     for number, candidate in candidates:
-        values = Realistic(number).values(right)
+        values = Realistic(number).values(kafka_layout)
         _fill_in(values, Realistic(number).values(candidate.layout))  # what other versions have
         values["header"]["correlation_id"] = 1
         try:
-            write(candidate.edit, right, values)
+            write(candidate.edit, kafka_layout, values)
         except EncodeError:
             continue  # an integer that is too large for the width
         yield candidate.edit, values
@@ -151,20 +151,20 @@ def _fill_in(values: dict[str, Any], more_values: dict[str, Any]) -> None:
                     _fill_in(element, other[index % len(other)])
 
 
-def misplaced_trials(of: Of, accepts: Callable[[Edit], bool], *, step: int = 1) -> list[str]:
+def misplaced_trials(message: Of, accepts: Callable[[Edit], bool], *, step: int = 1) -> list[str]:
     """The trials of a message that are not placed where they depart."""
-    right, wrong, count = frame_of(*of), [], 0
-    for edit, values in islice(trials(of), 0, None, step):
+    kafka_layout, misplaced, count = frame_of(*message), [], 0
+    for edit, values in islice(trials(message), 0, None, step):
         if not accepts(edit):
             continue
-        frame, written = write(edit, right, values), edit.apply(right)
-        departure = first_departure(right, written, walk(written, frame, 4).nodes, 4)
-        actual, expected = departure.start if departure else None, first_departing_byte(right, edit, values)
+        frame, written = write(edit, kafka_layout, values), edit.apply(kafka_layout)
+        departure = first_departure(kafka_layout, written, walk(written, frame, 4).nodes, 4)
+        actual, expected = departure.start if departure else None, first_departing_byte(kafka_layout, edit, values)
         count += 1
         if actual != expected:
-            wrong.append(f"{edit.kind} {edit.field}: {actual}, not {expected} in {frame.hex()}")
+            misplaced.append(f"{edit.kind} {edit.field}: {actual}, not {expected} in {frame.hex()}")
     assert count
-    return wrong
+    return misplaced
 
 
 def is_tag_size(edit: Edit) -> bool:
@@ -172,28 +172,28 @@ def is_tag_size(edit: Edit) -> bool:
 
 
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.wide)], ids=["sample", "all"])
-@pytest.mark.parametrize("of", MESSAGES, ids=str)
-def test_first_departure_is_exact(of: Of, step: int) -> None:
-    assert not misplaced_trials(of, lambda edit: not is_tag_size(edit), step=step)
+@pytest.mark.parametrize("message", MESSAGES, ids=str)
+def test_first_departure_is_exact(message: Of, step: int) -> None:
+    assert not misplaced_trials(message, lambda edit: not is_tag_size(edit), step=step)
 
 
-@pytest.mark.parametrize("of", [("ApiVersions", 3, False), ("Fetch", 12, True)], ids=str)
-def test_first_departure_of_a_tag_with_a_wrong_size_is_exact(of: Of) -> None:
-    assert not misplaced_trials(of, is_tag_size)
+@pytest.mark.parametrize("message", [("ApiVersions", 3, False), ("Fetch", 12, True)], ids=str)
+def test_first_departure_of_a_tag_with_a_wrong_size_is_exact(message: Of) -> None:
+    assert not misplaced_trials(message, is_tag_size)
 
 
-@pytest.mark.parametrize("of", MESSAGES, ids=str)
-def test_diagnosis_begins_at_the_first_departure(of: Of) -> None:
-    api, version, is_request = of
-    right = frame_of(*of)
+@pytest.mark.parametrize("message_key", MESSAGES, ids=str)
+def test_diagnosis_begins_at_the_first_departure(message_key: Of) -> None:
+    api, version, is_request = message_key
+    kafka_layout = frame_of(*message_key)
     api_entry = api_by_name(api)
     assert api_entry is not None
-    usable = (trial for trial in trials(of, shuffled=Random(version)) if not is_tag_size(trial[0]))
+    usable = (trial for trial in trials(message_key, shuffled=Random(version)) if not is_tag_size(trial[0]))
     for edit, values in islice(usable, 4):
         if is_request:
             values["header"] |= {"request_api_key": api_entry.key, "request_api_version": version}
-        frame = write(edit, right, values)
+        frame = write(edit, kafka_layout, values)
         message = read_request(frame) if is_request else read_response(frame, api_entry.key, version)
         diagnosis = diagnose(message)
         if diagnosis is not None and diagnosis.edit == edit:
-            assert diagnosis.start == first_departing_byte(right, edit, values), f"{edit} {frame.hex()}"
+            assert diagnosis.start == first_departing_byte(kafka_layout, edit, values), f"{edit} {frame.hex()}"

@@ -27,7 +27,7 @@ SLACK = 500
 
 
 def work_left(broken: Broken) -> tuple[int, int]:
-    """What a diagnosis leaves of its work, and what it may: little below zero, or what making a base takes."""
+    """The work that a diagnosis has left, and the lowest value allowed: slightly below zero, or the cost of a base."""
     searches: list[Search] = []
 
     class Kept(Search):

@@ -8,10 +8,10 @@ from tests.independent import frames, payloads, valid
 from tests.independent.accuracy import Tally, tally
 
 
-def sample_tally(each: int, per_payload: int) -> Tally:
-    valid_frames = islice(frames.kafka_frames(), 0, None, 1 if each > 10 else 9)
+def sample_tally(per_family: int, per_payload: int) -> Tally:
+    valid_frames = islice(frames.kafka_frames(), 0, None, 1 if per_family > 10 else 9)
     return tally(
-        chain(payloads.cases(per_payload, 1), frames.cases([*valid_frames, *frames.captured_frames()], each, 1))
+        chain(payloads.cases(per_payload, 1), frames.cases([*valid_frames, *frames.captured_frames()], per_family, 1))
     )
 
 
@@ -35,8 +35,8 @@ def test_captured_frames_have_no_unusual_value_and_no_diagnosis() -> None:
 
 
 def test_extreme_but_legal_values_are_not_errors() -> None:
-    count, unusual, wrong = valid.false_alarms(islice(valid.kafka_messages(), 0, None, 37))
-    assert not wrong
+    count, unusual, false_alarms = valid.false_alarms(islice(valid.kafka_messages(), 0, None, 37))
+    assert not false_alarms
     assert unusual > count / 10  # otherwise this tests nothing
 
 

@@ -1,4 +1,4 @@
-"""Edits in one element, two at once, and what hides: named where the bytes tell, else with little confidence."""
+"""Edits of one element, pairs of edits, and edits that the bytes do not reveal: these have a low confidence."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ METADATA = {"throttle_time_ms": 0, "brokers": BROKERS, "cluster_id": "c", "contr
 
 
 def diagnose_metadata(edit: Edit, version: int = 4, body: dict[str, Any] = METADATA) -> Diagnosis | None:
-    """What diagnosis says of a Metadata response written under an edit."""
-    right = frame_layout(layout("ResponseHeader", int(version >= 9)), layout("MetadataResponse", version))
-    frame = write(edit, right, {"header": {"correlation_id": 7}, "body": body})
+    """The diagnosis of a Metadata response that is written with an edit."""
+    kafka_layout = frame_layout(layout("ResponseHeader", int(version >= 9)), layout("MetadataResponse", version))
+    frame = write(edit, kafka_layout, {"header": {"correlation_id": 7}, "body": body})
     return diagnose(read_response(frame, 3, version))
 
 
@@ -67,8 +67,8 @@ def test_both_of_two_edits_are_named(first: Edit, second: Edit) -> None:
     diagnosis = diagnose_metadata(first.followed_by(second), version)
     assert diagnosis is not None
     names = [diagnosis.edit, *diagnosis.also]
-    right = frame_layout(layout("ResponseHeader", int(version >= 9)), layout("MetadataResponse", version))
-    assert first.followed_by(second).apply(right) in [name.apply(right) for name in names]
+    kafka_layout = frame_layout(layout("ResponseHeader", int(version >= 9)), layout("MetadataResponse", version))
+    assert first.followed_by(second).apply(kafka_layout) in [name.apply(kafka_layout) for name in names]
     assert diagnosis.confidence > 0.5
 
 
@@ -81,9 +81,9 @@ def test_placeholder_without_its_tag_buffer_is_named() -> None:
     partitions = [{"index": index, "records": None if index == 1 else batch} for index in range(3)]
     body = {"acks": -1, "timeout_ms": 30_000, "topic_data": [{"name": "orders", "partition_data": partitions}]}
     edit = Edit.of("tag_buffer_missing", "topic_data[0].partition_data[1]._tags")
-    right = frame_layout(layout("RequestHeader", 2), layout("ProduceRequest", 11))
+    kafka_layout = frame_layout(layout("RequestHeader", 2), layout("ProduceRequest", 11))
     header = {"request_api_key": 0, "request_api_version": 11, "correlation_id": 7, "client_id": "a"}
-    diagnosis = diagnose(read_request(write(edit, right, {"header": header, "body": body})))
+    diagnosis = diagnose(read_request(write(edit, kafka_layout, {"header": header, "body": body})))
     assert diagnosis is not None
     assert diagnosis.edit == edit
     assert "topic_data[0].partition_data[1] has no tag buffer" in diagnosis.sentence
@@ -100,8 +100,8 @@ def test_same_field_in_two_structs_is_one_edit() -> None:
         for index in range(3)
     ]  # fmt: skip
     topic = {"name": "orders", "topic_id": "J8mAkzRyS6yJkB4mHqQxVA", "partitions": partitions}
-    right = frame_layout(layout("ResponseHeader", 1), layout("DescribeTopicPartitionsResponse", 0))
-    frame = write(edit, right, {"header": {"correlation_id": 7}, "body": {"topics": [topic]}})
+    kafka_layout = frame_layout(layout("ResponseHeader", 1), layout("DescribeTopicPartitionsResponse", 0))
+    frame = write(edit, kafka_layout, {"header": {"correlation_id": 7}, "body": {"topics": [topic]}})
     diagnosis = diagnose(read_response(frame, 75, 0))
     assert diagnosis is not None
     assert diagnosis.edit == edit
@@ -109,11 +109,13 @@ def test_same_field_in_two_structs_is_one_edit() -> None:
 
 @pytest.mark.parametrize(("indexes", "is_sure"), [((0, 1, 2), True), ((1, 4001, 2), False), ((3, 3, 4), False)])
 def test_reading_with_absurd_values_is_uncertain(indexes: tuple[int, ...], is_sure: bool) -> None:
-    right = frame_layout(layout("ResponseHeader", 1), layout("OffsetCommitResponse", 9))
+    kafka_layout = frame_layout(layout("ResponseHeader", 1), layout("OffsetCommitResponse", 9))
     partitions = [{"partition_index": index, "error_code": 0} for index in indexes]
     body = {"topics": [{"name": "orders", "partitions": partitions}]}
     edit = Edit.of("flexibility", "*", written="fixed")
-    diagnosis = diagnose(read_response(write(edit, right, {"header": {"correlation_id": 7}, "body": body}), 8, 9))
+    diagnosis = diagnose(
+        read_response(write(edit, kafka_layout, {"header": {"correlation_id": 7}, "body": body}), 8, 9)
+    )
     assert diagnosis is not None
     assert diagnosis.edit == edit
     assert (diagnosis.confidence >= 0.95) is is_sure
@@ -134,8 +136,8 @@ def test_null_where_it_is_legal_is_not_a_departure() -> None:
 
 
 def test_ambiguous_edit_is_uncertain_and_has_rivals() -> None:
-    right = frame_layout(layout("ResponseHeader", 1), layout("HeartbeatResponse", 4))
-    frame = write(Edit.of("tag_buffer_missing", "_tags"), right, {"header": {"correlation_id": 7}, "body": {}})
+    kafka_layout = frame_layout(layout("ResponseHeader", 1), layout("HeartbeatResponse", 4))
+    frame = write(Edit.of("tag_buffer_missing", "_tags"), kafka_layout, {"header": {"correlation_id": 7}, "body": {}})
     diagnosis = diagnose(read_response(frame, 12, 4))
     assert diagnosis is not None
     assert diagnosis.confidence < 0.95  # or L034 would not list the others
@@ -147,8 +149,8 @@ def test_client_id_with_a_one_byte_length_is_named() -> None:
     header = {"request_api_key": 18, "request_api_version": 3, "correlation_id": 0, "client_id": "admin-1"}
     body = {"client_software_name": "apache-kafka-java", "client_software_version": "3.3.1"}
     edit = Edit.of("length_encoding", "header.client_id", written="int8")
-    right = frame_layout(layout("RequestHeader", 2), layout("ApiVersionsRequest", 3))
-    frame = write(edit, right, {"header": header, "body": body})
+    kafka_layout = frame_layout(layout("RequestHeader", 2), layout("ApiVersionsRequest", 3))
+    frame = write(edit, kafka_layout, {"header": header, "body": body})
     assert frame[12:20] == b"\x07admin-1"
     diagnosis = diagnose(read_request(frame))
     assert diagnosis is not None

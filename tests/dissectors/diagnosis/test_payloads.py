@@ -67,8 +67,8 @@ def test_finds_a_wrong_version_of_streams_user_data(replace: str, edit: Edit) ->
 def test_no_two_fields_share_a_struct(name: str) -> None:
     """An edit of one of them would be read in both."""
 
-    def structs(of: Layout) -> Iterator[Layout]:
-        for field in (*of.fields, *of.tagged):
+    def structs(layout: Layout) -> Iterator[Layout]:
+        for field in (*layout.fields, *layout.tagged):
             if field.struct is not None:
                 yield field.struct
                 yield from structs(field.struct)

@@ -50,20 +50,21 @@ def cases(
     layouts = api_layouts(key, version)
     assert layouts is not None
     parts = (layouts.request_header, layouts.request) if is_request else (layouts.response_header, layouts.response)
-    right = frame_layout(*parts)
+    kafka_layout = frame_layout(*parts)
     kinds: dict[str, list[Candidate]] = defaultdict(list)
-    for candidate in single_edits(right, version):
+    for candidate in single_edits(kafka_layout, version):
         kinds[candidate.edit.kind].append(candidate)
     for kind, candidates in kinds.items():
         attempts = (
-            case(random.choice(candidates), right, key, version, is_request, random, source) for _ in range(TRIES)
+            case(random.choice(candidates), kafka_layout, key, version, is_request, random, source)
+            for _ in range(TRIES)
         )
         yield next((attempt for attempt in attempts if attempt is not None), kind)
 
 
 def case(
     candidate: Candidate,
-    right: Layout,
+    kafka_layout: Layout,
     key: int,
     version: int,
     is_request: bool,
@@ -72,7 +73,7 @@ def case(
 ) -> Case | None:
     """A frame under an edit, None if it leaves no trace."""
     source = source_type(random.getrandbits(32))
-    body_layout = right.fields[1].struct
+    body_layout = kafka_layout.fields[1].struct
     written_body = candidate.layout.fields[1].struct
     assert body_layout is not None
     assert written_body is not None
@@ -83,15 +84,15 @@ def case(
         header |= {"request_api_key": key, "request_api_version": version, "client_id": source.client(body)}
     values = {"header": header, "body": body}
     try:
-        frame = write(candidate.edit, right, values)
-        if frame == write(None, right, values):
+        frame = write(candidate.edit, kafka_layout, values)
+        if frame == write(None, kafka_layout, values):
             return None
     except EncodeError:
         return None  # a value that the edited layout cannot hold, e.g. in a narrower integer
     message = read_request(frame) if is_request else read_response(frame, key, version)
     if message.well_formed:
         return None
-    return Case(candidate.edit, right, values, frame, message)
+    return Case(candidate.edit, kafka_layout, values, frame, message)
 
 
 def shape(layout: Layout) -> tuple[object, ...]:
@@ -142,20 +143,22 @@ class Tally:
         count["cases"] += 1
         diagnosis = diagnose(case.message)
         edits = named_edits(diagnosis)
-        places = [place for place, edit in enumerate(edits) if writes_same_bytes(edit, case)]
-        shapes = [place for place, edit in enumerate(edits) if place in places or makes_same_shape(edit, case)]
-        count["first"] += 0 in places
-        count["three"] += any(place < 3 for place in places)
+        ranks = [rank for rank, edit in enumerate(edits) if writes_same_bytes(edit, case)]
+        shapes = [rank for rank, edit in enumerate(edits) if rank in ranks or makes_same_shape(edit, case)]
+        count["first"] += 0 in ranks
+        count["three"] += any(rank < 3 for rank in ranks)
         count["first shape"] += 0 in shapes
-        count["three shapes"] += any(place < 3 for place in shapes)
+        count["three shapes"] += any(rank < 3 for rank in shapes)
         if diagnosis is not None and diagnosis.confidence >= 0.95:
             self.sure += 1
-            self.sure_and_right += 0 in places
-        if 0 not in places:
+            self.sure_and_right += 0 in ranks
+        if 0 not in ranks:
             self.missed.append(f"{case.message.api} v{case.message.version} {case.edit.as_json()}: {edits[:3]}")
 
-    def share(self, what: str) -> float:
-        return sum(count[what] for count in self.kinds.values()) / sum(count["cases"] for count in self.kinds.values())
+    def share(self, column: str) -> float:
+        return sum(count[column] for count in self.kinds.values()) / sum(
+            count["cases"] for count in self.kinds.values()
+        )
 
     def __str__(self) -> str:
         rows = ["| kind of edit | cases | no trace | first | in three | first, by shape | in three, by shape |",
@@ -181,7 +184,7 @@ def run_cases(messages: list[tuple[int, int, bool]], seed: int, source: type[Rea
 
 
 def check_shares(tally: Tally, first: float, in_three: float) -> None:
-    """Hold the shares, by bytes, against the least that they should be; what is called certain is right."""
+    """Compare the shares, by bytes, with their minimum; diagnoses that are called certain must be right."""
     missed = "\n".join(tally.missed[:40])
     assert tally.share("first") >= first, missed
     assert tally.share("three") >= in_three, missed

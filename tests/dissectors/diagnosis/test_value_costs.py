@@ -1,4 +1,4 @@
-"""Evidence: what values cost where they are read, and what the fields of a frame say of each other."""
+"""Evidence: the cost of values in their fields, and of contradictions between fields."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_string_costs_less_in_a_field_where_it_is_common(raw: bytes, likely: str
 
 
 def test_typical_value_of_a_field_saves_only_a_few_bits() -> None:
-    """A long string is not cheap because it stands in the right place: the rest of the frame has a say too."""
+    """A long string in the right field is not cheap: it must not outweigh the rest of the frame."""
     raw = MEMBER.encode()
     assert text(Field("group_id", "string"))(raw) - text(Field("member_id", "string"))(raw) < 16
 
@@ -72,7 +72,7 @@ def test_control_characters_are_expensive_in_any_field() -> None:
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong"),
+    ("consistent", "contradictory"),
     [
         ({"replica_nodes": [2, 3], "leader_id": 2}, {"replica_nodes": [2, 3], "leader_id": 7}),
         ({"replica_nodes": [2, 3], "isr_nodes": [3]}, {"replica_nodes": [2, 3], "isr_nodes": [0]}),
@@ -90,29 +90,29 @@ def test_control_characters_are_expensive_in_any_field() -> None:
         ({"member_id": MEMBER}, {"member_id": "range"}),
     ],
 )
-def test_contradictory_fields_cost_more(right: dict[str, Any], wrong: dict[str, Any]) -> None:
+def test_contradictory_fields_cost_more(consistent: dict[str, Any], contradictory: dict[str, Any]) -> None:
     header = {"client_id": "shop"}
-    assert relation_cost(header, right) < relation_cost(header, wrong)
+    assert relation_cost(header, consistent) < relation_cost(header, contradictory)
 
 
 def test_edit_stands_for_another_if_it_writes_the_same_bytes() -> None:
-    right = frame_layout(layout("ResponseHeader", 0), layout("OffsetCommitResponse", 3))
-    moved_last = Edit.of("field_moved", "throttle_time_ms", from_=0, to=1).apply(right)
+    kafka_layout = frame_layout(layout("ResponseHeader", 0), layout("OffsetCommitResponse", 3))
+    moved_last = Edit.of("field_moved", "throttle_time_ms", from_=0, to=1).apply(kafka_layout)
     values = {"header": {"correlation_id": 7}, "body": {"throttle_time_ms": 0, "topics": []}}
-    assert writes_same_bytes(right, moved_last, values, right, values)
+    assert writes_same_bytes(kafka_layout, moved_last, values, kafka_layout, values)
     assert not writes_same_bytes(
-        right, moved_last, values, right, {**values, "body": {"throttle_time_ms": 0}}
+        kafka_layout, moved_last, values, kafka_layout, {**values, "body": {"throttle_time_ms": 0}}
     )  # topics could be any
     assert not writes_same_bytes(
-        right, moved_last, values, right, {**values, "body": {"throttle_time_ms": 9, "topics": []}}
+        kafka_layout, moved_last, values, kafka_layout, {**values, "body": {"throttle_time_ms": 9, "topics": []}}
     )
 
 
 def _response(key: int, version: int, body: dict[str, Any], edit: Edit) -> Message:
     probe = read_response(bytes((0, 0, 0, 4, 0, 0, 0, 1)), key, version)
-    right = right_layout(probe)
-    assert right is not None
-    return read_response(write(edit, right, {"header": {"correlation_id": 1}, "body": body}), key, version)
+    kafka_layout = right_layout(probe)
+    assert kafka_layout is not None
+    return read_response(write(edit, kafka_layout, {"header": {"correlation_id": 1}, "body": body}), key, version)
 
 
 def test_interchangeable_arrays_of_numbers_are_rivals() -> None:
@@ -134,11 +134,11 @@ def test_known_strings_tell_which_of_two_fields_is_missing() -> None:
 
 
 def test_member_id_is_recognised_by_the_client_id_in_it() -> None:
-    right = frame_layout(layout("RequestHeader", 1), layout("HeartbeatRequest", 0))
+    kafka_layout = frame_layout(layout("RequestHeader", 1), layout("HeartbeatRequest", 0))
     header = {"request_api_key": 12, "request_api_version": 0, "correlation_id": 1, "client_id": "shop"}
     body = {"group_id": "billing", "generation_id": 3, "member_id": MEMBER}
     edit = Edit.of("field_moved", "member_id", from_=2, to=0)
-    diagnosis = diagnose(read_request(write(edit, right, {"header": header, "body": body})))
+    diagnosis = diagnose(read_request(write(edit, kafka_layout, {"header": header, "body": body})))
     assert diagnosis is not None
     assert edit in (diagnosis.edit, *diagnosis.also)
 
@@ -187,8 +187,8 @@ def test_missing_field_before_a_payload_is_not_taken_for_its_length() -> None:
 def test_fields_that_may_equally_be_missing_are_named() -> None:
     row = {"high_watermark": 5, "last_stable_offset": 5, "log_start_offset": 5, "aborted_transactions": None}
     body = {"responses": [{"topic": "orders", "partitions": [row]}]}
-    right = layout("FetchResponse", 11)
-    edited = Edit.of("field_missing", "responses[].partitions[].log_start_offset", where=4).apply(right)
+    kafka_layout = layout("FetchResponse", 11)
+    edited = Edit.of("field_missing", "responses[].partitions[].log_start_offset", where=4).apply(kafka_layout)
     written = bytes(4) + encode(edited, body)
     frame = (len(written)).to_bytes(4, "big") + written
     diagnosis = diagnose(read_response(frame, 1, 11))

@@ -41,9 +41,9 @@ def field_at(shape: Layout, *path: str) -> Field:
 
 def test_field_of_a_struct_in_nested_arrays_is_moved() -> None:
     edit = Edit.of("field_moved", "topics[].partitions[].leader_epoch", from_=3, to=0)
-    before = names(METADATA_12, "body", "topics", "partitions")
-    after = names(edit.apply(METADATA_12), "body", "topics", "partitions")
-    assert after == ["leader_epoch", *(name for name in before if name != "leader_epoch")]
+    original_names = names(METADATA_12, "body", "topics", "partitions")
+    edited_names = names(edit.apply(METADATA_12), "body", "topics", "partitions")
+    assert edited_names == ["leader_epoch", *(name for name in original_names if name != "leader_epoch")]
 
 
 def test_edit_changes_a_body_and_the_body_of_a_frame_alike() -> None:
@@ -134,12 +134,12 @@ def test_null_edits_override_the_given_value() -> None:
 def test_tag_buffer_edits_write_the_expected_bytes() -> None:
     shape = layout("FetchResponse", 12)  # no tags in the elements, diverging_epoch and others in partitions
     values = {"_tags": [[5, b"a"], [77, b"bc"]]}
-    right = write(None, shape, values)
-    assert write(Edit.of("tag_order", "_tags", tag=5), shape, values) == right[:-7] + bytes.fromhex(
+    unedited = write(None, shape, values)
+    assert write(Edit.of("tag_order", "_tags", tag=5), shape, values) == unedited[:-7] + bytes.fromhex(
         "4d 02 6263 05 01 61"
     )
-    assert write(Edit.of("tag_buffer_extra", "_tags"), shape, values) == right + b"\0"
-    assert write(Edit.of("tag_buffer_missing", "_tags"), shape, values) == right[:-8]
+    assert write(Edit.of("tag_buffer_extra", "_tags"), shape, values) == unedited + b"\0"
+    assert write(Edit.of("tag_buffer_missing", "_tags"), shape, values) == unedited[:-8]
     tagged = layout("ProduceResponse", 10)
     assert write(Edit.of("tag_size", "_tags", tag=0), tagged, {"node_endpoints": []}).endswith(
         bytes.fromhex("01 00 02 01")
@@ -149,11 +149,11 @@ def test_tag_buffer_edits_write_the_expected_bytes() -> None:
 def test_duplicated_prefixes_are_written_twice() -> None:
     frame = frame_layout(layout("ResponseHeader", 0), layout("HeartbeatResponse", 0))
     values: dict[str, Any] = {"header": {"correlation_id": 7}, "body": {}}
-    twice = Edit.of("duplicated_prefix", "header.correlation_id", prefix="correlation_id")
-    size = Edit.of("duplicated_prefix", "size", prefix="size")
+    duplicated_id = Edit.of("duplicated_prefix", "header.correlation_id", prefix="correlation_id")
+    duplicated_size = Edit.of("duplicated_prefix", "size", prefix="size")
     assert write(None, frame, values) == bytes.fromhex("00000006 00000007 0000")
-    assert write(twice, frame, values) == bytes.fromhex("0000000a 00000007 00000007 0000")
-    assert write(size, frame, values) == bytes.fromhex("0000000a 00000006 00000007 0000")
+    assert write(duplicated_id, frame, values) == bytes.fromhex("0000000a 00000007 00000007 0000")
+    assert write(duplicated_size, frame, values) == bytes.fromhex("0000000a 00000006 00000007 0000")
 
 
 def test_body_of_another_api_is_written() -> None:
@@ -167,9 +167,9 @@ def test_payload_is_written_without_its_length() -> None:
     payload = bytes.fromhex("0000 00000001 0001 74 ffffffff")
     edit = Edit.of("length_missing", "protocols[].metadata", payload="ConsumerProtocolSubscription", payload_version=0)
     shape, values = layout("JoinGroupRequest", 0), {"protocols": [{"name": "range", "metadata": payload}]}
-    right = write(None, shape, values)
-    assert right.endswith(len(payload).to_bytes(4, "big") + payload)
-    assert write(edit, shape, values) == right.removesuffix(len(payload).to_bytes(4, "big") + payload) + payload
+    unedited = write(None, shape, values)
+    assert unedited.endswith(len(payload).to_bytes(4, "big") + payload)
+    assert write(edit, shape, values) == unedited.removesuffix(len(payload).to_bytes(4, "big") + payload) + payload
     with pytest.raises(EncodeError):
         write(edit, shape, {"protocols": [{"name": "range", "metadata": b"x"}]})
 
@@ -320,12 +320,12 @@ def test_edits_leave_the_original_layout_unchanged(edit: Edit, shape: Layout) ->
 
 def test_candidates_leave_the_original_layout_unchanged() -> None:
     for message in (read_response(bytes(8), 3, 12), read_request(bytes.fromhex("0000000a 0001 000b 00000000 ffff"))):
-        right = right_layout(message)
-        assert right is not None
-        before = repr(right)
-        for candidate in single_edits(right, message.version):
-            assert candidate.layout is not right
-        assert repr(right) == before
+        kafka_layout = right_layout(message)
+        assert kafka_layout is not None
+        before = repr(kafka_layout)
+        for candidate in single_edits(kafka_layout, message.version):
+            assert candidate.layout is not kafka_layout
+        assert repr(kafka_layout) == before
 
 
 def test_details_of_every_kind_have_a_type() -> None:

@@ -1,4 +1,4 @@
-"""Edits of what stands inside bytes, and the rules that find them."""
+"""Edits of payloads inside fields of bytes, and the rules that find them."""
 
 from typing import Any
 
@@ -58,10 +58,10 @@ def test_records_are_written_in_every_encoding(written: str, compression: str) -
 
 
 def test_data_other_than_whole_version_2_batches_is_unchanged() -> None:
-    old, cut, bad = record_batches(magic=1, compression="gzip"), record_batches()[:-3], b"\0" * 20
+    old, truncated, zeros = record_batches(magic=1, compression="gzip"), record_batches()[:-3], b"\0" * 20
     edit = Edit.of("record_encoding", RECORDS, written="record_length_int32")
-    right = write(None, PRODUCE, produce_body(old, cut, bad))
-    assert write(edit, PRODUCE, produce_body(old, cut, bad)) == right
+    unedited = write(None, PRODUCE, produce_body(old, truncated, zeros))
+    assert write(edit, PRODUCE, produce_body(old, truncated, zeros)) == unedited
     assert write(edit, PRODUCE, {"topic_data": None} | produce_body()) == write(None, PRODUCE, produce_body())
 
 
@@ -106,14 +106,14 @@ def test_subscription_that_ends_early_is_diagnosed(version: int, without: str, e
     shape = layout("ConsumerProtocolSubscription", version)
     owned_partitions = [{"topic": "orders", "partitions": [1]}]
     values = {"topics": ["orders"], "generation_id": 7, "rack_id": "b", "owned_partitions": owned_partitions}
-    right = version.to_bytes(2, "big") + write(None, shape, values)
+    whole_payload = version.to_bytes(2, "big") + write(None, shape, values)
     broken = version.to_bytes(2, "big") + write(edit, shape, values)
-    assert without not in edit.field or broken != right
+    assert without not in edit.field or broken != whole_payload
     diagnosis = diagnose_payload(broken, "ConsumerProtocolSubscription")
     assert diagnosis is not None
     assert edit in (diagnosis.edit, *diagnosis.also)
     message_edit = subscription_edit(diagnosis.edit)
-    joins = [{"protocols": [{"metadata": metadata}]} for metadata in (right, broken)]
+    joins = [{"protocols": [{"metadata": metadata}]} for metadata in (whole_payload, broken)]
     assert write(message_edit, JOIN, joins[0]) == write(None, JOIN, joins[1])
 
 
@@ -159,10 +159,10 @@ def test_l029_carries_the_edit() -> None:
 def test_r007_carries_the_edit() -> None:
     edit = Edit.of("record_encoding", RECORDS, written="record_length_int32")
     data = write(edit, PRODUCE, produce_body(record_batches()))
-    wrong = bytes(decode(PRODUCE, data).values["topic_data"][0]["partition_data"][0]["records"])
+    wrong_records = bytes(decode(PRODUCE, data).values["topic_data"][0]["partition_data"][0]["records"])
     story = (
         '> Produce v9 {"topic_data": [{"name": "a", "partition_data": '
-        f'[{{"index": 0, "records": "{wrong.hex()}"}}]}}]}}'
+        f'[{{"index": 0, "records": "{wrong_records.hex()}"}}]}}]}}'
     )
     assert finding_edit(story, "R007") == (edit, 1.0)
 

@@ -1,4 +1,4 @@
-"""The loop closed: what is written under an edit is read back by the walk over the layout that the edit gives.
+"""Round trip: the walk over an edited layout reads back what the edit writes.
 
 Not so: `truncated` and `trailing_bytes` (no layout has them), `record_encoding` and `embedded_layout` (the layout
 around them is right), `tag_order` and `null_as_empty`, which read well in the right one, and `body_of_api`, which the
@@ -70,16 +70,16 @@ def _readable_value(field: Field, value: Any) -> Any:
     )
 
 
-def check_round_trip(data: st.DataObject, right: Layout, candidate: Candidate) -> None:
+def check_round_trip(data: st.DataObject, kafka_layout: Layout, candidate: Candidate) -> None:
     edit, written = candidate.edit, candidate.layout
-    note(f"{right.name}: {edit}")
+    note(f"{kafka_layout.name}: {edit}")
     given_values = data.draw(values(written))
-    frame = write(edit, right, given_values)
+    frame = write(edit, kafka_layout, given_values)
     expected = readable_values(written, given_values)
     if edit.kind == "duplicated_prefix" and edit.field == "size":
         expected["header"]["size"] = len(frame) - 8
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
-    walked = walk(edit.apply(right), frame, 4)
+    walked = walk(edit.apply(kafka_layout), frame, 4)
     assert walked.error is None
     assert walked.end == len(frame)
     assert walked.values == expected
@@ -91,8 +91,8 @@ def check_round_trip(data: st.DataObject, right: Layout, candidate: Candidate) -
 def test_candidate_layout_reads_what_it_writes(
     data: st.DataObject, api_version: tuple[int, int], is_request: bool
 ) -> None:
-    right = frame_of(*api_version, is_request)
-    check_round_trip(data, right, data.draw(st.sampled_from(single_edits(right, api_version[1]))))
+    kafka_layout = frame_of(*api_version, is_request)
+    check_round_trip(data, kafka_layout, data.draw(st.sampled_from(single_edits(kafka_layout, api_version[1]))))
 
 
 #: Messages that have all kinds of fields between them.
@@ -112,9 +112,9 @@ def test_every_edit_kind_is_read_back(kind: str) -> None:
 @settings(max_examples=10)
 @given(st.data(), st.sampled_from(VARIED))
 def test_two_combined_edits_are_read_back(data: st.DataObject, message: tuple[int, int, bool]) -> None:
-    right = frame_of(*message)
+    kafka_layout = frame_of(*message)
     first = data.draw(st.sampled_from([candidate for kind in edits_of(*message).values() for candidate in kind]))
     assume(first.edit.field != "size")
     second = data.draw(st.sampled_from(single_edits(first.layout, message[1])))
     assume(second.edit.field != "size")
-    check_round_trip(data, right, Candidate(first.edit.followed_by(second.edit), second.layout, 0.0))
+    check_round_trip(data, kafka_layout, Candidate(first.edit.followed_by(second.edit), second.layout, 0.0))

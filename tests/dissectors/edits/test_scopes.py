@@ -46,9 +46,9 @@ def test_length_edit_of_a_scope_is_written_and_diagnosed(
     version: int, kind: str, field: str, detail: dict[str, object], growth: int
 ) -> None:
     edit, layout = Edit.of(kind, field, **detail), layout_of(version)
-    right, broken = write(None, layout, METADATA), write(edit, layout, METADATA)
-    assert broken != right
-    assert len(broken) - len(right) == growth
+    unedited, broken = write(None, layout, METADATA), write(edit, layout, METADATA)
+    assert broken != unedited
+    assert len(broken) - len(unedited) == growth
     assert parse(edit.as_json()) == edit
     diagnosis = diagnose(read_response(broken, 3, version))
     assert diagnosis is not None

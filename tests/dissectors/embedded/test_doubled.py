@@ -1,4 +1,4 @@
-"""Each field of bytes written twice: the diagnosis reads such frames, so the decoders of what is inside must too."""
+"""Each field of bytes written twice: the diagnosis reads such frames, so the decoders of payloads must as well."""
 
 import gzip
 import json

@@ -125,14 +125,14 @@ def snapshot_response(data: bytes, **partition: Any) -> Message:
 
 
 def malformed_messages() -> dict[str, Message]:
-    """Secrets where no record says so."""
-    good = batch(SCRAM)
+    """Secrets in records that cannot be recognised as such."""
+    valid_batch = batch(SCRAM)
     first, rest = batch(PLAIN), SCRAM[3:]
-    wrong_crc = bytearray(good)
+    wrong_crc = bytearray(valid_batch)
     wrong_crc[-1] ^= 1
-    wrong_type = bytearray(good)
+    wrong_type = bytearray(valid_batch)
     wrong_type[wrong_type.index(SCRAM) + 1] = 2  # a TopicRecord, by a changed byte
-    whole = fetch_response("__cluster_metadata", good)
+    valid_message = fetch_response("__cluster_metadata", valid_batch)
     with_header = {"value": PLAIN, "headers": [{"key": "h", "value": SCRAM}]}
     return {
         "of a type that is not known": fetch_response("__cluster_metadata", batch(b"\x01\x63\x00" + rest)),
@@ -148,23 +148,23 @@ def malformed_messages() -> dict[str, Message]:
         ),
         "in a batch whose CRC is wrong": fetch_response("__cluster_metadata", first + bytes(wrong_crc)),
         "called another type by a changed byte": fetch_response("__cluster_metadata", first + bytes(wrong_type)),
-        "in a batch that is cut off": fetch_response("__cluster_metadata", first + good[:-1]),
-        "in a first batch that is cut off": fetch_response("__cluster_metadata", good[:-1]),
-        "in what is no batch": fetch_response("__cluster_metadata", b"\x00" * 16 + b"\x09" + good),
+        "in a batch that is cut off": fetch_response("__cluster_metadata", first + valid_batch[:-1]),
+        "in a first batch that is cut off": fetch_response("__cluster_metadata", valid_batch[:-1]),
+        "in what is no batch": fetch_response("__cluster_metadata", b"\x00" * 16 + b"\x09" + valid_batch),
         "compressed": fetch_response("__cluster_metadata", batch(SCRAM, compression="gzip")),
         "compressed, of no known type": fetch_response(
             "__cluster_metadata", batch(b"\x01\x63\x00", compression="gzip")
         ),
-        "in a later piece of a snapshot": snapshot_response(good[20:] + good, position=20),
-        "named by the topic's id": fetch_response(METADATA_ID, good, version=17),
-        "behind the last field": read_response(framed(whole.frame[4:] + SCRAM), 1, 12),
-        "where the message cannot be read": read_response(whole.frame[:-40], 1, 12),
+        "in a later piece of a snapshot": snapshot_response(valid_batch[20:] + valid_batch, position=20),
+        "named by the topic's id": fetch_response(METADATA_ID, valid_batch, version=17),
+        "behind the last field": read_response(framed(valid_message.frame[4:] + SCRAM), 1, 12),
+        "where the message cannot be read": read_response(valid_message.frame[:-40], 1, 12),
     }
 
 
-@pytest.mark.parametrize("where", malformed_messages())
-def test_no_output_shows_a_secret(where: str) -> None:
-    visible = visible_bytes(malformed_messages()[where])
+@pytest.mark.parametrize("description", malformed_messages())
+def test_no_output_shows_a_secret(description: str) -> None:
+    visible = visible_bytes(malformed_messages()[description])
     for secret in (SALT, STORED, SERVER):
         for piece in (secret, secret[:8], secret[-8:]):
             assert piece not in visible
@@ -217,8 +217,8 @@ def test_any_change_to_a_real_frame_is_accepted(name: str, data: st.DataObject) 
     frame = bytearray.fromhex(row["frame"])
     for _ in range(data.draw(st.integers(1, 4))):
         frame[data.draw(st.integers(12, len(frame) - 1))] = data.draw(st.integers(0, 255))
-    cut = bytes(frame[: data.draw(st.integers(12, len(frame)))])
-    message = read_row({**row, "frame": cut.hex()})
+    truncated = bytes(frame[: data.draw(st.integers(12, len(frame)))])
+    message = read_row({**row, "frame": truncated.hex()})
     if message.layout is not None and len(tree(message)[0]) == 3:
         assert visible_bytes(message)
 

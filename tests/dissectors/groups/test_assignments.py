@@ -1,4 +1,4 @@
-"""What is said of a lost member's partitions: by the assignments of the others, not by guess."""
+"""A lost member's partitions: the assignments of the others show which of them nobody reads."""
 
 from __future__ import annotations
 

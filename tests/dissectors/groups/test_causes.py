@@ -16,7 +16,7 @@ def causes(story: Story, now: float) -> list[str]:
 
 
 def both_join(story: Story, at: float, generation: int, first: str, second: str) -> None:
-    """One joins, the other is told and joins, and both get their assignment."""
+    """One client joins, the other learns of it and rejoins, and both get their assignment."""
     requests = [story.ask(at, first, "JoinGroup")]
     story.say(at + 0.1, second, "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=generation - 1)
     requests.append(story.ask(at + 0.2, second, "JoinGroup"))

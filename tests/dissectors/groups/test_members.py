@@ -81,7 +81,7 @@ def test_search_for_the_coordinator_and_membership_share_a_lane() -> None:
 
 
 def test_heartbeat_without_member_id_stays_in_the_lane_of_its_member() -> None:
-    """As librdkafka sends them when it starts anew: heartbeat and JoinGroup at once, both without member id."""
+    """librdkafka sends heartbeat and JoinGroup at the same time when it restarts, both without member id."""
     story = Story()
     story.joined(0, "a")
     heartbeat = story.ask(1, "a", "Heartbeat", member=None, generation_id=1)
@@ -228,8 +228,8 @@ def test_numbers_of_groups_members_and_events_are_limited(monkeypatch: pytest.Mo
     view = groups.view("g", BEGAN)
     assert view is not None
     assert (len(view.lanes), view.lanes_evicted) == (MAX_LANES_PER_GROUP, 29_000)
-    kept = sum(len(lane.transitions) + len(lane.recurring) for lane in view.lanes)
-    assert kept <= MAX_LANES_PER_GROUP * consumer_groups.MIN_LANE_EVENTS
+    event_count = sum(len(lane.transitions) + len(lane.recurring) for lane in view.lanes)
+    assert event_count <= MAX_LANES_PER_GROUP * consumer_groups.MIN_LANE_EVENTS
 
 
 def test_request_no_longer_waits_if_its_response_may_be_in_a_gap() -> None:

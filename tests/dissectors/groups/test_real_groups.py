@@ -1,4 +1,4 @@
-"""Groups as real clients made them: traces of consumers that hang, and what is said of why."""
+"""Groups of real clients: traces of consumers that hang, and the reasons that are reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.kproxy.browse.sessions import SECOND
 
 
 def view_after(lines: list[Line], *, seconds: float | None = None) -> GroupView:
-    """The group after all lines, or as it was after so many seconds of the trace."""
+    """The group after all lines, or after that many seconds of the trace."""
     end = time_of(lines[-1].ts) if seconds is None else time_of(lines[0].ts) + int(seconds * SECOND)
     view = feed(GroupsOverview(), [line for line in lines if time_of(line.ts) <= end]).view("billing", end)
     assert view is not None

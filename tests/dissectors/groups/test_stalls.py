@@ -1,4 +1,4 @@
-"""Each way in which a group stands still, made with a few lines, and what must not be taken for one."""
+"""Each kind of stall of a group, made with a few lines, and situations that are not stalls."""
 
 from __future__ import annotations
 
@@ -354,8 +354,10 @@ def test_members_have_time_to_find_a_moved_coordinator() -> None:
     story.closes(10, "b")
     for second in range(13, 60):
         story.say(second, "a", "Heartbeat", generation_id=1, server="b2:9092")
-    lost = {now: [stall for stall in story.stalls(now) if stall.kind is StallKind.LOST] for now in (20, 27, 29, 55, 59)}
-    assert {now: len(stalls) for now, stalls in lost.items()} == {20: 0, 27: 0, 29: 1, 55: 1, 59: 0}
+    lost_stalls = {
+        now: [stall for stall in story.stalls(now) if stall.kind is StallKind.LOST] for now in (20, 27, 29, 55, 59)
+    }
+    assert {now: len(stalls) for now, stalls in lost_stalls.items()} == {20: 0, 27: 0, 29: 1, 55: 1, 59: 0}
 
 
 def test_client_with_a_new_member_id_after_a_refusal_is_not_lost() -> None:
@@ -365,8 +367,8 @@ def test_client_with_a_new_member_id_after_a_refusal_is_not_lost() -> None:
         story.answer(story.ask(11, "a", "JoinGroup", member=None), 11.1, generation_id=1, member_id="a-2")
         for second in range(11, 20):
             story.say(second, "b", "Heartbeat", generation_id=1)
-        lost = [stall for stall in story.stalls(20) if stall.kind is StallKind.LOST]
-        assert len(lost) == lost_count
+        lost_stalls = [stall for stall in story.stalls(20) if stall.kind is StallKind.LOST]
+        assert len(lost_stalls) == lost_count
 
 
 def test_error_unrelated_to_groups_is_explained_by_its_api() -> None:
@@ -462,7 +464,7 @@ def test_fenced_member_rejoins_with_epoch_0() -> None:
 
 
 def test_burst_of_first_heartbeats_does_not_set_the_interval() -> None:
-    """As with KIP-848, where what a member gives up and takes over is said in heartbeats, at once."""
+    """With KIP-848, a member reports revoked and assigned partitions in immediate heartbeats."""
     story = Story()
     story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, to=1)
     for number in range(5):

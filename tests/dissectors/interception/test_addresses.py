@@ -93,15 +93,15 @@ def test_rewriting_changes_only_hosts_and_ports(api: str, version: int) -> None:
         for node in address_structs(api, body):
             largest = 2**31 - 1 if api in CLIENTS else 2**16 - 1
             node["host"], node["port"] = data.draw(HOSTS), data.draw(st.sampled_from([largest, 0, 9092]))
-        place = data.draw(HOSTS.filter(bool)), 19092
+        address = data.draw(HOSTS.filter(bool)), 19092
         frame = response(api, version, body)
         expected = copy.deepcopy(body)
         for node in address_structs(api, expected):
             if node["host"] and node["port"] > 0:
-                node["host"], node["port"] = place
-        made = rewrite(frame, api, version, place)
-        assert made == response(api, version, expected)
-        message = read_response(made, key_of(api), version)
+                node["host"], node["port"] = address
+        new_frame = rewrite(frame, api, version, address)
+        assert new_frame == response(api, version, expected)
+        message = read_response(new_frame, key_of(api), version)
         assert message.error is None
         assert message.body == expected
 
@@ -146,12 +146,12 @@ def printed_addresses(value: Any) -> Iterator[BrokerAddress]:
 def test_finds_the_addresses_that_kafka_prints() -> None:
     counts: dict[str, int] = {}
     for api, version, frame, body in corpus():
-        found = [span.address for span in locate_addresses(frame, key_of(api), version)]
-        assert found == [address for address in printed_addresses(body) if address.host and address.port > 0], (
+        located = [span.address for span in locate_addresses(frame, key_of(api), version)]
+        assert located == [address for address in printed_addresses(body) if address.host and address.port > 0], (
             api,
             version,
         )
-        counts[api] = counts.get(api, 0) + len(found)
+        counts[api] = counts.get(api, 0) + len(located)
     assert counts.keys() == WHERE.keys()
     assert all(counts.values())
 

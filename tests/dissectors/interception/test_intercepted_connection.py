@@ -1,4 +1,4 @@
-"""Interceptors on both directions of a connection: what is shown to them, and what becomes of all other bytes."""
+"""Interceptors on both directions of a connection: which frames they see, and how all other bytes pass."""
 
 from __future__ import annotations
 
@@ -117,12 +117,12 @@ def test_unwanted_bytes_pass_unchanged_however_they_are_cut(
     is_metadata = [request_frame[4:6] == METADATA.to_bytes(2, "big") for request_frame, _ in exchanges]
     expected = zip(exchanges, is_metadata, strict=True)
     assert sent_bytes(outputs, RESPONSE) == b"".join(
-        changed if wanted else response_frame for (_, response_frame), wanted in expected
+        changed if is_wanted else response_frame for (_, response_frame), is_wanted in expected
     )
     assert received_bytes(outputs, REQUEST) == requests
     assert received_bytes(outputs, RESPONSE) == responses
     assert [frame for direction, frame in interceptor.seen if direction is REQUEST] == [
-        request_frame for (request_frame, _), wanted in zip(exchanges, is_metadata, strict=True) if wanted
+        request_frame for (request_frame, _), is_wanted in zip(exchanges, is_metadata, strict=True) if is_wanted
     ]
 
 
@@ -190,8 +190,8 @@ def test_each_frame_gets_its_action_however_the_bytes_are_cut(
     cuts = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 13) | st.integers(0, 3000)), max_size=8)
 
     def decide(direction: Direction, frame: bytes, header: RequestHeader) -> Action:
-        asked = planned[header.correlation_id]
-        return asked.on_request if direction is REQUEST else asked.on_response
+        exchange = planned[header.correlation_id]
+        return exchange.on_request if direction is REQUEST else exchange.on_response
 
     interceptor = RecordingInterceptor(decide, METADATA)
     interceptor.answers = answers
@@ -203,8 +203,8 @@ def test_each_frame_gets_its_action_however_the_bytes_are_cut(
 
     def feed(direction: Direction, *parts: bytes) -> None:
         starts = [0, *itertools.accumulate(map(len, parts))]  # cuts inside headers are the interesting ones
-        places = [starts[index % len(starts)] + offset for index, offset in data.draw(cuts)]
-        for chunk in chunks(b"".join(parts), places):
+        positions = [starts[index % len(starts)] + offset for index, offset in data.draw(cuts)]
+        for chunk in chunks(b"".join(parts), positions):
             outputs.extend(connection.receive_data(direction, chunk))
 
     responses = [

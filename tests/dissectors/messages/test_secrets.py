@@ -200,12 +200,12 @@ def test_size_of_a_secret_is_counted_in_bytes() -> None:
 def test_message_without_secrets_is_unchanged(api: str, version: int, body: dict[str, Any]) -> None:
     message = read_request(request(api, version, body))
     tree = walk_message(message)
-    before = repr(tree)
+    original_text = repr(tree)
     assert not may_hold_secrets(message)
     assert redacted(message) is message.body
     assert redacted_frame(message) is message.frame
     assert redact_tree(message, tree.nodes) == []
-    assert repr(tree) == before
+    assert repr(tree) == original_text
 
 
 def test_damaged_message_without_secrets_is_shown() -> None:
@@ -219,17 +219,17 @@ def test_every_message_with_a_secret_field_name_is_listed() -> None:
     """A new release may bring one: then this fails, and it has to be decided."""
     listed = {api + ("Request" if is_request else "Response") for api, is_request, _ in MESSAGES}
     secret_names = {"hmac", "auth_bytes", "salt", "salted_password", "password", "secret", "is_sensitive"}
-    found = set()
+    with_secrets = set()
 
     def collect(message: str, fields: list[dict[str, Any]]) -> None:
         for field in fields:
             if snake_case(field["name"]) in secret_names:
-                found.add(message)
+                with_secrets.add(message)
             collect(message, field.get("fields", []))
 
     for name in schemas.message_names():
         message = schemas.message(name)
         if message["type"] in ("request", "response"):
             collect(name, message["fields"])
-    assert found <= listed
-    assert len(found) >= 8
+    assert with_secrets <= listed
+    assert len(with_secrets) >= 8

@@ -414,7 +414,7 @@ def _body_with_generation(layout: Layout, value: int) -> dict[str, Any] | None:
 
 
 def test_generation_is_found_in_every_message_that_has_one() -> None:
-    found: dict[str, list[int]] = {}
+    versions_by_message: dict[str, list[int]] = {}
     for api in schemas.apis():
         for version in range(api.min_version, api.max_version + 1):
             layouts = api_layouts(api.key, version)
@@ -426,8 +426,8 @@ def test_generation_is_found_in_every_message_that_has_one() -> None:
                 body = _body_with_generation(layout, 41)
                 assert generation_id(read_message(api.name, version, body or {})) == (41 if body else None)
                 if body:
-                    found.setdefault(f"{api.name} {kind}", []).append(version)
-    assert {name: (versions[0], versions[-1]) for name, versions in found.items()} == {
+                    versions_by_message.setdefault(f"{api.name} {kind}", []).append(version)
+    assert {name: (versions[0], versions[-1]) for name, versions in versions_by_message.items()} == {
         "OffsetCommit request": (1, 10),
         "OffsetFetch request": (9, 10),
         "JoinGroup response": (0, 9),

@@ -1,4 +1,4 @@
-"""What the three readers say of bytes that are wrong: one located error, the same from decode and walk."""
+"""The three readers of record data report invalid bytes as one located error; decode and walk agree."""
 
 import random
 import struct
@@ -83,8 +83,8 @@ def test_error_points_at_the_length_that_does_not_fit() -> None:
 
 
 def test_keeps_the_records_before_a_bad_one_and_the_batch_after_it() -> None:
-    bad = batch_of(RECORD * 2 + b"\x03" + RECORD, count=4)
-    first, second = decode(bad + encode([{"records": [{"value": b"next"}]}]))
+    damaged_batch = batch_of(RECORD * 2 + b"\x03" + RECORD, count=4)
+    first, second = decode(damaged_batch + encode([{"records": [{"value": b"next"}]}]))
     assert [record["value"] for record in first["records"]] == [b"v", b"v"]
     assert first["error"] == "records[2].length: length is -2"
     assert second["records"][0]["value"] == b"next"
@@ -200,7 +200,7 @@ def test_error_in_decompressed_records_points_at_the_compressed_ones() -> None:
 
 
 def check_readers_agree(data: bytes) -> None:
-    """No reader raises, they agree on whether there is an error, and leaves cover every byte once."""
+    """Check that no reader raises, that they agree on errors, and that leaves cover every byte once."""
     summary = summarize(memoryview(data))
     batches = decode(data, limit=1 << 16)
     walked = walk(b"abc" + data + b"d", 3, 3 + len(data), limit=1 << 16)

@@ -20,11 +20,11 @@ def replacement_producer(producer_id: int, epoch: int) -> tuple[int, int]:
 
 
 def test_only_the_producer_and_the_crc_change() -> None:
-    before = encode(BATCHES)
-    after = replace_producers(memoryview(before), replacement_producer)
-    changed_batch, *other_batches = decode(after)
+    original_data = encode(BATCHES)
+    changed_data = replace_producers(memoryview(original_data), replacement_producer)
+    changed_batch, *other_batches = decode(changed_data)
     assert (changed_batch["producer_id"], changed_batch["producer_epoch"], changed_batch["crc_valid"]) == (70, 5, True)
-    original, *other_originals = decode(before)
+    original, *other_originals = decode(original_data)
     assert other_batches == other_originals
     assert {name for name in original if original[name] != changed_batch[name]} == {
         "producer_id",

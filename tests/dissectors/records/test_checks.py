@@ -1,4 +1,4 @@
-"""Record data examined: what is wrong and at which bytes, and silence where nothing is."""
+"""Examining record data: faults are reported with their bytes, and valid data has none."""
 
 import struct
 import zlib

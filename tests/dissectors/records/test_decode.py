@@ -1,4 +1,4 @@
-"""Decoded batches against what Kafka's own iterators say of the same bytes."""
+"""Decoded batches are compared with those of Kafka's own iterators."""
 
 from collections.abc import Callable
 from typing import Any
@@ -130,10 +130,10 @@ def test_wrapper_below_its_inner_offsets_is_an_error() -> None:
 
 
 def test_invalid_crc_inside_a_wrapper_is_reported_at_its_record() -> None:
-    bad = {"offset": 1, "timestamp": 5, "key": None, "value": b"b", "crc": 7, "crc_valid": False}
-    good = {"offset": 0, "timestamp": 5, "key": None, "value": b"a"}
-    [decoded] = decode(encode([{"magic": 1, "compression": "snappy", "records": [good, bad]}]))
-    assert decoded["records"] == [good, bad]
+    invalid_record = {"offset": 1, "timestamp": 5, "key": None, "value": b"b", "crc": 7, "crc_valid": False}
+    valid_record = {"offset": 0, "timestamp": 5, "key": None, "value": b"a"}
+    [decoded] = decode(encode([{"magic": 1, "compression": "snappy", "records": [valid_record, invalid_record]}]))
+    assert decoded["records"] == [valid_record, invalid_record]
     assert decoded["crc_valid"]
 
 

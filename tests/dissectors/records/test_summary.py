@@ -1,4 +1,4 @@
-"""What the headers alone say."""
+"""The summary that headers alone allow."""
 
 import itertools
 import struct
@@ -36,9 +36,9 @@ def test_wrapper_counts_as_one_record() -> None:
 
 
 def test_negative_count_is_left_out_of_the_sum() -> None:
-    good = encode([{"records": [{"value": b"v"}] * 3}])
-    bad = good[:57] + b"\xff\xff\xff\xff" + good[61:]
-    summary = summarize(good + bad)
+    valid_batch = encode([{"records": [{"value": b"v"}] * 3}])
+    negative_batch = valid_batch[:57] + b"\xff\xff\xff\xff" + valid_batch[61:]
+    summary = summarize(valid_batch + negative_batch)
     assert (summary.batches, summary.records) == (2, 3)
     assert summary.error == "batch 1: records_count is -1"
 
@@ -75,9 +75,9 @@ def test_unknown_codec_in_an_outline_is_a_number() -> None:
 
 def test_batch_too_short_for_its_header_is_counted_without_records() -> None:
     short = struct.pack(">qiib", 7, 20, 0, 2) + b"\x00" * 15
-    good = encode([{"base_offset": 30, "records": [{"value": b"v"}]}])
+    valid_batch = encode([{"base_offset": 30, "records": [{"value": b"v"}]}])
     assert outline(short) == Outline(0, 1, (), None)
-    assert outline(good + short) == Outline(1, 2, ("none",), 31)
+    assert outline(valid_batch + short) == Outline(1, 2, ("none",), 31)
 
 
 _PIECES = st.sampled_from(

@@ -1,4 +1,4 @@
-"""The nodes of record data: every byte has its field, and they say what decode says."""
+"""The nodes of record data: every byte belongs to a field, and the values agree with decode."""
 
 from collections.abc import Callable
 from typing import Any
@@ -82,12 +82,12 @@ def test_meanings_give_codec_timestamp_and_flags() -> None:
 
 
 def test_invalid_crc_shows_the_computed_one(sample: Callable[[str], bytes]) -> None:
-    good = sample("v2-none")
-    bad = good[:-5] + bytes([good[-5] ^ 1]) + good[-4:]
-    crc = child(walk(bad, 0, len(bad)).nodes[0], "crc")
+    valid_data = sample("v2-none")
+    damaged_data = valid_data[:-5] + bytes([valid_data[-5] ^ 1]) + valid_data[-4:]
+    crc = child(walk(damaged_data, 0, len(damaged_data)).nodes[0], "crc")
     assert crc.meaning is not None
     assert crc.meaning.startswith("computed 0x")
-    assert decode(bad)[0]["crc_valid"] is False
+    assert decode(damaged_data)[0]["crc_valid"] is False
 
 
 def test_compressed_records_have_the_span_of_the_compressed_bytes(sample: Callable[[str], bytes]) -> None:

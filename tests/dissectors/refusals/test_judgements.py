@@ -30,7 +30,7 @@ def all_judgements() -> Iterator[tuple[Any, ErrorJudgement]]:
     yield from by_api.ERRORS.items()
 
 
-def test_id(value: Any) -> str:
+def judgement_id(value: Any) -> str:
     if isinstance(value, ErrorJudgement):
         return ""
     return f"{value[0]}-{value[1].name}" if isinstance(value, tuple) else str(value.name)
@@ -53,7 +53,7 @@ def test_api_may_have_its_own_judgement() -> None:
     assert refusals.judgement("ListOffsets", Error.CORRUPT_MESSAGE) is refusals.generic()[Error.CORRUPT_MESSAGE]
 
 
-@pytest.mark.parametrize(("key", "judgement"), list(all_judgements()), ids=test_id)
+@pytest.mark.parametrize(("key", "judgement"), list(all_judgements()), ids=judgement_id)
 def test_retriable_errors_are_not_judged_final(key: Any, judgement: ErrorJudgement) -> None:
     error = key[1] if isinstance(key, tuple) else key
     facts = schemas.error(error)
@@ -62,7 +62,7 @@ def test_retriable_errors_are_not_judged_final(key: Any, judgement: ErrorJudgeme
         assert judgement.nature is not Nature.FINAL
 
 
-@pytest.mark.parametrize(("key", "judgement"), list(all_judgements()), ids=test_id)
+@pytest.mark.parametrize(("key", "judgement"), list(all_judgements()), ids=judgement_id)
 def test_texts_of_a_judgement_fit_into_a_sentence(key: Any, judgement: ErrorJudgement) -> None:
     assert judgement.blame in ("broker", "client")
     for text in (judgement.meaning, judgement.change):
@@ -72,7 +72,7 @@ def test_texts_of_a_judgement_fit_into_a_sentence(key: Any, judgement: ErrorJudg
     assert judgement.patience > 0
 
 
-@pytest.mark.parametrize(("key", "judgement"), list(all_judgements()), ids=test_id)
+@pytest.mark.parametrize(("key", "judgement"), list(all_judgements()), ids=judgement_id)
 def test_fields_of_a_judgement_are_request_fields(key: Any, judgement: ErrorJudgement) -> None:
     apis = [key[0]] if isinstance(key, tuple) else [api.name for api in schemas.apis()]
     for name in judgement.fields:

@@ -1,4 +1,4 @@
-"""Where brokers say that they are, and whether clients get there: S001, S002, S003, S005."""
+"""Advertised addresses, and whether clients reach them: S001, S002, S003, S005."""
 
 import base64
 import json
@@ -18,7 +18,7 @@ CODES = ("S001", "S002", "S003", "S004", "S005")
 
 
 def address_findings(*parts: str) -> list[FindingEntry | FindingLine]:
-    """What S001 to S005 say of a story, whose lines may be indented."""
+    """The findings of S001 to S005 about a story, whose lines may be indented."""
     lines = [line.strip() for part in parts for line in part.splitlines()]
     return [finding for finding in findings("\n".join(lines)) if finding.code in CODES]
 
@@ -171,7 +171,7 @@ LEAKING = """
 
 
 @pytest.mark.parametrize(
-    ("request", "response", "path"),
+    ("request_text", "response_text", "path"),
     [
         ("FindCoordinator v4", '{"coordinators": [{"node_id": 1, ADDRESS}]}', "coordinators[0].host"),
         ("FindCoordinator v3", '{"node_id": 1, ADDRESS}', "host"),
@@ -182,9 +182,9 @@ LEAKING = """
         ("ShareAcknowledge v1", '{"node_endpoints": [{"node_id": 1, ADDRESS}]}', "node_endpoints[0].host"),
     ],
 )
-def test_every_response_with_addresses_is_checked_for_leaks(request: str, response: str, path: str) -> None:
-    body = '{"acks": 1}' if request.startswith("Produce") else "{}"
-    leak = f"> {request} {body}\n< " + response.replace("ADDRESS", '"host": "10.1.0.7", "port": 9092')
+def test_every_response_with_addresses_is_checked_for_leaks(request_text: str, response_text: str, path: str) -> None:
+    body = '{"acks": 1}' if request_text.startswith("Produce") else "{}"
+    leak = f"> {request_text} {body}\n< " + response_text.replace("ADDRESS", '"host": "10.1.0.7", "port": 9092')
     assert address_findings(LEAKING, leak, LEAKING) == []
     [finding] = address_findings(LEAKING, leak, LEAKING, leak)
     assert (finding.code, getattr(finding, "path", None)) == ("S003", path)

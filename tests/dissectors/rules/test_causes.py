@@ -1,4 +1,4 @@
-"""A cause is told once, however its frames differ."""
+"""A cause is reported once, however its frames differ."""
 
 from tests.kproxy.stories import findings
 
@@ -22,5 +22,5 @@ def test_edit_in_different_elements_is_one_cause() -> None:
         body = f"00000000 00000001 00000003 {topics}"
         return f'> Metadata v1 {{"topics": []}}\n< hex {len(bytes.fromhex(body)) + 4:08x} {number:08x} {body}\n'
 
-    found = [finding for finding in findings(frame(1, 0x61) + frame(2, 0x63)) if finding.severity != "info"]
-    assert [finding.code for finding in found] == ["L004"]
+    reported = [finding for finding in findings(frame(1, 0x61) + frame(2, 0x63)) if finding.severity != "info"]
+    assert [finding.code for finding in reported] == ["L004"]

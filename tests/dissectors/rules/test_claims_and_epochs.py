@@ -56,9 +56,9 @@ def test_missing_commit_is_reported_unless_it_may_have_expired_or_been_deleted(b
 
 
 def test_fencing_of_a_member_with_an_old_epoch_is_explained_by_the_epoch() -> None:
-    def heartbeat(epoch: int, answer: str) -> str:
-        asked = f'{{"group_id": "g", "member_id": "m", "member_epoch": {epoch}}}'
-        return f"> ConsumerGroupHeartbeat v0 {asked}\n< {answer}\n+1s\n"
+    def heartbeat(epoch: int, response: str) -> str:
+        request = f'{{"group_id": "g", "member_id": "m", "member_epoch": {epoch}}}'
+        return f"> ConsumerGroupHeartbeat v0 {request}\n< {response}\n+1s\n"
 
     story = heartbeat(0, '{"member_id": "m", "member_epoch": 7}') + 4 * heartbeat(5, '{"error_code": 110}')
     [finding] = findings(story, "S095")
@@ -97,6 +97,7 @@ def heartbeat(member: str, epoch: int, response: str = "", *, owned: list[int] |
 A_OWNS, B_OWNS = "".join(heartbeat("a", 4, owned=[0])), "".join(heartbeat("b", 4, owned=[0]))
 A_ASKS, A_GETS = heartbeat("a", 4)
 FENCED = "".join(heartbeat("a", 4, '{"error_code": 110}'))
+A_REJOINS = "".join(heartbeat("a", 0, '{"member_id": "a", "member_epoch": 4}'))
 
 
 @pytest.mark.parametrize(
@@ -105,9 +106,9 @@ FENCED = "".join(heartbeat("a", 4, '{"error_code": 110}'))
         (A_OWNS + B_OWNS + A_ASKS + A_GETS, True),
         (A_OWNS + A_ASKS + B_OWNS + A_GETS, False),  # it was on its way
         (A_OWNS + B_OWNS + "".join(heartbeat("a", 4, owned=[])) + A_ASKS + A_GETS, False),
-        (A_OWNS + B_OWNS + FENCED + "".join(heartbeat("a", 0, '{"member_id": "a", "member_epoch": 4}')) + A_ASKS + A_GETS,
+        (A_OWNS + B_OWNS + FENCED + A_REJOINS + A_ASKS + A_GETS,
          False),
-        (A_OWNS + FENCED + B_OWNS + "".join(heartbeat("a", 0, '{"member_id": "a", "member_epoch": 4}')) + A_ASKS + A_GETS,
+        (A_OWNS + FENCED + B_OWNS + A_REJOINS + A_ASKS + A_GETS,
          False),
     ],
 )  # fmt: skip

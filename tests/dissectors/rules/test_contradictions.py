@@ -184,14 +184,14 @@ def test_metadata_response_without_the_leader_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("request", "response"),
+    ("request_text", "response_text"),
     [
         ("DeleteTopics v4 {%s: ['t', 'u']}", "{'responses': [{'name': 't'}]}"),
         ("Metadata v8 {'topics': [{'name': 't'}, {'name': 'u'}]}", "{'topics': [{'name': 't'}]}"),
     ],
 )
-def test_requested_name_without_an_entry_is_reported(request: str, response: str) -> None:
-    story = f"> {request}\n< {response}\n".replace("%s", "'topic_names'").replace("'", '"')
+def test_requested_name_without_an_entry_is_reported(request_text: str, response_text: str) -> None:
+    story = f"> {request_text}\n< {response_text}\n".replace("%s", "'topic_names'").replace("'", '"')
     [finding] = findings(story, "S045")
     assert "requested u, but the response has no entry for it" in finding.message
 

@@ -1,4 +1,4 @@
-"""Family C where its pages do not reach: one cause told once, times that add up, what is not known."""
+"""Family C beyond its pages: causes are reported once, waiting times add up, and losses excuse."""
 
 from __future__ import annotations
 
@@ -224,9 +224,9 @@ def test_truncated_request_is_blamed_on_the_side_that_closed() -> None:
     ]
 
 
-@pytest.mark.parametrize("how", ["by=server how=fin", "by=server how=reset"])
-def test_restart_during_a_fetch_is_information(how: str) -> None:
-    [finding] = findings(f"{METADATA}< {{}}\n{FETCH}close {how}", "C013")
+@pytest.mark.parametrize("close_arguments", ["by=server how=fin", "by=server how=reset"])
+def test_restart_during_a_fetch_is_information(close_arguments: str) -> None:
+    [finding] = findings(f"{METADATA}< {{}}\n{FETCH}close {close_arguments}", "C013")
     assert finding.severity == "info"
 
 

@@ -1,4 +1,4 @@
-"""M001 to M007: exactly one speaks of a length prefix that cannot be one; stalls; too much of a good thing."""
+"""M001 to M007: one finding per impossible length prefix, stalled frames, and responses that are too large."""
 
 import pytest
 

@@ -8,7 +8,7 @@ JOIN = '{"group_id": "g", "session_timeout_ms": 30000, "rebalance_timeout_ms": 6
 
 
 def rule_messages(code: str, *parts: str) -> list[str]:
-    """What one rule says of a story, whose lines may be indented."""
+    """The messages of one rule about a story, whose lines may be indented."""
     lines = [line.strip() for part in parts for line in part.splitlines()]
     return [finding.message for finding in findings("\n".join(lines), code)]
 

@@ -1,4 +1,4 @@
-"""Rules about habits: where they begin to report, and what they say with numbers."""
+"""Rules about habits: their thresholds, and the numbers in their messages."""
 
 from __future__ import annotations
 
@@ -200,7 +200,8 @@ def test_retries_after_different_errors_are_counted_separately() -> None:
 @pytest.mark.parametrize(("error", "is_reported"), [(0, True), (15, False)])
 def test_reconnects_after_a_refusal_are_not_counted(error: int, is_reported: bool) -> None:
     story = "rule C018:connections=3\n" + "".join(
-        f'open {number} client=10.0.0.9:5000{number}\n{number}> SyncGroup v3 {{"group_id": "g"}}\n{number}< {{"error_code": {error}}}\n'
+        f"open {number} client=10.0.0.9:5000{number}\n"
+        f'{number}> SyncGroup v3 {{"group_id": "g"}}\n{number}< {{"error_code": {error}}}\n'
         f"{number} close by=client how=fin\n"
         for number in range(1, 5)
     )

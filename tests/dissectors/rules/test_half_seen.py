@@ -1,4 +1,4 @@
-"""Rules with state say nothing of what they have seen one half of."""
+"""Rules with state report nothing about exchanges that they saw only in part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""K001, K002, K004, K005: what kproxy says of itself, and how often."""
+"""K001, K002, K004, K005: findings about kproxy itself, and how often they are reported."""
 
 from tests.kproxy.stories import findings
 

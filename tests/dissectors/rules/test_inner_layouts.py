@@ -198,8 +198,8 @@ def test_forwarded_request_with_a_wrong_layout_is_diagnosed() -> None:
 def test_forwarded_response_with_a_wrong_layout_is_diagnosed() -> None:
     request_frame = envelope_request(create_topics_request(None)).frame
     right_inner = response("CreateTopics", 5, {"topics": [{"name": "orders", "num_partitions": 3}]})[4:]
-    right = response("Envelope", 0, {"response_data": right_inner})
-    assert not layout_findings(right, request_frame)
+    right_frame = response("Envelope", 0, {"response_data": right_inner})
+    assert not layout_findings(right_frame, request_frame)
     without_tags = right_inner[:4] + right_inner[5:]  # the header of an older version
     [reported] = layout_findings(response("Envelope", 0, {"response_data": without_tags}), request_frame)
     assert reported["edit"]["detail"]["edit"]["kind"] == "header_version"

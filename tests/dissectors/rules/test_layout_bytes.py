@@ -1,4 +1,4 @@
-"""L014, L018, L021 to L025, L028, L029, L031, L032: spans, versions and what is told once."""
+"""L014, L018, L021 to L025, L028, L029, L031, L032: spans, versions and findings that are reported once."""
 
 import pytest
 

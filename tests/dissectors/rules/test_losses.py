@@ -1,4 +1,4 @@
-"""Rules say nothing of what a client did not do if frames of it were not read."""
+"""Rules report no missing requests of a client if some of its frames were not read."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ def join(
     member: str = "m-1", *, connection: str = "", sent_member_id: str = "", session: int = 10_000, generation: int = 1
 ) -> str:
     return (
-        f'{connection}> JoinGroup v5 {{"group_id": "g", "session_timeout_ms": {session}, "member_id": "{sent_member_id}"}}\n'
+        f'{connection}> JoinGroup v5 {{"group_id": "g", "session_timeout_ms": {session}, '
+        f'"member_id": "{sent_member_id}"}}\n'
         f'{connection}< {{"generation_id": {generation}, "member_id": "{member}", "leader": "{member}"}}\n'
     )
 
@@ -85,7 +86,8 @@ def test_refused_commit_is_a_warning() -> None:
 
 
 def leave(member: str, connection: str = "") -> str:
-    return f'{connection}> LeaveGroup v3 {{"group_id": "g", "members": [{{"member_id": "{member}"}}]}}\n{connection}< {{}}\n'
+    leave_request = f'LeaveGroup v3 {{"group_id": "g", "members": [{{"member_id": "{member}"}}]}}'
+    return f"{connection}> {leave_request}\n{connection}< {{}}\n"
 
 
 def test_restarted_consumers_of_one_process_are_not_flapping() -> None:
@@ -104,8 +106,8 @@ def test_occasional_restarts_are_not_flapping() -> None:
 )
 def test_static_member_leaves_temporarily_with_epoch_minus_2(leave_epoch: int, pause: int, is_right: bool) -> None:
     def heartbeat_with(epoch: int, instance: str = "worker-1") -> str:
-        asked = f'{{"group_id": "g", "member_id": "m", "instance_id": "{instance}", "member_epoch": {epoch}}}'
-        return f"> ConsumerGroupHeartbeat v0 {asked}\n< {{}}\n"
+        body = f'{{"group_id": "g", "member_id": "m", "instance_id": "{instance}", "member_epoch": {epoch}}}'
+        return f"> ConsumerGroupHeartbeat v0 {body}\n< {{}}\n"
 
     assert bool(findings(heartbeat_with(leave_epoch) + f"+{pause}s\n" + heartbeat_with(0), "S086")) is not is_right
     assert not findings(heartbeat_with(leave_epoch) + f"+{pause}s\n" + heartbeat_with(0, "worker-2"), "S086")

@@ -19,7 +19,7 @@ _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
 def stories(page: str, section: str) -> list[str]:
-    """The stories of a section. Blocks of hex are told one after the other, as one."""
+    """The stories of a section. Blocks of hex are joined to one story."""
     parts = dict(zip(*[iter(_SECTION.split(inspect.cleandoc(page))[1:])] * 2, strict=True))
     blocks = _BLOCK.findall(parts.get(section, ""))
     lines = [f"{'>' if kind == 'hex request' else '<'} hex {unhex(block).hex()}"

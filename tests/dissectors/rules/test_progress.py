@@ -281,26 +281,27 @@ def test_client_that_repeats_apiversions_is_not_reported() -> None:
     assert not findings(5 * (REFUSED % "" + repetition + "close by=client how=fin\n"), "V019")
 
 
-def session_fetch(epoch: int, requested: list[int], answered: dict[int, int]) -> str:
+def session_fetch(epoch: int, requested: list[int], answered_offsets: dict[int, int]) -> str:
     """A fetch in session 7 that names some partitions, and the batch that each answered one has."""
     request_partitions = [
         {"partition": partition, "fetch_offset": 40 if partition else 40 + epoch} for partition in requested
     ]
     response_partitions = [
         {"partition_index": partition, "high_watermark": 900, "records": [{"base_offset": base, "records": [{}]}]}
-        for partition, base in answered.items()
+        for partition, base in answered_offsets.items()
     ]
     return (
         f'> Fetch v11 {{"session_id": {7 if epoch else 0}, "session_epoch": {epoch}, '
         f'"topics": [{{"topic": "t", "partitions": {json.dumps(request_partitions)}}}]}}\n'
-        f'< {{"session_id": 7, "responses": [{{"topic": "t", "partitions": {json.dumps(response_partitions)}}}]}}\n+500ms\n'
+        f'< {{"session_id": 7, "responses": [{{"topic": "t", "partitions": {json.dumps(response_partitions)}}}]}}\n'
+        "+500ms\n"
     )
 
 
 def test_partition_left_in_a_fetch_session_is_explained() -> None:
     def story(named: list[int]) -> str:
-        begin = session_fetch(0, [0, 1], {0: 40, 1: 40})
-        return begin + "".join(session_fetch(epoch, named, {0: 40 + epoch, 1: 40}) for epoch in range(1, 20))
+        opening = session_fetch(0, [0, 1], {0: 40, 1: 40})
+        return opening + "".join(session_fetch(epoch, named, {0: 40 + epoch, 1: 40}) for epoch in range(1, 20))
 
     [finding] = findings(story([0]), "S062")
     assert "t[1]" in finding.message

@@ -40,9 +40,9 @@ class RecordTraffic:
         objects: dict[int, Any] = {}
         pending = list(vars(self.inspector._inspection.run_state.state(ProducedRecords)).values())
         while pending:
-            if id(kept := pending.pop()) not in objects and not isinstance(kept, type):
-                objects[id(kept)] = kept
-                pending += gc.get_referents(kept)
+            if id(obj := pending.pop()) not in objects and not isinstance(obj, type):
+                objects[id(obj)] = obj
+                pending += gc.get_referents(obj)
         return sum(map(sys.getsizeof, objects.values()))
 
     def _data(self, number: int, direction: Direction, frame: bytes) -> list[FindingEntry]:

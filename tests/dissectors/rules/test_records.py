@@ -1,4 +1,4 @@
-"""The rules of record data: spans, once per cause, what is looked into, and severities that depend on the past."""
+"""The rules of record data: spans, one finding per cause, sampling, and severities that depend on the past."""
 
 from __future__ import annotations
 

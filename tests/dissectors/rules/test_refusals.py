@@ -202,8 +202,8 @@ def test_invalid_request_is_explained_only_for_the_invalid_topic() -> None:
 
 def test_empty_list_of_assignments_is_explained() -> None:
     def create_partitions(assignments: str, code: int) -> str:
-        asked = f'{{"topics": [{{"name": "t", "count": 6, "assignments": {assignments}}}]}}'
-        return f'> CreatePartitions v1 {asked}\n< {{"results": [{{"name": "t", "error_code": {code}}}]}}\n'
+        request_body = f'{{"topics": [{{"name": "t", "count": 6, "assignments": {assignments}}}]}}'
+        return f'> CreatePartitions v1 {request_body}\n< {{"results": [{{"name": "t", "error_code": {code}}}]}}\n'
 
     [finding] = error_findings(create_partitions("[]", 39))
     assert finding.code == "E003"
@@ -260,7 +260,7 @@ def test_owner_reports_an_error_alone() -> None:
 
 
 def test_loop_is_reported_if_its_owner_reports_nothing() -> None:
-    """A client that never looks up the coordinator is none of S022."""
+    """S022 does not report a client that never looks up the coordinator."""
     refused = (
         '> OffsetFetch v8 {"groups": [{"group_id": "g"}]}\n< {"groups": [{"group_id": "g", "error_code": 16}]}\n+2s\n'
     )
@@ -378,12 +378,12 @@ def test_response_with_very_many_errors_is_reported_in_parts() -> None:
         f"> CreateTopics v5 {json.dumps({'topics': requested_topics})}\n< {json.dumps({'topics': topics})}\n"
     )
     assert sorted(finding.severity for finding in reported) == ["info", "warning"]
-    assert all("and 97 more" in each.message for each in reported)
+    assert all("and 97 more" in part.message for part in reported)
 
 
 def test_success_hidden_among_many_partitions_prevents_a_loop() -> None:
-    def produce_to_many(code: int, others: int) -> str:
-        rows = [{"index": index, "error_code": 0, "base_offset": 1} for index in range(1, others)]
+    def produce_to_many(code: int, partition_count: int) -> str:
+        rows = [{"index": index, "error_code": 0, "base_offset": 1} for index in range(1, partition_count)]
         rows.append({"index": 0, "error_code": code, "base_offset": -1})
         return PRODUCE + f"< {json.dumps({'responses': [{'name': 'orders', 'partition_responses': rows}]})}\n+1s\n"
 

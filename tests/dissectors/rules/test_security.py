@@ -1,4 +1,4 @@
-"""Family X where the pages' stories do not say it: severities, spans, thresholds, half-seen logins."""
+"""Family X beyond the stories of its pages: severities, spans, thresholds, incomplete logins."""
 
 import base64
 import json
@@ -260,8 +260,8 @@ def jwt(claims: dict[str, object]) -> str:
          "the server answers invalid_token"),
         (OAUTH + TOKEN % bearer_message("x") + REFUSED + TOKEN % "01" + "close by=server", "OAUTHBEARER login",
          "the server answers invalid_token"),
-        (OAUTH + TOKEN % bearer_message(jwt({"exp": BEGIN / 1e9 - 90})) + REFUSED + TOKEN % "01" + '< {"error_code": 58}',
-         "OAUTHBEARER login", "the token expired 90 s before"),
+        (OAUTH + TOKEN % bearer_message(jwt({"exp": BEGIN / 1e9 - 90})) + REFUSED + TOKEN % "01"
+         + '< {"error_code": 58}', "OAUTHBEARER login", "the token expired 90 s before"),
         (SCRAM + ANSWER % b"r=abc,s=QQ==,i=4096".hex() + TOKEN % b"c=biws,r=abc,p=x".hex()
          + ANSWER % b"e=invalid-proof".hex(), "SCRAM-SHA-256 login",
          "the server answers invalid-proof"),

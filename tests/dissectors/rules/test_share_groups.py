@@ -1,4 +1,4 @@
-"""What rules say of acquired records and share sessions: who had what, until when, and who has it now."""
+"""Rules about acquired records and share sessions: who acquired which records, until when, and who has them now."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ShareMember:
             "ShareAcknowledge", request_fields, {"acquisition_lock_timeout_ms": 3000, "responses": topics}, 0
         )
 
-    def asks(self, epoch: int, error: int) -> str:
+    def refused_fetch(self, epoch: int, error: int) -> str:
         """A ShareFetch with an epoch that is refused."""
         self.epoch = epoch - 1
         return self._exchange("ShareFetch", {"topics": []}, {"error_code": error}, 0)
@@ -217,14 +217,14 @@ def test_delivery_limit_is_configurable() -> None:
 )
 def test_refused_session_epoch_is_explained(epoch: int, error: int, reason: str) -> None:
     member = ShareMember(1)
-    [message] = rule_messages("Q004", member.fetch(), "+1s", member.asks(epoch, error))
+    [message] = rule_messages("Q004", member.fetch(), "+1s", member.refused_fetch(epoch, error))
     assert message.endswith(reason)
 
 
 def test_session_continued_on_a_new_connection_is_information() -> None:
     member, reconnected = ShareMember(1), ShareMember(1)
     reconnected.number = 2
-    continuation = reconnected.asks(1, 122).replace('"m2"', '"m1"')
+    continuation = reconnected.refused_fetch(1, 122).replace('"m2"', '"m1"')
     [finding] = findings(member.fetch() + "1 close\n+1s\n" + continuation, "Q004")
     assert finding.severity == "info"
     assert "the session ended with that connection" in finding.message
@@ -235,7 +235,7 @@ def test_epoch_of_a_closed_session_is_explained() -> None:
     first_fetch = member.fetch()
     member.epoch = -2
     closing_request = member.acknowledge(0, 0, ACCEPT)
-    assert rule_messages("Q004", first_fetch, closing_request, "+1s", member.asks(1, 122))[0].endswith(
+    assert rule_messages("Q004", first_fetch, closing_request, "+1s", member.refused_fetch(1, 122))[0].endswith(
         "had closed its session 1 s before"
     )
 

@@ -1,4 +1,4 @@
-"""What the coordinator of a streams group says in its statuses, and who requested what."""
+"""Statuses and topology descriptions that the coordinator of a streams group sends, and who requested them."""
 
 from __future__ import annotations
 

@@ -298,7 +298,8 @@ def test_unobserved_producer_may_still_end_its_transaction() -> None:
     [
         fetch_uncommitted(6, records=BATCH) + "+21s\n" + fetch_uncommitted(6),  # nobody writes
         fetch_uncommitted(6, records=BATCH) + "+15s\n" + fetch_uncommitted(9),
-        fetch_uncommitted(6, records=BATCH) + "+15s\n" + fetch_uncommitted(9).replace('offset": 5, "rec', 'offset": 8, "rec') + "+15s\n"
+        fetch_uncommitted(6, records=BATCH) + "+15s\n"
+        + fetch_uncommitted(9).replace('offset": 5, "rec', 'offset": 8, "rec') + "+15s\n"
         + fetch_uncommitted(12).replace('offset": 5, "rec', 'offset": 11, "rec'),
         HELD,  # a consumer of committed records: T001
     ],

@@ -1,4 +1,4 @@
-"""Family V where the pages' stories do not say it: the data, spans, thresholds, and what is forgotten."""
+"""Family V beyond the stories of its pages: the data, spans, thresholds, and limits of memory."""
 
 import json
 
@@ -254,8 +254,8 @@ def test_connection_counts_once_however_often_it_is_refused() -> None:
 
 def test_answered_higher_version_proves_nothing_about_a_lower_one() -> None:
     closed = '> ApiVersions v3 {"client_software_name": "app", "client_software_version": "1"}\nclose by=server\n'
-    answered = '> ApiVersions v4 {"client_software_name": "app", "client_software_version": "1"}\n< {}\nclose\n'
-    assert "V005" not in version_codes(3 * (closed + answered))
+    answered_request = '> ApiVersions v4 {"client_software_name": "app", "client_software_version": "1"}\n< {}\nclose\n'
+    assert "V005" not in version_codes(3 * (closed + answered_request))
 
 
 def test_brokers_that_agree_are_not_reported() -> None:

@@ -1,4 +1,4 @@
-"""S037 to S049 where the pages' stories do not say it: versions, thresholds, spans, what is forgotten."""
+"""S037 to S049 beyond the stories of their pages: versions, thresholds, spans, limits of memory."""
 
 import pytest
 

@@ -29,7 +29,7 @@ KERBEROS = bytes.fromhex("06092a864886f712010202")
 
 def jwt(claims: dict[str, Any]) -> str:
     """An unsecured JSON Web Token."""
-    parts = (base64.urlsafe_b64encode(json.dumps(each).encode()) for each in ({"alg": "none"}, claims))
+    parts = (base64.urlsafe_b64encode(json.dumps(section).encode()) for section in ({"alg": "none"}, claims))
     return ".".join((*(part.decode().rstrip("=") for part in parts), ""))
 
 

@@ -1,4 +1,4 @@
-"""Release lines, held against the answers of real brokers and against what is published."""
+"""Release lines, compared with responses of real brokers and with published facts."""
 
 import subprocess
 import sys
@@ -39,8 +39,8 @@ def test_line_advertises_what_a_real_broker_returns(release: str, version: int, 
         feature["name"]: feature["max_version_level"] for feature in decoded.values.get("finalized_features", ())
     }
     assert release_line.features == {
-        name: Feature(each["min_version"], each["max_version"], finalized_levels.get(name, 0))
-        for name, each in supported.items()
+        name: Feature(supported_range["min_version"], supported_range["max_version"], finalized_levels.get(name, 0))
+        for name, supported_range in supported.items()
     }
 
 

@@ -1,4 +1,4 @@
-"""What releases serve, held to the release lines and to what is removed."""
+"""The versions that releases serve, compared with the release lines and the removed versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shipped facts: they load, they are whole, and only what is asked for is parsed."""
+"""The shipped schemas load, are complete, and are parsed lazily."""
 
 import subprocess
 import sys
@@ -68,17 +68,17 @@ def test_every_version_of_a_message_is_served_by_a_release() -> None:
 
 
 def test_version_ranges_of_fields_lie_in_those_of_their_struct() -> None:
-    def check_fields(fields: Sequence[Mapping[str, Any]], allowed: set[int], where: str) -> None:
+    def check_fields(fields: Sequence[Mapping[str, Any]], allowed: set[int], struct_path: str) -> None:
         for field in fields:
-            path = f"{where}.{field['name']}"
+            path = f"{struct_path}.{field['name']}"
             versions = {version for version in range(40) if version in VersionRange.parse(field["versions"])}
-            own = versions & allowed
-            assert own, path
-            assert own == versions or field["versions"].endswith("+"), path
+            field_versions = versions & allowed
+            assert field_versions, path
+            assert field_versions == versions or field["versions"].endswith("+"), path
             for key in ("nullableVersions", "taggedVersions"):
-                assert {v for v in allowed if v in VersionRange.parse(field.get(key, "none"))} <= own, path
+                assert {v for v in allowed if v in VersionRange.parse(field.get(key, "none"))} <= field_versions, path
             assert ("tag" in field) == ("taggedVersions" in field), path
-            check_fields(field.get("fields", ()), own, path)
+            check_fields(field.get("fields", ()), field_versions, path)
 
     for message in every_message():
         check_fields(message["fields"], {*VersionRange.parse(message["versions"])}, message["name"])
@@ -93,11 +93,11 @@ def test_fields_have_known_types() -> None:
 
 
 def test_no_two_fields_share_a_tag() -> None:
-    def check_fields(fields: Sequence[Mapping[str, Any]], version: int, where: str) -> None:
+    def check_fields(fields: Sequence[Mapping[str, Any]], version: int, message_name: str) -> None:
         tags = [f["tag"] for f in fields if version in VersionRange.parse(f.get("taggedVersions", "none"))]
-        assert len(tags) == len({*tags}), f"{where} v{version}"
+        assert len(tags) == len({*tags}), f"{message_name} v{version}"
         for field in fields:
-            check_fields(field.get("fields", ()), version, where)
+            check_fields(field.get("fields", ()), version, message_name)
 
     for message in every_message():
         for version in VersionRange.parse(message["versions"]):

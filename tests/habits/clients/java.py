@@ -22,7 +22,7 @@ def missing_program() -> str | None:
 
 
 def start(bootstrap: str, habits: list[str], *, at_once: int = AT_ONCE) -> subprocess.Popen[str]:
-    """Begin to play both variants of each habit, so many at the same time."""
+    """Start to play both variants of each habit, `at_once` of them concurrently."""
     class_directory, classpath = cache() / "habits-java", class_path(RELEASES[0])
     compile_ = ["javac", "-nowarn", "-Xlint:none", "-cp", classpath, "-d", str(class_directory), str(_SOURCE)]
     subprocess.run(compile_, check=True, timeout=120)

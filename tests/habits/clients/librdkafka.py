@@ -32,7 +32,7 @@ Variant = Callable[[Config], None]
 
 
 def run_all(bootstrap: str, habits: list[str], *, at_once: int = AT_ONCE) -> None:
-    """Play both variants of each habit, so many at the same time."""
+    """Play both variants of each habit, `at_once` of them concurrently."""
     common = {"bootstrap.servers": bootstrap, "log_level": 0}
     with ThreadPoolExecutor(at_once) as pool:
         futures = [
@@ -46,7 +46,7 @@ def run_all(bootstrap: str, habits: list[str], *, at_once: int = AT_ONCE) -> Non
 
 
 class Scenery:
-    """Topics, records in them, and a producer that goes on writing to `flow` until it is closed."""
+    """Topics with records, and a producer that writes to `flow` until it is closed."""
 
     def __init__(self, bootstrap: str) -> None:
         common = {"bootstrap.servers": bootstrap, "client.id": "scenery"}
@@ -155,8 +155,8 @@ def produce_to_compacted_topic(key: bytes | None, value: bytes | None) -> Varian
 
 def transactions(count: int, *, abort: bool = False, seconds: float = 0) -> Variant:
     def run_transactions(common: Config) -> None:
-        own = {"transactional.id": common["client.id"], "transaction.timeout.ms": 2000}
-        producer = kafka.Producer(common | own)
+        producer_config = {"transactional.id": common["client.id"], "transaction.timeout.ms": 2000}
+        producer = kafka.Producer(common | producer_config)
         producer.init_transactions(SECONDS)
         for _ in range(count):
             producer.begin_transaction()
@@ -179,7 +179,7 @@ def open_consumer(common: Config, topic: str, config: Config | None = None) -> A
 
 
 def consume(*, commit: str, config: Config | None = None, seconds: float = 0.0) -> Variant:
-    """A consumer of `RECORDS` records; `commit`: after each record, once per poll, or also with nothing read."""
+    """A consumer of `RECORDS` records; it commits after each record, once per poll, or also when nothing was read."""
 
     def consume_records(common: Config) -> None:
         reader = open_consumer(common, "filled", config)
@@ -293,14 +293,14 @@ def commit_beside_group(group: str) -> Variant:
     def commit_repeatedly(common: Config) -> None:
         member = open_consumer(common, "filled", {"client.id": f"{common['client.id']}-member"})
         wait_for_record(member)
-        other = kafka.Consumer(common | EARLIEST | {"group.id": group.format(common["client.id"])})
-        other.assign([kafka.TopicPartition("filled", 0, 0)])
+        standalone = kafka.Consumer(common | EARLIEST | {"group.id": group.format(common["client.id"])})
+        standalone.assign([kafka.TopicPartition("filled", 0, 0)])
         for number in range(8):
-            other.poll(0.2)
+            standalone.poll(0.2)
             with suppress(kafka.KafkaException):  # the coordinator refuses it
-                other.commit(offsets=[kafka.TopicPartition("filled", 0, number)], asynchronous=False)
-        for each in (other, member):
-            each.close()
+                standalone.commit(offsets=[kafka.TopicPartition("filled", 0, number)], asynchronous=False)
+        for client in (standalone, member):
+            client.close()
 
     return commit_repeatedly
 
@@ -318,8 +318,8 @@ def commit_at(*offsets: int) -> Variant:
 
 def begin_at(offset: int) -> Variant:
     def read_from_offset(common: Config) -> None:
-        own = {"group.id": common["client.id"], "auto.offset.reset": "latest", "enable.auto.commit": False}
-        reader = kafka.Consumer(common | own)
+        consumer_config = {"group.id": common["client.id"], "auto.offset.reset": "latest", "enable.auto.commit": False}
+        reader = kafka.Consumer(common | consumer_config)
         reader.assign([kafka.TopicPartition("filled", 0, offset)])
         reader.consume(RECORDS, timeout=2)
         reader.close()

@@ -1,4 +1,4 @@
-"""What the report says of each kind of change."""
+"""The report has one line for each change of the data."""
 
 import copy
 from collections.abc import Callable
