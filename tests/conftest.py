@@ -53,17 +53,17 @@ def options_of_this_run() -> None:
 @pytest.fixture(autouse=True)
 def internal_errors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Failure]]:
     """Bugs that kproxy met and reported in this test; they fail it unless it asks for this fixture."""
-    met: list[Failure] = []
-    make = Failure.of
+    failures: list[Failure] = []
+    original = Failure.of
 
-    def of(step: str, error: Exception) -> Failure:
-        met.append(made := make(step, error))
-        return made
+    def record_failure(step: str, error: Exception) -> Failure:
+        failures.append(failure := original(step, error))
+        return failure
 
-    monkeypatch.setattr(Failure, "of", of)
-    yield met
+    monkeypatch.setattr(Failure, "of", record_failure)
+    yield failures
     if "internal_errors" not in request.node.function.__code__.co_varnames:
-        assert not [failure for failure in met if failure.step != "telling a story"]
+        assert not [failure for failure in failures if failure.step != "telling a story"]
 
 
 if sys.version_info < (3, 12):

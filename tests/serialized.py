@@ -37,10 +37,10 @@ class Registered(dict[SchemaKey, Schema]):
 
 def registered() -> Registered:
     """A registry with these schemas."""
-    made = Registered()
-    made.add(1, "AVRO", KEY_SCHEMA, "orders-key")
-    made.add(2, "AVRO", ORDER_SCHEMA, "orders-value")
-    made.add(3, "AVRO", PAYMENT_SCHEMA, "payments-value")
-    made.add(4, "PROTOBUF", PROTO_SCHEMA, "bills-value")
-    made.add(5, "JSON", JSON_SCHEMA, "events-value")
-    return made
+    registry = Registered()
+    registry.add(1, "AVRO", KEY_SCHEMA, "orders-key")
+    registry.add(2, "AVRO", ORDER_SCHEMA, "orders-value")
+    registry.add(3, "AVRO", PAYMENT_SCHEMA, "payments-value")
+    registry.add(4, "PROTOBUF", PROTO_SCHEMA, "bills-value")
+    registry.add(5, "JSON", JSON_SCHEMA, "events-value")
+    return registry

@@ -43,27 +43,27 @@ def layouts() -> st.SearchStrategy[Layout]:
     return st.sampled_from(LAYOUTS).map(lambda name_version: layout(*name_version))
 
 
-def values(of: Layout) -> st.SearchStrategy[dict[str, Any]]:
-    """Values that `of` can hold, as `decode` gives them: nulls where it allows them, known and unknown tags."""
-    optional: dict[str, st.SearchStrategy[Any]] = {field.name: _value(field) for field in of.tagged}
-    if of.flexible:
+def values(shape: Layout) -> st.SearchStrategy[dict[str, Any]]:
+    """Values that `shape` can hold, as `decode` gives them: nulls where it allows them, known and unknown tags."""
+    optional: dict[str, st.SearchStrategy[Any]] = {field.name: _value(field) for field in shape.tagged}
+    if shape.flexible:
         tag = st.integers(_UNKNOWN_TAGS.start, _UNKNOWN_TAGS.stop - 1)
         tags = st.dictionaries(tag, st.binary(max_size=8), min_size=1, max_size=2)
         optional["_tags"] = tags.map(lambda tags: [list(pair) for pair in sorted(tags.items())])
-    return st.fixed_dictionaries({field.name: _value(field) for field in of.fields}, optional=optional)
+    return st.fixed_dictionaries({field.name: _value(field) for field in shape.fields}, optional=optional)
 
 
 def _value(field: Field) -> st.SearchStrategy[Any]:
-    made = values(field.struct) if field.struct is not None else _PRIMITIVES[field.type]
+    strategy = values(field.struct) if field.struct is not None else _PRIMITIVES[field.type]
     if field.array:
-        made = st.lists(made, max_size=2)
-    return st.none() | made if field.nullable else made
+        strategy = st.lists(strategy, max_size=2)
+    return st.none() | strategy if field.nullable else strategy
 
 
 @st.composite
-def damaged(draw: st.DrawFn, whole: st.SearchStrategy[bytes]) -> bytes:
-    """Bytes of `whole` with up to four edits: some overwritten, left out or put in, or the end cut off."""
-    data = draw(whole)
+def damaged(draw: st.DrawFn, undamaged: st.SearchStrategy[bytes]) -> bytes:
+    """Bytes of `undamaged` with up to four edits: some overwritten, left out or put in, or the end cut off."""
+    data = draw(undamaged)
     for _ in range(draw(st.integers(0, 4))):
         pos = draw(st.integers(0, len(data)))
         drop = draw(st.sampled_from([0, 1, 2, 4, len(data)]))
@@ -81,21 +81,21 @@ _WEDGES = st.binary(max_size=3) | st.sampled_from(
 def requests(draw: st.DrawFn) -> bytes:
     """Whole request frames of any API version."""
     key, version = draw(st.sampled_from(API_VERSIONS))
-    known = api_layouts(key, version)
-    assert known is not None
-    header = draw(values(known.request_header)) | {"request_api_key": key, "request_api_version": version}
-    return framed(encode(known.request_header, header) + encode(known.request, draw(values(known.request))))
+    layouts = api_layouts(key, version)
+    assert layouts is not None
+    header = draw(values(layouts.request_header)) | {"request_api_key": key, "request_api_version": version}
+    return framed(encode(layouts.request_header, header) + encode(layouts.request, draw(values(layouts.request))))
 
 
 @st.composite
 def responses(draw: st.DrawFn) -> tuple[bytes, int, int]:
     """Whole response frames with the API key and version that they answer."""
     key, version = draw(st.sampled_from(API_VERSIONS))
-    known = api_layouts(key, version)
-    assert known is not None
-    header = draw(values(known.response_header))
+    layouts = api_layouts(key, version)
+    assert layouts is not None
+    header = draw(values(layouts.response_header))
     return (
-        framed(encode(known.response_header, header) + encode(known.response, draw(values(known.response)))),
+        framed(encode(layouts.response_header, header) + encode(layouts.response, draw(values(layouts.response)))),
         key,
         version,
     )

@@ -17,7 +17,7 @@ from kproxy.development_ca import certificates, store
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-def commands(page: str) -> list[str]:
+def page_commands(page: str) -> list[str]:
     text = (DOCS / page).read_text().replace("\\\n", "")
     return re.findall(r"^    (kproxy --.*)$", text, re.MULTILINE)
 
@@ -34,28 +34,26 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def accepted(words: list[str]) -> None:
-    args = cli._parse(words)
+def check_options(arguments: list[str]) -> None:
+    args = cli._parse(arguments)
     broker = broker_options.options_of(args)
-    bound = listeners.of_upstreams(args) if broker is None else listeners.of_broker(args, broker)
-    assert bound
-    rewriting_of(args, bound)
+    listener_list = listeners.of_upstreams(args) if broker is None else listeners.of_broker(args, broker)
+    assert listener_list
+    rewriting_of(args, listener_list)
 
 
-@pytest.mark.parametrize(("page", "least"), [("proxy.md", 5), ("broker.md", 8)])
-def test_the_commands_of_a_page_are_accepted(
-    page: str, least: int, files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("page", "minimum"), [("proxy.md", 5), ("broker.md", 8)])
+def test_commands_of_a_page_are_accepted(page: str, minimum: int, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(files)
-    found = commands(page)
-    assert len(found) >= least
-    for command in found:
-        accepted(shlex.split(command, comments=True)[1:])
+    page_command_list = page_commands(page)
+    assert len(page_command_list) >= minimum
+    for command in page_command_list:
+        check_options(shlex.split(command, comments=True)[1:])
 
 
-def test_the_configuration_file_of_the_page_is_accepted(tmp_path: Path) -> None:
+def test_configuration_file_of_the_page_is_accepted(tmp_path: Path) -> None:
     [block] = re.findall(r"^    listen = \[.*?(?=\n\n)", (DOCS / "proxy.md").read_text(), re.MULTILINE | re.DOTALL)
     text = re.sub(r"^    ", "", block, flags=re.MULTILINE)
     assert tomllib.loads(text)
     (tmp_path / "kproxy.toml").write_text(text)
-    accepted(["--config-file", str(tmp_path / "kproxy.toml")])
+    check_options(["--config-file", str(tmp_path / "kproxy.toml")])

@@ -26,7 +26,7 @@ def test():
 )
 
 
-def test_garbage_that_parses_when_it_is_collected_does_not_end_the_run(tmp_path: Path) -> None:
+def test_garbage_collection_during_a_failure_does_not_end_the_run(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(FAILS)
     command = [
         sys.executable,
@@ -40,6 +40,6 @@ def test_garbage_that_parses_when_it_is_collected_does_not_end_the_run(tmp_path:
         tmp_path,
         tmp_path,
     ]
-    run = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1], check=False)
-    assert run.returncode == 1, run.stdout
-    assert "1 failed" in run.stdout
+    completed = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1], check=False)
+    assert completed.returncode == 1, completed.stdout
+    assert "1 failed" in completed.stdout

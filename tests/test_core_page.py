@@ -18,7 +18,7 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 NEEDS_A_CLIENT = [block for block in BLOCKS if "from kafka import" in block]
 
 
-def run(directory: Path, blocks: list[str]) -> subprocess.CompletedProcess[str]:
+def run_blocks(directory: Path, blocks: list[str]) -> subprocess.CompletedProcess[str]:
     for number, block in enumerate(blocks):
         (directory / f"test_block_{number}.py").write_text(block)
     (directory / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
@@ -26,19 +26,19 @@ def run(directory: Path, blocks: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=directory)
 
 
-def test_the_code_of_the_page_runs(tmp_path: Path) -> None:
+def test_code_of_the_page_runs(tmp_path: Path) -> None:
     blocks = [block for block in BLOCKS if block not in NEEDS_A_CLIENT]
     count = sum(block.count("\ndef test_") for block in blocks)
-    done = run(tmp_path, blocks)
-    assert re.match(rf"{count} passed", done.stdout.splitlines()[-1]), done.stdout
+    completed = run_blocks(tmp_path, blocks)
+    assert re.match(rf"{count} passed", completed.stdout.splitlines()[-1]), completed.stdout
     assert count > 10
 
 
 @pytest.mark.peers
-def test_the_code_of_the_page_with_a_real_client_runs(tmp_path: Path) -> None:
+def test_code_of_the_page_with_a_real_client_runs(tmp_path: Path) -> None:
     pytest.importorskip("kafka")
-    done = run(tmp_path, NEEDS_A_CLIENT)
-    assert re.match(f"{len(NEEDS_A_CLIENT)} passed", done.stdout.splitlines()[-1]), done.stdout
+    completed = run_blocks(tmp_path, NEEDS_A_CLIENT)
+    assert re.match(f"{len(NEEDS_A_CLIENT)} passed", completed.stdout.splitlines()[-1]), completed.stdout
 
 
 def test_kproxy_exports_what_a_type_checker_sees() -> None:
@@ -52,7 +52,7 @@ def test_kproxy_exports_what_a_type_checker_sees() -> None:
         kproxy.Borker  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_the_page_names_the_objects_of_kproxy() -> None:
+def test_page_names_the_objects_of_kproxy() -> None:
     objects = set(kproxy.__all__) - {"__version__", "BrokerOptions", "Cause", "CheckResult"}
     assert [name for name in objects if f"kproxy.{name}" not in PAGE] == []
 
@@ -61,5 +61,5 @@ def test_importing_kproxy_imports_nothing_else() -> None:
     script = (
         "import sys, kproxy; print(sorted(name for name in sys.modules if name.startswith(('kproxy', 'dissectors'))))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "['kproxy', 'kproxy.version']\n"
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert completed.stdout == "['kproxy', 'kproxy.version']\n"

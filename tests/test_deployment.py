@@ -45,9 +45,9 @@ def unit() -> configparser.ConfigParser:
     return parser
 
 
-def parsed(words: list[str]) -> argparse.Namespace:
+def parse_options(arguments: list[str]) -> argparse.Namespace:
     """The options, read as far as they can be without listening."""
-    args = cli._parse(words)
+    args = cli._parse(arguments)
     rewriting_of(args, listeners.of_upstreams(args))
     relay._tcp(args.http, "--http")
     return args
@@ -60,52 +60,52 @@ def command_lines() -> Iterator[list[str]]:
         yield shlex.split(line)[1:]
 
 
-@pytest.mark.parametrize("words", list(command_lines()), ids=lambda words: " ".join(words)[:40])
-def test_a_command_line_is_accepted(words: list[str]) -> None:
-    args = parsed(words)
+@pytest.mark.parametrize("arguments", list(command_lines()), ids=lambda words: " ".join(words)[:40])
+def test_command_line_is_accepted(arguments: list[str]) -> None:
+    args = parse_options(arguments)
     assert args.listen
     assert args.http is not None
 
 
-def test_the_options_of_commands_in_sentences_exist() -> None:
+def test_commands_in_sentences_have_valid_options() -> None:
     commands = re.findall(r"`[^`\n]*?(kproxy tui[^`\n]*)`", PAGE)
     assert len(commands) == 2
     for command in commands:
         cli._parse(shlex.split(command)[1:])
 
 
-def test_the_systemd_unit_and_its_configuration(tmp_path: Path) -> None:
+def test_systemd_unit_fits_its_configuration(tmp_path: Path) -> None:
     service = unit()["Service"]
-    program, *words = shlex.split(service["ExecStart"])
+    program, *arguments = shlex.split(service["ExecStart"])
     assert program.endswith("/kproxy")
-    [path] = [word for word in words if word.endswith(".toml")]
+    [path] = [word for word in arguments if word.endswith(".toml")]
     [toml] = [block for block in blocks("toml") if block.startswith(f"# {path}\n")]
     file = tmp_path / "kproxy.toml"
     file.write_text(toml)
-    args = parsed([str(file) if word == path else word for word in words])
+    args = parse_options([str(file) if word == path else word for word in arguments])
     assert args.advertise == "kproxy.example.com"
     assert args.trace.startswith(f"/var/lib/{service['StateDirectory']}/")
     assert args.control.startswith(f"/run/{service['RuntimeDirectory']}/")
     assert service["Type"] == "notify"
 
 
-def test_probes_ask_where_kproxy_answers() -> None:
+def test_probes_use_the_http_port_of_kproxy() -> None:
     container = sidecar()
     http = relay._tcp(cli._parse(container["args"]).http, "--http")
     assert http is not None
     [port] = container["ports"]
     assert port["containerPort"] == http.port
-    for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
-        probe = container[kind]["httpGet"]
+    for probe_name in ("startupProbe", "readinessProbe", "livenessProbe"):
+        probe = container[probe_name]["httpGet"]
         assert probe["port"] == port["name"]
-        assert probe["path"] == ("/healthz" if kind == "readinessProbe" else "/livez")
+        assert probe["path"] == ("/healthz" if probe_name == "readinessProbe" else "/livez")
     annotations = next(document for document in documents() if document.get("kind") == "Deployment")["spec"][
         "template"
     ]["metadata"]
     assert annotations["annotations"]["prometheus.io/port"] == str(http.port)
 
 
-def test_compose_publishes_every_port_that_clients_are_directed_to() -> None:
+def test_compose_publishes_every_advertised_port() -> None:
     services = compose()["services"]
     args = cli._parse(services["kproxy"]["command"])
     [listener] = listeners.of_upstreams(args)
@@ -115,23 +115,25 @@ def test_compose_publishes_every_port_that_clients_are_directed_to() -> None:
     assert advertise.base is not None
     published: set[int] = set()
     for port in services["kproxy"]["ports"]:
-        first, _, last = port.rpartition(":")[2].partition("-")
-        published |= set(range(int(first), int(last or first) + 1))
-    others = [name for name in services if name not in ("kproxy", "broker-1")]  # broker-1 is reached as the upstream
-    ids = [services[name]["environment"]["KAFKA_NODE_ID"] for name in others]
+        first_port, _, last_port = port.rpartition(":")[2].partition("-")
+        published |= set(range(int(first_port), int(last_port or first_port) + 1))
+    other_brokers = [
+        name for name in services if name not in ("kproxy", "broker-1")
+    ]  # broker-1 is reached as the upstream
+    ids = [services[name]["environment"]["KAFKA_NODE_ID"] for name in other_brokers]
     http = relay._tcp(args.http, "--http")
     assert http is not None
     assert published == {listener.listen.port, http.port, *(advertise.base + node_id for node_id in ids)}
     assert args.upstream == ["broker-1:9092"]
 
 
-def test_every_metric_and_path_is_documented_and_the_other_way_round() -> None:
+def test_every_metric_is_documented_and_exists() -> None:
     sources = "".join(
         (Path(cli.__file__).parents[1] / "live" / f"{name}_metrics.py").read_text() for name in ("relay", "inspector")
     )
-    named = set(re.findall(r'"(kproxy_\w+)"', sources))
+    defined = set(re.findall(r'"(kproxy_\w+)"', sources))
     rows = re.findall(r"^\| (`kproxy_\w+`.*?) \|", PAGE, re.MULTILINE)
     documented = {name for row in rows for name in re.findall(r"kproxy_\w+", row)}
-    assert {re.sub(r"_(total|info)$", "", name) for name in documented} == named
-    used = set(re.findall(r"kproxy_[a-z_]+", PAGE)) - documented
-    assert used == {"kproxy_request_duration_seconds_bucket"}
+    assert {re.sub(r"_(total|info)$", "", name) for name in documented} == defined
+    undocumented = set(re.findall(r"kproxy_[a-z_]+", PAGE)) - documented
+    assert undocumented == {"kproxy_request_duration_seconds_bucket"}

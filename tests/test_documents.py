@@ -1,4 +1,4 @@
-"""The documents tell the truth: their commands print what they show, their links lead somewhere."""
+"""The documents are true: their commands print what they show, and their links have targets."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ PAGES = sorted(
 _FROM_THE_INDEX = r"pip (?:install|wheel|download)(?: -\S+(?: \.)?)* ['\"]?kproxy(?:\[| [&|;])"
 
 
-def _shown(page: str) -> list[tuple[str, str]]:
+def _commands_with_output(page: str) -> list[tuple[str, str]]:
     """Each ``$ kproxy`` command of a page on files of the checkout, and the output below it."""
     blocks = re.findall(r"^    \$ (kproxy (?:dissect|explain) .*)\n((?:(?:    (?!\$).*)?\n)+)", page, re.MULTILINE)
     return [(command, textwrap.dedent(output).strip("\n")) for command, output in blocks]
 
 
-SHOWN = [*_shown(README), *_shown((ROOT / "docs" / "hangs.md").read_text())]
+SHOWN = [*_commands_with_output(README), *_commands_with_output((ROOT / "docs" / "hangs.md").read_text())]
 
 
 @pytest.mark.parametrize(("command", "output"), SHOWN, ids=[command for command, _ in SHOWN])
-def test_a_command_of_a_page_prints_what_the_page_shows(command: str, output: str) -> None:
-    done = subprocess.run(
+def test_command_of_a_page_prints_what_the_page_shows(command: str, output: str) -> None:
+    completed = subprocess.run(
         [sys.executable, "-m", *shlex.split(command)], capture_output=True, text=True, check=False, cwd=ROOT
     )
-    shown = "(?s:.*)".join(re.escape(part) for part in re.split(r"^\.\.\.$", output, flags=re.MULTILINE))
-    assert re.fullmatch(shown, done.stdout.rstrip("\n")), done.stdout + done.stderr
+    pattern = "(?s:.*)".join(re.escape(part) for part in re.split(r"^\.\.\.$", output, flags=re.MULTILINE))
+    assert re.fullmatch(pattern, completed.stdout.rstrip("\n")), completed.stdout + completed.stderr
 
 
-def test_the_readme_shows_commands_and_stays_short() -> None:
-    assert len(_shown(README)) >= 5
+def test_readme_shows_commands_and_stays_short() -> None:
+    assert len(_commands_with_output(README)) >= 5
     assert len(SHOWN) >= 13
     assert len(README.splitlines()) <= 200
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_have_existing_targets(page: Path) -> None:
     text = re.sub(r"^```.*?^```|^    .*$|`[^`\n]*`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", text):
         path, _, anchor = target.partition("#")
@@ -60,7 +60,7 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in slugs, target
 
 
-def test_nothing_suggests_the_unrelated_package_of_this_name() -> None:
+def test_no_page_installs_the_unrelated_package_of_this_name() -> None:
     sources = [*PAGES, *ROOT.glob("kproxy/**/*.py"), *ROOT.glob("dissectors/**/*.py")]
-    wrong = [path for path in sources if re.search(_FROM_THE_INDEX, path.read_text())]
-    assert not wrong
+    matching = [path for path in sources if re.search(_FROM_THE_INDEX, path.read_text())]
+    assert not matching

@@ -24,42 +24,42 @@ def modules() -> dict[str, ast.Module]:
     return {name: ast.parse(path.read_text()) for name, path in PATHS.items()}
 
 
-def imported(node: ast.AST) -> set[str]:
+def imported_modules(node: ast.AST) -> set[str]:
     """The modules that an import statement names; from a package it may take a module or a name."""
     if isinstance(node, ast.Import):
         return {name.name for name in node.names} & PATHS.keys()
     if isinstance(node, ast.ImportFrom) and node.module in PATHS:
-        inner = {f"{node.module}.{name.name}" for name in node.names} & PATHS.keys()
-        return inner if len(inner) == len(node.names) else {*inner, node.module}
+        imported = {f"{node.module}.{name.name}" for name in node.names} & PATHS.keys()
+        return imported if len(imported) == len(node.names) else {*imported, node.module}
     return set()
 
 
-def executed(node: ast.AST) -> Iterator[ast.AST]:
+def executed_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """The nodes below this one, without what only type checkers see."""
     for child in ast.iter_child_nodes(node):
         if not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
             yield child
-            yield from executed(child)
+            yield from executed_nodes(child)
 
 
-def test_every_import_stands_at_the_top_of_its_module(modules: dict[str, ast.Module]) -> None:
+def test_imports_of_dissectors_are_at_the_top_of_their_modules(modules: dict[str, ast.Module]) -> None:
     deferred = {
         f"{name}:{node.lineno}"
         for name, tree in modules.items()
         if name.startswith("dissectors")
-        for node in executed(tree)
+        for node in executed_nodes(tree)
         if isinstance(node, IMPORTS) and node not in tree.body
     }
     assert deferred == set()
 
 
-@pytest.mark.parametrize(("package", "least"), [("dissectors", 3), ("kproxy", 15)])
-def test_no_two_modules_import_each_other(modules: dict[str, ast.Module], package: str, least: int) -> None:
+@pytest.mark.parametrize(("package", "minimum"), [("dissectors", 3), ("kproxy", 15)])
+def test_no_two_modules_import_each_other(modules: dict[str, ast.Module], package: str, minimum: int) -> None:
     """Imports inside of functions count. Two classes of kproxy that need each other may do so in annotations."""
     graph = {
-        name: set().union(*map(imported, executed(tree))) - {name}
+        name: set().union(*map(imported_modules, executed_nodes(tree))) - {name}
         for name, tree in modules.items()
         if name.startswith(package)
     }
-    assert max(map(len, graph.values())) > least
+    assert max(map(len, graph.values())) > minimum
     tuple(TopologicalSorter(graph).static_order())  # raises CycleError

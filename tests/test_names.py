@@ -1,4 +1,4 @@
-"""Names say one thing and have one owner: public classes, the limit of frames, the flags of kproxy."""
+"""Each name has one meaning and one owner: public classes, the limit of frames, the flags of kproxy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 FLAG = re.compile(r"--[a-z][a-z-]+")
 
 
-def test_public_classes_have_names_of_their_own() -> None:
+def test_public_classes_have_unique_names() -> None:
     files = [*(ROOT / "kproxy").rglob("*.py"), *(ROOT / "dissectors").rglob("*.py")]
     defined = Counter(
         node.name
@@ -38,8 +38,8 @@ def test_dissectors_names_no_flag_of_kproxy() -> None:
     flags = _flags(_parser(COMMANDS))
     assert {"--tls-cert", "--upstream-tls", "--follow"} <= flags
     files = [file for file in (ROOT / "dissectors").rglob("*.py") if "rules" not in file.parts]
-    named = {(file.relative_to(ROOT).as_posix(), flag) for file in files for flag in FLAG.findall(file.read_text())}
-    assert [(file, flag) for file, flag in named if flag in flags] == []
+    mentioned = {(file.relative_to(ROOT).as_posix(), flag) for file in files for flag in FLAG.findall(file.read_text())}
+    assert [(file, flag) for file, flag in mentioned if flag in flags] == []
 
 
 def _flags(parser: argparse.ArgumentParser) -> set[str]:

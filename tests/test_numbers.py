@@ -36,46 +36,48 @@ COUNTS = {
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_a_number_in_a_page_is_that_of_the_code(name: str) -> None:
+def test_number_in_a_page_is_that_of_the_code(name: str) -> None:
     pattern, count = COUNTS[name]
     numbers = {(page.name, int(number)) for page in PAGES for number in re.findall(pattern, page.read_text())}
     assert numbers, "no page has this number: remove it here"
     assert {number for _, number in numbers} == {count()}, numbers
 
 
-def _over_fleet(rule: OfflineRule) -> str:
+def _fleet_description(rule: OfflineRule) -> str:
     """The first paragraph of the function that checks a rule over a fleet, read without pyspark."""
     name = rule.name.replace("-", "_")
     module = ast.parse((ROOT / f"kproxy/spark/rules/{name}.py").read_text())
-    [function] = [each for each in module.body if isinstance(each, ast.FunctionDef) and each.name == name]
+    [function] = [
+        statement for statement in module.body if isinstance(statement, ast.FunctionDef) and statement.name == name
+    ]
     return (ast.get_docstring(function) or "").split("\n\n")[0].replace("\n", " ")
 
 
-def test_the_rules_of_a_fleet_are_listed() -> None:
+def test_fleet_rules_are_listed() -> None:
     page = (ROOT / "docs/habits.md").read_text().split("## Live and over a fleet")[1].split("\n## ")[0]
     rows = re.findall(r"^\| \[(\w+)\]\(\S+\) \| (yes|no: .{30,}?) \| (.*) \|$", page, re.MULTILINE)
     live = {rule.code for rule in rules()}
-    assert [(code, says == "yes", what) for code, says, what in rows] == [
-        (rule.code, rule.code in live, _over_fleet(rule)) for rule in FLEET_RULES
+    assert [(code, is_live_text == "yes", description) for code, is_live_text, description in rows] == [
+        (rule.code, rule.code in live, _fleet_description(rule)) for rule in FLEET_RULES
     ]
     assert [rule.live for rule in FLEET_RULES] == [rule.code in live for rule in FLEET_RULES]
 
 
-def test_each_tracker_is_in_the_map() -> None:
+def test_each_tracker_is_in_the_architecture_page() -> None:
     modules = sorted((ROOT / "dissectors/trackers").glob("*.py"))
-    first = {
+    summaries = {
         module.stem: (ast.get_docstring(ast.parse(module.read_text())) or "").split("\n\n")[0].replace("\n", " ")
         for module in modules
         if module.stem != "__init__"
     }
     page = (ROOT / "docs/architecture.md").read_text().split("### The trackers\n")[1].split("\n## ")[0]
-    assert re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE) == list(first.items())
+    assert re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE) == list(summaries.items())
 
 
-def test_the_glossary_is_in_order() -> None:
+def test_glossary_is_sorted() -> None:
     terms = re.findall(r"^\| ([^|]+) \|", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)[1:]
     assert terms == sorted(terms, key=str.lower)
 
 
-def test_both_places_have_the_same_version() -> None:
+def test_version_is_the_same_in_both_files() -> None:
     assert re.findall(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE) == [__version__]

@@ -20,15 +20,15 @@ def regression(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("regression")
 
 
-def measured(pinned: list[float], here: list[float]) -> Any:
+def fake_measure(pinned: list[float], current: list[float]) -> Any:
     """A measure that returns these CPU seconds, one after the other; the last one is repeated."""
-    seconds = {"pinned": pinned, "here": here}
-    left: dict[str, Iterator[float]] = {name: iter(values) for name, values in seconds.items()}
-    return lambda name: next(left[name], seconds[name][-1])
+    seconds = {"pinned": pinned, "here": current}
+    iterators: dict[str, Iterator[float]] = {name: iter(values) for name, values in seconds.items()}
+    return lambda name: next(iterators[name], seconds[name][-1])
 
 
 @pytest.mark.parametrize(
-    ("pinned", "here", "slow"),
+    ("pinned", "current", "is_slow"),
     [
         ([1.0], [1.15], False),
         ([1.0], [1.2], True),
@@ -39,16 +39,16 @@ def measured(pinned: list[float], here: list[float]) -> Any:
     ],
 )
 def test_less_than_85_percent_of_the_speed_is_too_slow(
-    regression: Any, capsys: pytest.CaptureFixture[str], pinned: list[float], here: list[float], slow: bool
+    regression: Any, capsys: pytest.CaptureFixture[str], pinned: list[float], current: list[float], is_slow: bool
 ) -> None:
-    found = regression.check({"work": measured(pinned, here)}, 3)
-    assert found == (["work"] if slow else [])
+    slow_measures = regression.check({"work": fake_measure(pinned, current)}, 3)
+    assert slow_measures == (["work"] if is_slow else [])
     assert "times as fast" in capsys.readouterr().out
 
 
-def git(*words: str, at: Path) -> str:
-    done = subprocess.run(["git", *words], cwd=at, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+def git(*arguments: str, directory: Path) -> str:
+    completed = subprocess.run(["git", *arguments], cwd=directory, capture_output=True, text=True, check=True)
+    return completed.stdout.strip()
 
 
 @pytest.fixture
@@ -59,15 +59,15 @@ def history(tmp_path: Path) -> Path:
         (path / folder).mkdir(parents=True)
         (path / folder / "a.py").write_text("")
     (path / "pyproject.toml").write_text("")
-    git("init", "-q", "-b", "main", at=path)
+    git("init", "-q", "-b", "main", directory=path)
     for number in range(2):
         (path / "kproxy/a.py").write_text(f"{number}")
-        git("add", ".", at=path)
-        git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a", at=path)
+        git("add", ".", directory=path)
+        git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a", directory=path)
     return path
 
 
-def test_the_pinned_revision_is_that_of_the_history(
+def test_pinned_revision_is_unpacked_from_the_history(
     regression: Any, history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(regression, "_HERE", history)
@@ -76,14 +76,14 @@ def test_the_pinned_revision_is_that_of_the_history(
     assert "nothing" in regression.unpack("nothing", tmp_path / "none")
 
 
-def test_a_shallow_clone_is_skipped_with_a_sentence(
+def test_shallow_clone_is_skipped_with_a_message(
     regression: Any, history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clone = tmp_path / "clone"
-    git("clone", "-q", "--depth", "1", f"file://{history}", str(clone), at=tmp_path)
+    git("clone", "-q", "--depth", "1", f"file://{history}", str(clone), directory=tmp_path)
     monkeypatch.setattr(regression, "_HERE", clone)
-    monkeypatch.setattr(sys, "argv", ["regression.py", "--pinned", git("rev-parse", "HEAD~1", at=history)])
-    with pytest.raises(SystemExit) as ended:
+    monkeypatch.setattr(sys, "argv", ["regression.py", "--pinned", git("rev-parse", "HEAD~1", directory=history)])
+    with pytest.raises(SystemExit) as raised:
         regression.main()
-    assert ended.value.code == 0
+    assert raised.value.code == 0
     assert "this clone is shallow" in capsys.readouterr().out

@@ -15,7 +15,7 @@ def same_lines(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("same_lines")
 
 
-def checkout(path: Path, program: str) -> Path:
+def fake_checkout(path: Path, program: str) -> Path:
     """A kproxy that does nothing else."""
     (path / "kproxy").mkdir(parents=True)
     (path / "kproxy/__init__.py").write_text("")
@@ -24,7 +24,7 @@ def checkout(path: Path, program: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "shown"),
+    ("old_program", "new_program", "expected"),
     [
         ("print('a'); print('b')", "print('a'); print('b')", ()),
         ("print('a'); print('b')", "print('a'); print('c')", ("line 2", "before: b", "now: c")),
@@ -33,22 +33,24 @@ def checkout(path: Path, program: str) -> Path:
         ("print('a')", "print('a'); raise SystemExit(1)", ("status 0 before, 1 now",)),
     ],
 )
-def test_the_first_lines_that_differ_are_shown(
-    same_lines: Any, tmp_path: Path, before: str, now: str, shown: tuple[str, ...]
+def test_first_differing_lines_are_shown(
+    same_lines: Any, tmp_path: Path, old_program: str, new_program: str, expected: tuple[str, ...]
 ) -> None:
-    checkouts = checkout(tmp_path / "old", before), checkout(tmp_path / "new", now)
-    found = same_lines.difference(checkouts, ["--json"], tmp_path / "any.pcap")
-    assert (found is None) == (not shown)
-    assert all(each in found for each in shown)
+    checkouts = fake_checkout(tmp_path / "old", old_program), fake_checkout(tmp_path / "new", new_program)
+    message = same_lines.difference(checkouts, ["--json"], tmp_path / "any.pcap")
+    assert (message is None) == (not expected)
+    assert all(expected_part in message for expected_part in expected)
 
 
-def test_only_times_and_ports_of_a_live_trace_are_left_out(same_lines: Any) -> None:
-    def without(line: bytes) -> bytes:
+def test_only_times_and_ports_of_a_live_trace_are_ignored(same_lines: Any) -> None:
+    def remove_run_values(line: bytes) -> bytes:
         return bytes(same_lines._OF_THE_RUN.sub(b"", line))
 
     line = (
         b'{"kind":"response","ts":"2026-01-01T00:00:00Z","client":"127.0.0.1:4","latency_us":12,"message":"waited %s"}'
     )
-    assert without(line % b"3.5 ms") == without(line.replace(b":12", b":13").replace(b"1:4", b"1:5") % b"71 ms")
-    assert without(line % b"3 frames") != without(line % b"4 frames")
-    assert without(b'{"size":1}') == b'{"size":1}'
+    assert remove_run_values(line % b"3.5 ms") == remove_run_values(
+        line.replace(b":12", b":13").replace(b"1:4", b"1:5") % b"71 ms"
+    )
+    assert remove_run_values(line % b"3 frames") != remove_run_values(line % b"4 frames")
+    assert remove_run_values(b'{"size":1}') == b'{"size":1}'

@@ -31,9 +31,9 @@ _HEADER = """{ // Version 3 introduces ClientInstanceId (KIP-1313).
 
 def _definition(name: str, **changes: Any) -> str:
     """A definition as in the current schemas, with changes."""
-    known = dict(schemas.message(name))
-    newest = [*known["served"].values()][-1]
-    return json.dumps({**known, "validVersions": newest, "flexibleVersions": known["flexible"], **changes})
+    definition = dict(schemas.message(name))
+    newest = [*definition["served"].values()][-1]
+    return json.dumps({**definition, "validVersions": newest, "flexibleVersions": definition["flexible"], **changes})
 
 
 def _release() -> Release:
@@ -66,7 +66,9 @@ def header_v3() -> Iterator[None]:
     old_lines = {name: lines[name] for name in data.messages}
     old_apis = {key: apis[key] for key in data.apis}
     served = {name: schemas.message(name)["served"] for name in data.messages}
-    lines |= {name: dump({**each, "served": served[name]}).encode() for name, each in data.messages.items()}
+    lines |= {
+        name: dump({**message_facts, "served": served[name]}).encode() for name, message_facts in data.messages.items()
+    }
     apis |= {key: schemas._api(api) for key, api in data.apis.items()}
     _forget()
     try:
@@ -78,7 +80,7 @@ def header_v3() -> Iterator[None]:
 
 
 def _forget() -> None:
-    for cached in (schemas._message, schemas._by_name, layout.layout, proposals._of_header, proposals._of_body,
+    for cached_function in (schemas._message, schemas._by_name, layout.layout, proposals._of_header, proposals._of_body,
                    proposals._of_other_apis):  # fmt: skip
-        cached.cache_clear()
+        cached_function.cache_clear()
     message._api_layouts_cache.clear()

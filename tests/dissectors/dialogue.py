@@ -1,4 +1,4 @@
-"""A connection that is talked to, and heartbeats to say."""
+"""A connection for tests, and heartbeats to send through it."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ def heartbeat(correlation_id: int) -> bytes:
     return request("Heartbeat", 0, HEARTBEAT, correlation_id=correlation_id, client_id="me")
 
 
-def beats(*correlation_ids: int) -> bytes:
+def heartbeats(*correlation_ids: int) -> bytes:
     return b"".join(map(heartbeat, correlation_ids))
 
 
-def answer(correlation_id: int) -> bytes:
+def heartbeat_response(correlation_id: int) -> bytes:
     return response("Heartbeat", 0, {"error_code": 0}, correlation_id=correlation_id)
 
 
-def answers(*correlation_ids: int) -> bytes:
-    return b"".join(map(answer, correlation_ids))
+def heartbeat_responses(*correlation_ids: int) -> bytes:
+    return b"".join(map(heartbeat_response, correlation_ids))
 
 
-class Talk:
-    """A connection that is told one chunk after the other, and remembers what it said."""
+class Dialogue:
+    """A connection that receives chunks and returns its events as lines."""
 
     def __init__(self, **limits: Any) -> None:
         self.connection = Connection(**limits)
         self.events: list[Event] = []
 
     def client(self, *chunks: bytes) -> list[str]:
-        return self._said([self.connection.receive_data(REQUEST, chunk, at=1) for chunk in chunks])
+        return self._record([self.connection.receive_data(REQUEST, chunk, at=1) for chunk in chunks])
 
     def server(self, *chunks: bytes) -> list[str]:
-        return self._said([self.connection.receive_data(RESPONSE, chunk, at=2) for chunk in chunks])
+        return self._record([self.connection.receive_data(RESPONSE, chunk, at=2) for chunk in chunks])
 
     def lose(self, direction: Direction, size: int, **known: Any) -> list[str]:
-        return self._said([self.connection.lose_data(direction, size, at=3, reason="not captured", **known)])
+        return self._record([self.connection.lose_data(direction, size, at=3, reason="not captured", **known)])
 
     def close(self) -> list[str]:
-        return self._said([self.connection.close(at=4)])
+        return self._record([self.connection.close(at=4)])
 
-    def _said(self, events: list[list[Event]]) -> list[str]:
-        self.events = [event for each in events for event in each]
+    def _record(self, events: list[list[Event]]) -> list[str]:
+        self.events = [event for chunk_events in events for event in chunk_events]
         return story(self.events)

@@ -18,6 +18,6 @@ TAGGED = Layout(
 )
 
 
-def one(kind: str, **shape: Any) -> Layout:
+def single_field(kind: str, **shape: Any) -> Layout:
     """A layout of a single field, called ``it``."""
     return Layout("One", (Field("it", kind, **shape),))

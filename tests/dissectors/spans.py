@@ -5,18 +5,18 @@ from collections.abc import Iterable
 from dissectors.wire.node import Node
 
 
-def hole(nodes: Iterable[Node], start: int, end: int) -> str | None:
-    """Says where the leaves and the prefixes of their parents do not cover [start, end) once; None where they do."""
-    at = start
+def find_gap(nodes: Iterable[Node], start: int, end: int) -> str | None:
+    """Describe where leaves and the prefixes of their parents do not cover [start, end) once; None if they do."""
+    position = start
     for node in nodes:
-        if node.start != at:
-            return f"{node.name} begins at byte {node.start}, the field before it ended at {at}"
+        if node.start != position:
+            return f"{node.name} begins at byte {node.start}, the field before it ended at {position}"
         if node.children:
-            first = node.children[0].start
-            if first < node.start:
-                return f"{node.name} begins at byte {node.start}, its first part at {first}"
-            inner = hole(node.children, first, node.end)
-            if inner:
-                return f"{node.name}: {inner}"
-        at = node.end
-    return None if at == end else f"the last field ends at byte {at}, not at {end}"
+            children_start = node.children[0].start
+            if children_start < node.start:
+                return f"{node.name} begins at byte {node.start}, its first part at {children_start}"
+            inner_gap = find_gap(node.children, children_start, node.end)
+            if inner_gap:
+                return f"{node.name}: {inner_gap}"
+        position = node.end
+    return None if position == end else f"the last field ends at byte {position}, not at {end}"

@@ -18,20 +18,22 @@ _ARROWS = {Direction.REQUEST: ">", Direction.RESPONSE: "<"}
 
 
 def story(events: Iterable[Event]) -> list[str]:
-    """A line each: direction, what it is, ``@`` its offset; what is out of the ordinary follows."""
+    """One line per event: direction, kind, ``@`` and the offset, then anything unusual."""
     return [_line(event) for event in events]
 
 
 def _line(event: Event) -> str:
     if isinstance(event, RequestReceived):
         message = event.message
-        said = f"> {message.api} v{message.version} #{message.correlation_id} @{event.offset}+{event.size}"
-        return said + ("" if event.expects_response else ", no response") + _damage(event.damaged)
+        text = f"> {message.api} v{message.version} #{message.correlation_id} @{event.offset}+{event.size}"
+        return text + ("" if event.expects_response else ", no response") + _damage(event.damaged)
     if isinstance(event, ResponseReceived):
         request = event.request
-        to = f"to {request.message.api} @{request.offset}" if request else "to nobody"
-        late = f", {event.overtaken} passed over" if event.overtaken else ""
-        return f"< #{event.correlation_id} {to} @{event.offset}+{event.size}{late}{_damage(event.damaged)}"
+        target = f"to {request.message.api} @{request.offset}" if request else "to nobody"
+        overtaken_text = f", {event.overtaken} passed over" if event.overtaken else ""
+        return (
+            f"< #{event.correlation_id} {target} @{event.offset}+{event.size}{overtaken_text}{_damage(event.damaged)}"
+        )
     if isinstance(event, TokenReceived):
         return f"{_ARROWS[event.direction]} token @{event.offset}+{event.size}"
     if isinstance(event, FramingLost):
@@ -43,8 +45,8 @@ def _line(event: Event) -> str:
         return f"{_ARROWS[event.direction]} {event.size} bytes skipped @{event.offset}{frames}: {event.reason}"
     assert isinstance(event, ConnectionEnded)
     unanswered = " ".join(f"#{request.message.correlation_id}" for request in event.unanswered)
-    halves = "" if event.incomplete_frames == (0, 0) else f", half frames of {event.incomplete_frames}"
-    return f"end, unanswered: {unanswered or 'none'}{halves}"
+    incomplete_text = "" if event.incomplete_frames == (0, 0) else f", half frames of {event.incomplete_frames}"
+    return f"end, unanswered: {unanswered or 'none'}{incomplete_text}"
 
 
 def _damage(reason: str | None) -> str:

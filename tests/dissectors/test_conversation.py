@@ -33,39 +33,39 @@ BODY = {
 
 
 def codes(judged: list[Judged]) -> list[str]:
-    return [finding.code for each in judged for finding in each.findings]
+    return [finding.code for event in judged for finding in event.findings]
 
 
-def test_a_right_exchange_has_no_findings() -> None:
+def test_valid_exchange_has_no_findings() -> None:
     assert check_exchange(REQUEST) == []
     assert check_exchange(REQUEST, encode_response("Metadata", 9, BODY, correlation_id=7)) == []
 
 
 @pytest.mark.parametrize("edit", ["missing:throttle_time_ms", Edit.of("field_missing", "throttle_time_ms", where=0)])
-def test_a_missing_field_is_named(edit: str | Edit) -> None:
+def test_missing_field_is_named(edit: str | Edit) -> None:
     [finding] = check_exchange(REQUEST, encode_response("Metadata", 9, BODY, correlation_id=7, edit=edit))
     assert str(finding).startswith("error L004 field-missing-for-version at throttle_time_ms: Metadata v9 response: ")
 
 
-def test_a_finding_without_a_field_is_a_line_too() -> None:
+def test_finding_without_a_field_is_printed() -> None:
     [finding] = check_exchange(REQUEST, b"HTTP/1.1 400 Bad Request")
     assert isinstance(finding, Finding)
     assert str(finding).startswith("error X003 http-to-kafka: the server answers in HTTP")
 
 
-def test_a_response_that_stops_inside_its_frame_is_a_finding() -> None:
+def test_incomplete_response_is_a_finding() -> None:
     [finding] = check_exchange(REQUEST, encode_response("Metadata", 9, BODY, correlation_id=7)[:-1])
     assert finding.name == "stalled-frame"
 
 
-def test_encoded_frames_are_read_again() -> None:
+def test_encoded_frames_can_be_read_back() -> None:
     message = read_request(REQUEST)
     assert (message.api, message.version, message.correlation_id, message.client_id) == ("Metadata", 9, 7, "app")
     assert message.body["topics"] == [{"name": "orders"}]
     assert read_response(encode_response("Heartbeat", 0, {"error_code": 27}), 12, 0).body == {"error_code": 27}
 
 
-def test_wrong_arguments_are_value_errors_with_a_sentence() -> None:
+def test_invalid_arguments_are_explained() -> None:
     with pytest.raises(ValueError, match=r"unknown API 'Metdata': dissectors\.schemas\.apis"):
         encode_request("Metdata", 1)
     with pytest.raises(ValueError, match="Heartbeat has no version 9: use 0 to 4"):
@@ -81,39 +81,39 @@ def test_events_do_not_depend_on_the_chunks(chunk: int) -> None:
     conversation = Conversation(at=0)
     response = encode_response("Metadata", 9, BODY, correlation_id=8)
     judged = [
-        each
+        event
         for direction, data in ((Direction.REQUEST, REQUEST), (Direction.RESPONSE, response))
         for start in range(0, len(data), chunk)
-        for each in conversation.receive_data(direction, data[start : start + chunk], at=SECOND)
+        for event in conversation.receive_data(direction, data[start : start + chunk], at=SECOND)
     ]
-    assert [each.message and each.message.api for each in judged] == ["Metadata", None]
+    assert [event.message and event.message.api for event in judged] == ["Metadata", None]
     assert codes(judged) == ["C001"]
 
 
-def test_the_connections_of_a_run_report_a_cause_once() -> None:
+def test_connections_of_a_run_report_a_cause_once() -> None:
     run = new_run()
     conversations = [Conversation(run, client=f"10.0.0.1:{port}") for port in (50000, 50001)]
-    wrong = encode_response("Metadata", 9, BODY, correlation_id=8)
+    stray_response = encode_response("Metadata", 9, BODY, correlation_id=8)
     judged = [
         conversation.receive_data(Direction.REQUEST, REQUEST, at=SECOND)
-        + conversation.receive_data(Direction.RESPONSE, wrong, at=SECOND)
+        + conversation.receive_data(Direction.RESPONSE, stray_response, at=SECOND)
         for conversation in conversations
     ]
-    assert [codes(each) for each in judged] == [["C001"], []]
+    assert [codes(events) for events in judged] == [["C001"], []]
 
 
-def test_time_is_that_of_the_caller() -> None:
+def test_time_is_given_by_the_caller() -> None:
     run = new_run()
     conversation = Conversation(run, at=0)
     conversation.receive_data(Direction.REQUEST, REQUEST, at=0)
     assert conversation.tick(at=SECOND) == []
-    late = conversation.tick(at=3600 * SECOND)
-    assert "C020" in codes(late)
-    assert {type(each.event) for each in late} == {DeadlinePassed}
+    events = conversation.tick(at=3600 * SECOND)
+    assert "C020" in codes(events)
+    assert {type(event.event) for event in events} == {DeadlinePassed}
     conversation.receive_data(Direction.REQUEST, REQUEST, at=3600 * SECOND)
-    other = Conversation(run, at=3600 * SECOND)
-    late = other.receive_data(Direction.REQUEST, REQUEST, at=7100 * SECOND)
-    assert DeadlinePassed in {type(each.event) for each in late[:-1]}
-    *_, ended = conversation.close(at=7200 * SECOND)
-    assert isinstance(ended.event, ConnectionEnded)
-    assert ended.message is None
+    second_conversation = Conversation(run, at=3600 * SECOND)
+    events = second_conversation.receive_data(Direction.REQUEST, REQUEST, at=7100 * SECOND)
+    assert DeadlinePassed in {type(event.event) for event in events[:-1]}
+    *_, end_event = conversation.close(at=7200 * SECOND)
+    assert isinstance(end_event.event, ConnectionEnded)
+    assert end_event.message is None

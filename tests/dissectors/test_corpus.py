@@ -22,7 +22,7 @@ from dissectors.wire.compiled import decoder
 from dissectors.wire.encode import encode
 from dissectors.wire.layout import Layout, layout, snake_case
 from dissectors.wire.walk import DecodeWarning, walk
-from tests.dissectors.spans import hole
+from tests.dissectors.spans import find_gap
 
 FILES = ("corpus-tame", "corpus-seed1")
 
@@ -65,45 +65,50 @@ class Row(NamedTuple):
 
 
 def rows(file: str) -> Iterator[Row]:
-    newer_names = {old: each["name"] for each in map(schemas.message, schemas.message_names())
-                   for old in each.get("aliases", {}).values()}  # fmt: skip
+    newer_names = {old: message["name"] for message in map(schemas.message, schemas.message_names())
+                   for old in message.get("aliases", {}).values()}  # fmt: skip
     path = Path(__file__).parents[1] / "data" / f"{file}.jsonl.gz"
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             raw = json.loads(line)
             api = newer_names.get(raw["api"], raw["api"])
             # A coordinator's key has one layout; 3.9.1 counted its record type as the version.
-            of_key = schemas.message(api)["type"] == "coordinator-key"
-            version = 0 if of_key else raw["version"]
+            is_coordinator_key = schemas.message(api)["type"] == "coordinator-key"
+            version = 0 if is_coordinator_key else raw["version"]
             names = RENAMED_FIELDS.get(api, {}) if raw["release"] == "3.9.1" else {}
             yield Row(
-                number, api, layout(api, version), bytes.fromhex(raw["body_hex"]), renamed(raw["json"], names), raw
+                number,
+                api,
+                layout(api, version),
+                bytes.fromhex(raw["body_hex"]),
+                rename_fields(raw["json"], names),
+                raw,
             )
 
 
-def renamed(value: Any, names: dict[str, str]) -> Any:
+def rename_fields(value: Any, names: dict[str, str]) -> Any:
     """Kafka's JSON with the names that kproxy gives its fields."""
     if isinstance(value, dict):
-        snake = {snake_case(name): renamed(below, names) for name, below in value.items()}
-        return {names.get(name, name): below for name, below in snake.items()}
-    return [renamed(below, names) for below in value] if isinstance(value, list) else value
+        snake_cased = {snake_case(name): rename_fields(inner, names) for name, inner in value.items()}
+        return {names.get(name, name): inner for name, inner in snake_cased.items()}
+    return [rename_fields(inner, names) for inner in value] if isinstance(value, list) else value
 
 
 def as_kafka_prints(value: Any) -> Any:
     """Decoded values as Kafka's converter has them: bytes as base64, tags that it does not know left out."""
     if isinstance(value, dict):
-        return {name: as_kafka_prints(below) for name, below in value.items() if name != "_tags"}
+        return {name: as_kafka_prints(inner) for name, inner in value.items() if name != "_tags"}
     if isinstance(value, list):
-        return [as_kafka_prints(below) for below in value]
+        return [as_kafka_prints(inner) for inner in value]
     return base64.b64encode(value).decode() if isinstance(value, bytes | memoryview) else value
 
 
-def more_than_implausible(decode_warnings: Iterable[DecodeWarning]) -> bool:
+def has_real_warnings(decode_warnings: Iterable[DecodeWarning]) -> bool:
     """Whether something is odd beside values such as an error code that no Kafka has: these rows have any number."""
-    return any(odd.kind != "implausible" for odd in decode_warnings)
+    return any(warning.kind != "implausible" for warning in decode_warnings)
 
 
-def wrong_body(row: Row) -> str | None:
+def body_problem(row: Row) -> str | None:
     """What is wrong with our reading of a row, None if all is right."""
     walked = walk(row.layout, row.body)
     try:
@@ -118,27 +123,27 @@ def wrong_body(row: Row) -> str | None:
         return f"{row}: read {as_kafka_prints(values)}, Kafka says {row.json}"
     if encode(row.layout, values) != row.body:
         return f"{row}: encodes to {encode(row.layout, values).hex()}, Kafka wrote {row.body.hex()}"
-    if walked.error or more_than_implausible(walked.decode_warnings):
+    if walked.error or has_real_warnings(walked.decode_warnings):
         return f"{row}: the walk says {walked.error or walked.decode_warnings}"
     if walked.values != values or walked.end != end:
         return f"{row}: the walk reads {walked.values} up to {walked.end}"
-    if found := hole(walked.nodes, 0, end):
-        return f"{row}: {found}"
+    if gap := find_gap(walked.nodes, 0, end):
+        return f"{row}: {gap}"
     return None
 
 
-def read(row: Row) -> Message:
+def read_frame(row: Row) -> Message:
     frame = bytes.fromhex(row.raw["frame_hex"])
     if row.raw["type"] == "request":
         return read_request(frame)
     return read_response(frame, row.raw["api_key"], row.raw["version"])
 
 
-def wrong_frame(row: Row) -> str | None:
-    message = read(row)
-    if message.error or message.trailing or more_than_implausible(message.decode_warnings) or message.opaque:
+def frame_problem(row: Row) -> str | None:
+    message = read_frame(row)
+    if message.error or message.trailing or has_real_warnings(message.decode_warnings) or message.opaque:
         return f"{row}: {message.error or message.decode_warnings or message.opaque or 'bytes are left'}"
-    if message.header != renamed(row.raw["header"], {}):
+    if message.header != rename_fields(row.raw["header"], {}):
         return f"{row}: header {message.header}, Kafka says {row.raw['header']}"
     if as_kafka_prints(message.body) != row.json:
         return f"{row}: body {as_kafka_prints(message.body)}, Kafka says {row.json}"
@@ -148,30 +153,30 @@ def wrong_frame(row: Row) -> str | None:
     ):
         return f"{row}: taken for {message.api} v{message.version}"
     tree = walk_message(message)
-    return f"{row}: {found}" if (found := hole(tree.nodes, 0, len(message.frame))) else None
+    return f"{row}: {gap}" if (gap := find_gap(tree.nodes, 0, len(message.frame))) else None
 
 
-def report(wrong: list[str]) -> str:
-    return f"{len(wrong)} rows are wrong:\n" + "\n".join(wrong[:5])
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_every_body_reads_as_kafka_prints_it_and_is_written_as_kafka_writes_it(file: str) -> None:
-    wrong = [said for row in rows(file) if not row.is_incompatible and (said := wrong_body(row))]
-    assert not wrong, report(wrong)
+def report(problems: list[str]) -> str:
+    return f"{len(problems)} rows are wrong:\n" + "\n".join(problems[:5])
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_every_frame_reads_with_its_header(file: str) -> None:
+def test_every_body_is_decoded_and_encoded_as_by_kafka(file: str) -> None:
+    problems = [problem for row in rows(file) if not row.is_incompatible and (problem := body_problem(row))]
+    assert not problems, report(problems)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_frame_is_decoded_with_its_header(file: str) -> None:
     frames = (row for row in rows(file) if "frame_hex" in row.raw and not row.is_incompatible)
-    wrong = [said for row in frames if (said := wrong_frame(row))]
-    assert not wrong, report(wrong)
+    problems = [problem for row in frames if (problem := frame_problem(row))]
+    assert not problems, report(problems)
 
 
-def test_the_corpus_has_every_api_version_in_both_directions() -> None:
-    seen = {(row.raw["api_key"], row.raw["version"], row.raw["type"]) for file in FILES for row in rows(file)
+def test_corpus_has_every_api_version_in_both_directions() -> None:
+    corpus_frames = {(row.raw["api_key"], row.raw["version"], row.raw["type"]) for file in FILES for row in rows(file)
             if "frame_hex" in row.raw}  # fmt: skip
-    assert seen == {
+    assert corpus_frames == {
         (api.key, version, kind)
         for api in schemas.apis()
         for version in api.versions
@@ -179,15 +184,15 @@ def test_the_corpus_has_every_api_version_in_both_directions() -> None:
     }
 
 
-def test_only_the_named_rows_differ_from_the_schemas() -> None:
+def test_only_the_listed_rows_differ_from_the_schemas() -> None:
     renamed_rows: Counter[str] = Counter()
     incompatible: Counter[tuple[str, str]] = Counter()
     for file in FILES:
         for row in rows(file):
             if row.is_incompatible:
                 incompatible[row.raw["release"], row.api] += 1
-                assert wrong_body(row) is not None, f"{row} reads well: it is no difference"
-            elif row.json != renamed(row.raw["json"], {}):
+                assert body_problem(row) is not None, f"{row} reads well: it is no difference"
+            elif row.json != rename_fields(row.raw["json"], {}):
                 renamed_rows[row.api] += 1
     assert renamed_rows == RENAMED_ROWS
     assert incompatible == INCOMPATIBLE_ROWS

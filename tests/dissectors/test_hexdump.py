@@ -113,38 +113,38 @@ def text_column(data: bytes) -> str:
 
 
 def rows(data: bytes, width: int = 16) -> list[tuple[int, bytes]]:
-    return [(at, data[at : at + width]) for at in range(0, len(data), width)]
+    return [(offset, data[offset : offset + width]) for offset in range(0, len(data), width)]
 
 
 def as_xxd(data: bytes) -> str:
-    return "\n".join(f"{at:08x}: {row.hex(' ', -2):<39}  {text_column(row)}" for at, row in rows(data))
+    return "\n".join(f"{offset:08x}: {row.hex(' ', -2):<39}  {text_column(row)}" for offset, row in rows(data))
 
 
 def as_od(data: bytes) -> str:
-    return "\n".join(f"{at:07o} {row.hex(' ')}" for at, row in rows(data)) + f"\n{len(data):07o}\n"
+    return "\n".join(f"{offset:07o} {row.hex(' ')}" for offset, row in rows(data)) + f"\n{len(data):07o}\n"
 
 
 def as_od_with_text(data: bytes) -> str:
-    return "\n".join(f"{at:06x} {row.hex(' '):<47}  >{text_column(row)}<" for at, row in rows(data))
+    return "\n".join(f"{offset:06x} {row.hex(' '):<47}  >{text_column(row)}<" for offset, row in rows(data))
 
 
 def as_tcpdump(data: bytes) -> str:
-    return "\n".join(f"\t0x{at:04x}:  {row.hex(' ', -2):<39}  {text_column(row)}" for at, row in rows(data))
+    return "\n".join(f"\t0x{offset:04x}:  {row.hex(' ', -2):<39}  {text_column(row)}" for offset, row in rows(data))
 
 
 def as_wireshark_dump(data: bytes) -> str:  # ui/qt/utils/data_printer.cpp, hexTextDump
-    return "\n".join(f"{at:04x}   {row.hex(' '):<47}   {text_column(row)}" for at, row in rows(data))
+    return "\n".join(f"{offset:04x}   {row.hex(' '):<47}   {text_column(row)}" for offset, row in rows(data))
 
 
 def as_wireshark_dump_of_hex_alone(data: bytes) -> str:
-    return "\n".join(f"{at:04x}   {row.hex(' ')}" for at, row in rows(data))
+    return "\n".join(f"{offset:04x}   {row.hex(' ')}" for offset, row in rows(data))
 
 
 def as_followed_stream(data: bytes) -> str:
     lines = []
-    for at, row in rows(data):
+    for offset, row in rows(data):
         digits = f"{row[:8].hex(' ')}  {row[8:].hex(' ')}"
-        lines.append(f"    {at:08X}  {digits:<48}   {text_column(row[:8])} {text_column(row[8:])}")
+        lines.append(f"    {offset:08X}  {digits:<48}   {text_column(row[:8])} {text_column(row[8:])}")
     return "\n".join(lines)
 
 
@@ -158,9 +158,9 @@ def as_go_literal(data: bytes) -> str:  # data_printer.cpp, DP_GoLiteral; Go's %
 
 
 def as_wireshark_c_string(data: bytes) -> str:  # data_printer.cpp, DP_CString
-    named = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
-    plain = {byte: chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}" for byte in data}
-    return '"' + "".join(named.get(byte, plain[byte]) for byte in data) + '"'
+    escapes = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
+    characters = {byte: chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}" for byte in data}
+    return '"' + "".join(escapes.get(byte, characters[byte]) for byte in data) + '"'
 
 
 def as_words(data: bytes) -> str:
@@ -187,17 +187,17 @@ def as_escapes(data: bytes) -> str:
     ],
 )
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "  \n"])
-def test_reads_what_the_tools_print(dump: str, line_end: str) -> None:
+def test_reads_the_output_of_common_tools(dump: str, line_end: str) -> None:
     assert unhex(dump.replace("\n", line_end)) == FRAME
 
 
-def test_reads_what_tcpdump_prints_with_and_without_text() -> None:
+def test_reads_tcpdump_output_with_and_without_text() -> None:
     assert unhex(TCPDUMP_X) == UDP_HEADERS + FRAME
     assert unhex(re.sub(r"  \S+$", "", TCPDUMP_X, flags=re.M)) == UDP_HEADERS + FRAME
 
 
 @pytest.mark.parametrize(
-    "form",
+    "format_bytes",
     [
         bytes.hex,
         repr,
@@ -219,12 +219,12 @@ def test_reads_what_tcpdump_prints_with_and_without_text() -> None:
 @example(data=b"0010 beef 0010 be")
 @example(data=bytes(48))
 @example(data=b"*/ 0x00, // # */")
-def test_reads_back_every_form(form: Callable[[bytes], str], data: bytes) -> None:
-    assert unhex(form(data)) == data
+def test_reads_back_every_format(format_bytes: Callable[[bytes], str], data: bytes) -> None:
+    assert unhex(format_bytes(data)) == data
 
 
 @given(data=ANY_DATA)
-def test_reads_back_a_c_string_whose_first_byte_is_not_printable(data: bytes) -> None:
+def test_reads_back_a_c_string_with_an_unprintable_first_byte(data: bytes) -> None:
     assert unhex(as_wireshark_c_string(b"\x00" + data)) == b"\x00" + data
 
 
@@ -233,7 +233,7 @@ def test_reads_back_its_own_dump(data: bytes, start: int, width: int) -> None:
     assert unhex("\n".join(hexdump(data, start, width))) == data
 
 
-def test_dumps_as_hexdump_does() -> None:
+def test_dump_looks_like_that_of_hexdump() -> None:
     assert "\n".join(hexdump(FRAME)) == re.sub(
         r"^(00000020)(.*)\n\*", r"\1\2\n00000030\2", HEXDUMP_C, flags=re.M
     ).removesuffix("\n00000045\n")
@@ -260,7 +260,7 @@ def test_dumps_as_hexdump_does() -> None:
         '    b"\\x00\\x00\\x00\\x01" + b\'\\x00\\x04test\' \\\n  "\\x00\\x00\\\n\\x00\\x00")',
     ],
 )
-def test_reads_hand_written_forms(text: str) -> None:
+def test_reads_hand_written_hex(text: str) -> None:
     assert unhex(text) == METADATA_REQUEST
 
 
@@ -316,7 +316,7 @@ def test_hex_with_a_typo_is_not_base64() -> None:
 PACKETS = st.binary(min_size=1, max_size=40)
 
 
-def test_several_dumps_are_several_pieces() -> None:
+def test_several_dumps_are_separate_pieces() -> None:
     assert unhex_all(SCAPY + SCAPY) == [FRAME, FRAME]
     assert unhex_all(HEXDUMP_C + "\n$ hexdump -C other\n" + HEXDUMP_C) == [FRAME, FRAME]
     assert unhex_all(TCPDUMP_X + TCPDUMP_X) == [UDP_HEADERS + FRAME] * 2
@@ -326,15 +326,15 @@ def test_several_dumps_are_several_pieces() -> None:
 @given(
     client=st.lists(st.binary(min_size=1, max_size=40), min_size=1), server=st.lists(st.binary(min_size=1), min_size=1)
 )
-def test_both_directions_of_a_followed_stream_are_two_pieces(client: list[bytes], server: list[bytes]) -> None:
+def test_directions_of_a_followed_stream_are_two_pieces(client: list[bytes], server: list[bytes]) -> None:
     lines: list[str] = []
-    sent = {"": 0, "    ": 0}
-    for ask, reply in zip_longest(client, server, fillvalue=b""):
-        for indent, data in (("", ask), ("    ", reply)):
+    sizes = {"": 0, "    ": 0}
+    for client_data, server_data in zip_longest(client, server, fillvalue=b""):
+        for indent, data in (("", client_data), ("    ", server_data)):
             for line in as_followed_stream(data).splitlines():
-                offset, rest = line[4:12], line[12:]
-                lines.append(f"{indent}{int(offset, 16) + sent[indent]:08X}{rest}")
-            sent[indent] += len(data)
+                offset, columns = line[4:12], line[12:]
+                lines.append(f"{indent}{int(offset, 16) + sizes[indent]:08X}{columns}")
+            sizes[indent] += len(data)
     assert unhex_all("\n".join(lines)) == [b"".join(client), b"".join(server)]
 
 
@@ -342,7 +342,7 @@ def test_reads_named_escapes() -> None:
     assert unhex(r"'\a\b\e\f\n\r\t\v\\\'\"'") == b"\a\b\x1b\f\n\r\t\v\\'\""
 
 
-def test_escapes_in_a_comment_are_not_read() -> None:
+def test_ignores_escapes_in_a_comment() -> None:
     assert unhex("00 # not \\x01\n02 // nor b'3'") == b"\x00\x02"
     assert unhex(r"printf '#\x00'") == b"#\x00"
 
@@ -352,20 +352,20 @@ def test_text_between_escapes_is_utf8() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \n\t\n", "# nothing but this"])
-def test_no_text_is_no_bytes(text: str) -> None:
+def test_empty_text_gives_no_bytes(text: str) -> None:
     assert unhex(text) == b""
 
 
-def test_passes_over_prompts_before_a_dump() -> None:
+def test_skips_prompts_before_a_dump() -> None:
     assert unhex("$ hexdump -C frame\n" + HEXDUMP_C) == FRAME
 
 
-def test_busybox_leaves_out_lines_before_a_short_last_line_that_begins_alike() -> None:
+def test_reads_lines_that_busybox_leaves_out() -> None:
     dump = "00000000  20 20 20 20 20 20 20 20  20 20 20 20 20 20 20 20  |                |\n*\n"
     assert unhex(dump + "00000010  20                                                | |\n00000011\n") == b" " * 17
 
 
-def test_reads_the_middle_of_a_dump() -> None:
+def test_reads_a_dump_that_starts_in_the_middle() -> None:
     assert unhex(HEXDUMP_C.split("\n", 1)[1]) == FRAME[16:]
     assert unhex("\n".join(as_od(bytes(64)).split("\n")[1:])) == bytes(48)
 
@@ -434,28 +434,28 @@ def test_reads_the_middle_of_a_dump() -> None:
         ("00000000:\u2003zz", "line 1, column 11: 'z' is not a hex digit"),
     ],
 )
-def test_an_error_says_where_and_what_to_do(text: str, message: str) -> None:
-    with pytest.raises(HexError) as caught:
+def test_error_shows_its_position_and_cause(text: str, message: str) -> None:
+    with pytest.raises(HexError) as raised:
         unhex(text)
-    assert str(caught.value) == message
-    assert message.startswith(f"line {caught.value.line}, column {caught.value.column}: ")
+    assert str(raised.value) == message
+    assert message.startswith(f"line {raised.value.line}, column {raised.value.column}: ")
 
 
 @given(text=st.text(alphabet="0123456789abcdefx:|<>*/#\\'\"{} \t\n\r\u2003\ud800%,-") | st.text())
-def test_any_text_is_bytes_or_a_located_error(text: str) -> None:
+def test_any_text_gives_bytes_or_a_located_error(text: str) -> None:
     try:
         unhex(text)
-    except HexError as caught:
-        error = caught
+    except HexError as raised:
+        error = raised
     else:
         return
     lines = text.replace("\r\n", "\n").split("\n")
     assert 1 <= error.column <= len(lines[error.line - 1]) + 1
 
 
-@given(data=st.binary(min_size=49, max_size=80), left_out=st.integers(1, 2))
-def test_a_dump_with_a_line_left_out_is_refused(data: bytes, left_out: int) -> None:
+@given(data=st.binary(min_size=49, max_size=80), missing_line=st.integers(1, 2))
+def test_rejects_a_dump_with_a_missing_line(data: bytes, missing_line: int) -> None:
     lines = list(hexdump(data))
-    del lines[left_out]
-    with pytest.raises(HexError, match=f"^line {left_out + 1}, column 1: expected offset 000000.0, got "):
+    del lines[missing_line]
+    with pytest.raises(HexError, match=f"^line {missing_line + 1}, column 1: expected offset 000000.0, got "):
         unhex("\n".join(lines))

@@ -25,7 +25,7 @@ def typed_names(package: Path) -> dict[str, str]:
     }
 
 
-def test_a_type_checker_sees_the_names_that_are_exported() -> None:
+def test_type_checkers_see_the_exported_names() -> None:
     typed = typed_names(Path(dissectors.__file__))
     assert sorted(typed) == dissectors.__all__
     for name, module in typed.items():
@@ -33,24 +33,25 @@ def test_a_type_checker_sees_the_names_that_are_exported() -> None:
         assert value is (sys.modules[module] if inspect.ismodule(value) else vars(sys.modules[module])[name])
 
 
-def test_what_is_exported_is_documented() -> None:
+def test_exported_names_are_documented() -> None:
     values = {name: getattr(dissectors, name) for name in dissectors.__all__ if name != "Event"}  # a union
     assert [name for name, value in values.items() if not inspect.getdoc(value)] == []
     assert set(dissectors.__all__) <= set(dir(dissectors))
 
 
-def test_an_unknown_name_is_an_attribute_error() -> None:
+def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'dissectors' has no attribute 'conection'"):
         dissectors.conection  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_importing_the_package_imports_none_of_its_modules() -> None:
+def test_importing_the_package_imports_no_modules_of_it() -> None:
     script = "import sys, dissectors; print([name for name in sys.modules if name.startswith('dissectors.')])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert completed.stdout == "[]\n"
 
 
-def test_a_response_is_read_by_the_name_of_its_api_or_its_key() -> None:
+
+def test_response_is_read_by_the_name_of_its_api_or_its_key() -> None:
     frame = dissectors.encode_response("Heartbeat", 0, {"error_code": 27}, correlation_id=1)
     assert dissectors.read_response(frame, "Heartbeat", 0) == dissectors.read_response(frame, 12, 0)
     with pytest.raises(ValueError, match="unknown API 'Heartbeet'"):

@@ -25,13 +25,13 @@ from tests.fuzz.watch import SLOW, Watch
 from tests.fuzz.ways import WAYS
 
 
-def chunk(way: str, number: int, frames: int | None = None) -> dict[str, Any]:
+def run_chunk(way: str, number: int, frames: int | None = None) -> dict[str, Any]:
     """Run one chunk and describe it."""
-    run, most = WAYS[way]
+    run_way, default_frames = WAYS[way]
     watch = Watch()
     with watch.failures():
         try:
-            run(f"{way} {number}", frames or most, watch)
+            run_way(f"{way} {number}", frames or default_frames, watch)
         except Exception:  # noqa: BLE001  # outside a frame, or so that the way cannot go on
             watch.raised.append({"error": traceback.format_exc(), "frame": watch.frames})
     return {"way": way, "chunk": number} | watch.record()
@@ -39,34 +39,39 @@ def chunk(way: str, number: int, frames: int | None = None) -> dict[str, Any]:
 
 def report(chunks: list[dict[str, Any]]) -> str:
     """The totals of all chunks."""
-    text = []
+    sections = []
     for way in WAYS:
-        of_way = [chunk for chunk in chunks if chunk["way"] == way]
-        frames, cpu = sum(chunk["frames"] for chunk in of_way), sum(chunk["cpu_s"] for chunk in of_way)
-        raised = [(chunk, one) for chunk in of_way for one in chunk["raised"]]
-        slow = sum(len(chunk["slow"]) for chunk in of_way)
-        text.append(f"{way}: {frames:,} frames in {cpu:,.0f} s of CPU, {len(raised)} raised, {slow} over {SLOW} ms")
-        if of_way:
-            worst = max(of_way, key=lambda chunk: chunk["slowest"]["ms"])
-            slowest = worst["slowest"]
-            text.append(f"  slowest: {slowest['ms']} ms, frame {slowest.get('frame')} of {way}:{worst['chunk']}, "
-                        f"{slowest.get('hex', '')[:200]}")  # fmt: skip
-        last_lines = Counter(one["error"].strip().splitlines()[-1] for _, one in raised)
-        text += [f"  {times} times: {error}" for error, times in last_lines.most_common(20)]
-        text += [f"  frame {one.get('frame')} of {way}:{each['chunk']}: {one['error']}" for each, one in raised[:5]]
-    return "\n".join(text) + "\n"
+        way_chunks = [chunk for chunk in chunks if chunk["way"] == way]
+        frames, cpu = sum(chunk["frames"] for chunk in way_chunks), sum(chunk["cpu_s"] for chunk in way_chunks)
+        raised = [(chunk, failure) for chunk in way_chunks for failure in chunk["raised"]]
+        slow = sum(len(chunk["slow"]) for chunk in way_chunks)
+        sections.append(f"{way}: {frames:,} frames in {cpu:,.0f} s of CPU, {len(raised)} raised, {slow} over {SLOW} ms")
+        if way_chunks:
+            slowest_chunk = max(way_chunks, key=lambda chunk: chunk["slowest"]["ms"])
+            slowest = slowest_chunk["slowest"]
+            sections.append(
+                f"  slowest: {slowest['ms']} ms, frame {slowest.get('frame')} of {way}:{slowest_chunk['chunk']}, "
+                f"{slowest.get('hex', '')[:200]}"
+            )
+        last_lines = Counter(failure["error"].strip().splitlines()[-1] for _, failure in raised)
+        sections += [f"  {repetitions} times: {error}" for error, repetitions in last_lines.most_common(20)]
+        sections += [
+            f"  frame {failure.get('frame')} of {way}:{failed_chunk['chunk']}: {failure['error']}"
+            for failed_chunk, failure in raised[:5]
+        ]
+    return "\n".join(sections) + "\n"
 
 
-def fuzz(to: Path, most: int | None) -> None:
+def fuzz(report_path: Path, chunk_limit: int | None) -> None:
     """Run chunks, the ways in turn, after those that the report already has."""
-    records = to.with_name(f"{to.name}.jsonl")
+    records = report_path.with_name(f"{report_path.name}.jsonl")
     chunks = [json.loads(line) for line in records.read_text().splitlines()] if records.exists() else []
     names = list(WAYS)
-    for number in count(len(chunks)) if most is None else range(len(chunks), len(chunks) + most):
-        chunks.append(chunk(names[number % len(names)], number // len(names)))
-        with records.open("a") as file:
-            file.write(json.dumps(chunks[-1]) + "\n")
-        to.write_text(report(chunks))
+    for number in count(len(chunks)) if chunk_limit is None else range(len(chunks), len(chunks) + chunk_limit):
+        chunks.append(run_chunk(names[number % len(names)], number // len(names)))
+        with records.open("a") as records_file:
+            records_file.write(json.dumps(chunks[-1]) + "\n")
+        report_path.write_text(report(chunks))
 
 
 def main() -> None:
@@ -81,7 +86,7 @@ def main() -> None:
     gc.freeze()
     if args.chunk:
         way, number = args.chunk.split(":")
-        sys.stdout.write(report([chunk(way, int(number), args.frames)]))
+        sys.stdout.write(report([run_chunk(way, int(number), args.frames)]))
     elif args.report:
         fuzz(args.report, args.chunks)
     else:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kproxy.trace.lines import Detail, RequestLine, ResponseLine
 from tests.dissectors.diagnosis.broken import Mutations
 from tests.dissectors.embedded.samples import FRAMES
-from tests.fuzz.mutations import mutated
+from tests.fuzz.mutations import mutate
 from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.frames import framed
 
@@ -32,7 +32,7 @@ class Exchange(NamedTuple):
 
 
 @functools.cache
-def _of_kafka() -> list[Exchange]:
+def _kafka_exchanges() -> list[Exchange]:
     """Every API and version, as Kafka's classes write them: with everyday values, and with extreme ones."""
     requests: dict[tuple[int, int], list[bytes]] = defaultdict(list)
     responses: dict[tuple[int, int], list[bytes]] = defaultdict(list)
@@ -40,31 +40,31 @@ def _of_kafka() -> list[Exchange]:
         with gzip.open(DATA / f"{file}.jsonl.gz", "rt", encoding="utf-8") as lines:
             for row in map(json.loads, lines):
                 if "frame_hex" in row:
-                    into = requests if row["type"] == "request" else responses
-                    into[row["api_key"], row["version"]].append(bytes.fromhex(row["frame_hex"]))
+                    frames_by_version = requests if row["type"] == "request" else responses
+                    frames_by_version[row["api_key"], row["version"]].append(bytes.fromhex(row["frame_hex"]))
     return [
         Exchange(*api, request, response)
-        for api, sent in requests.items()
-        for request, response in zip(sent, responses[api], strict=False)
+        for api, request_frames in requests.items()
+        for request, response in zip(request_frames, responses[api], strict=False)
     ]
 
 
 @functools.cache
-def _of_captures() -> list[Exchange]:
+def _captured_exchanges() -> list[Exchange]:
     return [
         exchange
         for path in sorted((DATA / "pcap").glob("*.pcap.gz"))
-        for exchange in _of_capture(lines_of(path, detail=Detail.RAW))
+        for exchange in _exchanges_of_capture(lines_of(path, detail=Detail.RAW))
     ]
 
 
-def _of_capture(lines: Iterator[object]) -> Iterator[Exchange]:
-    sent: dict[tuple[str, int | None], RequestLine] = {}
+def _exchanges_of_capture(lines: Iterator[object]) -> Iterator[Exchange]:
+    pending: dict[tuple[str, int | None], RequestLine] = {}
     for line in lines:
         if isinstance(line, RequestLine) and line.frame:
-            sent[line.connection_id, line.correlation_id] = line
+            pending[line.connection_id, line.correlation_id] = line
         elif isinstance(line, ResponseLine) and line.frame:
-            request = sent.pop((line.connection_id, line.correlation_id), None)
+            request = pending.pop((line.connection_id, line.correlation_id), None)
             if request is not None and request.api_key is not None and request.frame:
                 yield Exchange(
                     request.api_key, request.api_version or 0, b64decode(request.frame), b64decode(line.frame)
@@ -72,15 +72,17 @@ def _of_capture(lines: Iterator[object]) -> Iterator[Exchange]:
 
 
 @functools.cache
-def _of_internal_topics() -> list[Exchange]:
+def _internal_topic_exchanges() -> list[Exchange]:
     """Frames with group protocols and coordinators' records inside; the other side is of Kafka's classes."""
-    others = {(exchange.key, exchange.version): exchange for exchange in _of_kafka()}
-    topics = []
+    by_version = {(exchange.key, exchange.version): exchange for exchange in _kafka_exchanges()}
+    exchanges = []
     for row in FRAMES.values():
         key, version, frame = row["api_key"], row["version"], bytes.fromhex(row["frame"])
-        if (other := others.get((key, version))) is not None:
-            topics.append(other._replace(request=frame) if row["request"] else other._replace(response=frame))
-    return topics
+        if (counterpart := by_version.get((key, version))) is not None:
+            exchanges.append(
+                counterpart._replace(request=frame) if row["request"] else counterpart._replace(response=frame)
+            )
+    return exchanges
 
 
 class Source:
@@ -94,21 +96,21 @@ class Source:
             request, broken = edited.exchange()
             sides = (broken.frame, framed(bytes(8))) if broken.is_request else (request, broken.frame)
             self._edited.append(Exchange(broken.key, broken.version, *sides))
-        self._sources = (*(_of_kafka(), _of_captures(), self._edited) * 3, _of_internal_topics())
+        self._sources = (*(_kafka_exchanges(), _captured_exchanges(), self._edited) * 3, _internal_topic_exchanges())
 
     def exchange(self, correlation_id: int) -> Exchange:
         """The next exchange: its request, its response, or both are mutated, or neither was but for a layout edit."""
         random = self._random
         key, version, request, response = self._pick()
-        other = self._pick()
-        mine = correlation_id.to_bytes(4, "big")
-        request = request[4:8] + mine + request[12:]
-        response = mine + response[8:]
-        which = random.random()
-        if which < 0.5:
-            request = mutated(random, request, other.request[4:], 8)
-        if which > 0.4:
-            response = mutated(random, response, other.response[4:], 4)
+        other_exchange = self._pick()
+        id_bytes = correlation_id.to_bytes(4, "big")
+        request = request[4:8] + id_bytes + request[12:]
+        response = id_bytes + response[8:]
+        choice = random.random()
+        if choice < 0.5:
+            request = mutate(random, request, other_exchange.request[4:], 8)
+        if choice > 0.4:
+            response = mutate(random, response, other_exchange.response[4:], 4)
         return Exchange(key, version, framed(request), framed(response))
 
     def _pick(self) -> Exchange:

@@ -19,9 +19,9 @@ _LARGE = 150 << 10
 Mutation = Callable[[Random, bytes, bytes], bytes]
 
 
-def _span(random: Random, size: int, most: int) -> tuple[int, int]:
+def _random_span(random: Random, size: int, longest: int) -> tuple[int, int]:
     start = random.randint(0, size)
-    return start, min(start + random.randint(1, most), size)
+    return start, min(start + random.randint(1, longest), size)
 
 
 def flip_bits(random: Random, data: bytes, _: bytes) -> bytes:
@@ -32,11 +32,11 @@ def flip_bits(random: Random, data: bytes, _: bytes) -> bytes:
 
 
 def overwrite(random: Random, data: bytes, _: bytes) -> bytes:
-    start, end = _span(random, len(data), 8)
+    start, end = _random_span(random, len(data), 8)
     return data[:start] + random.randbytes(end - start) + data[end:]
 
 
-def cut(random: Random, data: bytes, _: bytes) -> bytes:
+def cut_end(random: Random, data: bytes, _: bytes) -> bytes:
     return data[: len(data) - random.choice((1, 1, 2, 3, 4, 8, random.randint(1, len(data))))]
 
 
@@ -45,57 +45,57 @@ def cut_front(random: Random, data: bytes, _: bytes) -> bytes:
 
 
 def insert(random: Random, data: bytes, _: bytes) -> bytes:
-    at = random.randint(0, len(data))
-    return data[:at] + random.randbytes(random.choice((1, 1, 2, 4, 8, 16))) + data[at:]
+    position = random.randint(0, len(data))
+    return data[:position] + random.randbytes(random.choice((1, 1, 2, 4, 8, 16))) + data[position:]
 
 
 def delete(random: Random, data: bytes, _: bytes) -> bytes:
-    start, end = _span(random, len(data), random.choice((1, 2, 4, 8, 32)))
+    start, end = _random_span(random, len(data), random.choice((1, 2, 4, 8, 32)))
     return data[:start] + data[end:]
 
 
 def duplicate(random: Random, data: bytes, _: bytes) -> bytes:
-    start, end = _span(random, len(data), random.choice((2, 4, 16, 64)))
+    start, end = _random_span(random, len(data), random.choice((2, 4, 16, 64)))
     return data[:end] + data[start:]
 
 
 def move(random: Random, data: bytes, _: bytes) -> bytes:
-    start, end = _span(random, len(data), 16)
-    rest, piece = data[:start] + data[end:], data[start:end]
-    at = random.randint(0, len(rest))
-    return rest[:at] + piece + rest[at:]
+    start, end = _random_span(random, len(data), 16)
+    remaining, moved = data[:start] + data[end:], data[start:end]
+    position = random.randint(0, len(remaining))
+    return remaining[:position] + moved + remaining[position:]
 
 
 def fill(random: Random, data: bytes, _: bytes) -> bytes:
-    start, end = _span(random, len(data), random.choice((4, 16, len(data) + 1)))
+    start, end = _random_span(random, len(data), random.choice((4, 16, len(data) + 1)))
     return data[:start] + bytes([random.choice(_FILLERS)]) * (end - start) + data[end:]
 
 
 def extreme_length(random: Random, data: bytes, _: bytes) -> bytes:
     """Replace what may be a length: a small number that is not more than the bytes that follow it."""
-    size, wide = len(data), random.choice((1, 2, 4))
-    start = random.randint(0, max(size - wide, 0))
-    for at in [*range(start, size - wide), *range(start)]:
-        if 0 < int.from_bytes(data[at : at + wide], "big") <= size - at:
-            start = at
+    size, width = len(data), random.choice((1, 2, 4))
+    start = random.randint(0, max(size - width, 0))
+    for position in [*range(start, size - width), *range(start)]:
+        if 0 < int.from_bytes(data[position : position + width], "big") <= size - position:
+            start = position
             break
-    return data[:start] + random.choice(_LENGTHS) + data[start + wide :]
+    return data[:start] + random.choice(_LENGTHS) + data[start + width :]
 
 
-def splice(random: Random, data: bytes, other: bytes) -> bytes:
+def splice(random: Random, data: bytes, other_frame: bytes) -> bytes:
     """The beginning of one frame, the end of another."""
-    return data[: random.randint(0, len(data))] + other[random.randint(0, len(other)) :]
+    return data[: random.randint(0, len(data))] + other_frame[random.randint(0, len(other_frame)) :]
 
 
-def nest(random: Random, data: bytes, other: bytes) -> bytes:
+def nest(random: Random, data: bytes, other_frame: bytes) -> bytes:
     """A slice of another frame inside."""
-    at, (start, end) = random.randint(0, len(data)), _span(random, len(other), 64)
-    return data[:at] + other[start:end] + data[at:]
+    position, (start, end) = random.randint(0, len(data)), _random_span(random, len(other_frame), 64)
+    return data[:position] + other_frame[start:end] + data[position:]
 
 
 def grow(random: Random, data: bytes, _: bytes) -> bytes:
     """A slice so often that the frame becomes large; rarely, because large frames take long."""
-    start, end = _span(random, len(data), 64)
+    start, end = _random_span(random, len(data), 64)
     if random.random() > 0.02 or start == end:
         return data
     return data[:end] + data[start:end] * (random.randint(1, _LARGE) // (end - start)) + data[end:]
@@ -108,16 +108,29 @@ def other_api(random: Random, data: bytes, _: bytes) -> bytes:
 
 
 MUTATIONS: tuple[Mutation, ...] = (
-    flip_bits, overwrite, cut, cut_front, insert, delete, duplicate, move, fill, extreme_length, extreme_length, splice,
-    nest, grow, other_api,
-)  # fmt: skip
+    flip_bits,
+    overwrite,
+    cut_end,
+    cut_front,
+    insert,
+    delete,
+    duplicate,
+    move,
+    fill,
+    extreme_length,
+    extreme_length,
+    splice,
+    nest,
+    grow,
+    other_api,
+)
 
 
-def mutated(random: Random, data: bytes, other: bytes, head: int) -> bytes:
-    """`data` after up to four mutations, mostly behind its first `head` bytes; `other` is a frame to take pieces of."""
-    kept = data[:head] if random.random() < 0.8 else b""
-    data = data[len(kept) :]
+def mutate(random: Random, data: bytes, other_frame: bytes, prefix_size: int) -> bytes:
+    """`data` after up to four mutations, mostly behind its first `prefix_size` bytes; pieces are of `other_frame`."""
+    prefix = data[:prefix_size] if random.random() < 0.8 else b""
+    data = data[len(prefix) :]
     for _ in range(random.choice((0, 1, 1, 1, 1, 2, 2, 3, 4))):
         if data:
-            data = random.choice(MUTATIONS)(random, data, other)
-    return kept + data
+            data = random.choice(MUTATIONS)(random, data, other_frame)
+    return prefix + data

@@ -51,35 +51,35 @@ class Watch:
     @contextmanager
     def frame(self, frame: bytes) -> Iterator[None]:
         """Everything done inside is for this frame."""
-        before, began = len(self.raised), self._time()
+        failures_before, start = len(self.raised), self._time()
         try:
             yield
         except Exception:  # noqa: BLE001  # whatever it is, is what is looked for
             self.raised.append({"error": traceback.format_exc()})
-        ms = round(1000 * (self._time() - began), 1)
-        seen = {"frame": self.frames, "ms": ms, "hex": frame.hex()}
+        ms = round(1000 * (self._time() - start), 1)
+        frame_record = {"frame": self.frames, "ms": ms, "hex": frame.hex()}
         self.frames += 1
-        for each in self.raised[before:]:
-            each.update(seen)
+        for failure in self.raised[failures_before:]:
+            failure.update(frame_record)
         if ms > self.slowest["ms"]:
-            self.slowest = seen
+            self.slowest = frame_record
         if ms >= SLOW:
-            self.slow.append(seen)
+            self.slow.append(frame_record)
 
     @contextmanager
     def failures(self) -> Iterator[None]:
         """Also record the exceptions that kproxy catches itself and reports as K007."""
-        make = Failure.of
+        original = Failure.of
 
-        def of(step: str, error: Exception) -> Failure:
+        def record_failure(step: str, error: Exception) -> Failure:
             self.raised.append({"error": "".join(traceback.format_exception(error))})
-            return make(step, error)
+            return original(step, error)
 
-        Failure.of = of  # type: ignore[method-assign]
+        Failure.of = record_failure  # type: ignore[method-assign]
         try:
             yield
         finally:
-            Failure.of = make  # type: ignore[method-assign]
+            Failure.of = original  # type: ignore[method-assign]
 
     def record(self) -> dict[str, Any]:
         """The chunk as JSON."""

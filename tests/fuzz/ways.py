@@ -28,71 +28,71 @@ _EACH = 30  # exchanges per connection
 _RARE = 0.002
 
 
-def explained(seed: str, count: int, watch: Watch) -> None:
+def run_explain(seed: str, count: int, watch: Watch) -> None:
     """Each frame alone: explanation, text and JSON."""
     random, source = Random(seed), Source(seed)
     while watch.frames < count:
-        made = source.exchange(watch.frames + 1)
+        exchange = source.exchange(watch.frames + 1)
         is_request = random.random() < 0.4
-        frame = made.request if is_request else made.response
+        frame = exchange.request if is_request else exchange.response
         with watch.frame(frame):
             if is_request:
                 explanation = explain(frame)
             elif random.random() < 0.5:
-                explanation = explain(frame, request=made.request)
+                explanation = explain(frame, request=exchange.request)
             else:
-                explanation = explain(frame, (made.key, made.version))
+                explanation = explain(frame, (exchange.key, exchange.version))
             entries = best_first(finding_entry(finding, explanation.frame) for finding in explanation.findings)
             write_explanation(explanation, entries, io.StringIO())
             encode_json(explanation.body)
 
 
-def inspected(seed: str, count: int, watch: Watch) -> None:
+def run_inspector(seed: str, count: int, watch: Watch) -> None:
     """Connections through one inspector, whose bytes come in pieces and sometimes not at all."""
     random, source = Random(seed), Source(seed)
     inspector = Inspector("fuzz", random.choice(tuple(Detail)), excerpts=random.random() < 0.5)
-    used = [_EACH] * _OPEN
-    at, opened = AT, [False] * _OPEN
+    exchange_counts = [_EACH] * _OPEN
+    now, is_open = AT, [False] * _OPEN
     while watch.frames < count:
-        at += random.choice((1, 1_000_000, _SECOND, 40 * _SECOND))
+        now += random.choice((1, 1_000_000, _SECOND, 40 * _SECOND))
         number = random.randrange(_OPEN)
-        if used[number] >= _EACH or random.random() < _RARE:
-            if opened[number]:
-                _close(inspector, number, random, at)
+        if exchange_counts[number] >= _EACH or random.random() < _RARE:
+            if is_open[number]:
+                _close(inspector, number, random, now)
             client = f"10.0.0.9:{50_000 + number}"
-            inspector.open(number, client, "10.0.0.1:9092", at=at, midstream=random.random() < 0.1)
-            used[number], opened[number] = 0, True
-        used[number] += 1
-        made = source.exchange(watch.frames + 1)
-        sides = [(Direction.REQUEST, made.request), (Direction.RESPONSE, made.response)]
+            inspector.open(number, client, "10.0.0.1:9092", at=now, midstream=random.random() < 0.1)
+            exchange_counts[number], is_open[number] = 0, True
+        exchange_counts[number] += 1
+        exchange = source.exchange(watch.frames + 1)
+        sides = [(Direction.REQUEST, exchange.request), (Direction.RESPONSE, exchange.response)]
         for direction, frame in sides[: 1 if random.random() < 0.02 else 2]:
             with watch.frame(frame):
-                for line in _received(inspector, number, direction, frame, random, at):
+                for line in _inspect_frame(inspector, number, direction, frame, random, now):
                     encode_line(line)
         if random.random() < _RARE:
-            for waiting in inspector.open_now():
-                list(waiting.waiting)
-            list(inspector.still_waiting(at=at))
+            for connection in inspector.open_now():
+                list(connection.waiting)
+            list(inspector.still_waiting(at=now))
 
 
-def _received(
+def _inspect_frame(
     inspector: Inspector, number: int, direction: Direction, frame: bytes, random: Random, at: int
 ) -> Iterator[Line]:
-    chance = random.random()
-    if chance < _RARE:
+    draw = random.random()
+    if draw < _RARE:
         yield from inspector.lose(number, direction, random.randint(1, 2 * len(frame)), at=at, reason="fuzz")
         return
-    if chance < 2 * _RARE:
+    if draw < 2 * _RARE:
         size = max(len(frame) - 4, 4)
         yield from inspector.skip(number, direction, frame[4:64], size, at=at, reason="fuzz")
         return
-    if chance < 3 * _RARE:  # a wrong length prefix
+    if draw < 3 * _RARE:  # a wrong length prefix
         frame = random.choice((b"", random.randbytes(3), b"\x00")) + random.randbytes(4) + frame[4:]
-    for piece in _pieces(frame, random):
+    for piece in _split(frame, random):
         yield from inspector.data(number, direction, piece, at=at)
 
 
-def _pieces(data: bytes, random: Random) -> Iterator[bytes]:
+def _split(data: bytes, random: Random) -> Iterator[bytes]:
     while data:
         size = len(data) if random.random() < 0.8 else random.randint(1, len(data))
         yield data[:size]
@@ -117,21 +117,21 @@ class _Packets:
             yield PacketBlock(link_type, data, [(at, 0, len(data), wire_length)])
 
     def _packets(self) -> Iterator[Packet]:
-        random, at, port = self._random, AT, 20_000
+        random, now, port = self._random, AT, 20_000
         while self._watch.frames < self._count:
             port = 20_000 + (port + 1) % 40_000
             sequences = [random.getrandbits(32), random.getrandbits(32)]
             for side, flags in enumerate((SYN, SYN_ACK)):
-                yield _segment(port, side, sequences, b"", flags, at)
+                yield _segment(port, side, sequences, b"", flags, now)
                 sequences[side] += 1
             for _ in range(random.randint(1, _EACH)):
-                at += random.choice((1_000_000, _SECOND, 40 * _SECOND))
-                made = self._source.exchange(self._watch.frames + 1)
-                for side, frame in enumerate((made.request, made.response)):
+                now += random.choice((1_000_000, _SECOND, 40 * _SECOND))
+                exchange = self._source.exchange(self._watch.frames + 1)
+                for side, frame in enumerate((exchange.request, exchange.response)):
                     with self._watch.frame(frame):
-                        yield from self._sent(port, side, sequences, frame, at)
+                        yield from self._segments_of(port, side, sequences, frame, now)
 
-    def _sent(self, port: int, side: int, sequences: list[int], frame: bytes, at: int) -> Iterator[Packet]:
+    def _segments_of(self, port: int, side: int, sequences: list[int], frame: bytes, at: int) -> Iterator[Packet]:
         random = self._random
         size = random.choice((1460, 9000, 60_000, random.randint(1, 60_000)))
         segments = []
@@ -155,7 +155,7 @@ def _segment(port: int, side: int, sequences: list[int], data: bytes, flags: int
     return packet(ethernet(ipv4(segment, source=hosts[side], destination=hosts[1 - side])), at=at)
 
 
-def dissected(seed: str, count: int, watch: Watch) -> None:
+def run_dissect(seed: str, count: int, watch: Watch) -> None:
     """A capture of connections, one after the other."""
     packets = _Packets(seed, count, watch)
     lines = CaptureLines(cast("Capture", packets), Inspector("fuzz", Random(seed).choice(tuple(Detail))))
@@ -166,7 +166,7 @@ def dissected(seed: str, count: int, watch: Watch) -> None:
 #: By name: the way, and the number of frames of a chunk. The first thousands of a chunk take most of its time: later
 #: departures of the same message are known, as in a proxy that runs for long.
 WAYS: dict[str, tuple[Callable[[str, int, Watch], None], int]] = {
-    "explain": (explained, 4_000),
-    "inspector": (inspected, 150_000),
-    "dissect": (dissected, 150_000),
+    "explain": (run_explain, 4_000),
+    "inspector": (run_inspector, 150_000),
+    "dissect": (run_dissect, 150_000),
 }

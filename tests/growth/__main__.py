@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from dissectors import schemas
-from tests.growth.frames import growing
+from tests.growth.frames import growing_frames
 from tests.growth.growth import MAX_GROWTH, growth, short_searches
 
 
@@ -20,11 +20,11 @@ def main(part: str = "1/1") -> int:
         for api in schemas.apis():
             for version in api.versions:
                 for is_request in (True, False):
-                    for one in growing(api.name, version, is_request=is_request):
+                    for growing_frame in growing_frames(api.name, version, is_request=is_request):
                         count += 1
-                        if count % parts == number % parts and (factor := growth(one)) > MAX_GROWTH:
+                        if count % parts == number % parts and (factor := growth(growing_frame)) > MAX_GROWTH:
                             failed += 1
-                            print(f"{factor:.2f}  {one}", flush=True)  # noqa: T201
+                            print(f"{factor:.2f}  {growing_frame}", flush=True)  # noqa: T201
     print(f"{failed} of {count // parts} grow too fast")  # noqa: T201
     return failed
 

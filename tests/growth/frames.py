@@ -29,7 +29,7 @@ def _batch(number: int, **fields: Any) -> bytes:
 
 
 def _subscription(topics: int) -> bytes:
-    names = b"".join(len(name).to_bytes(2, "big") + name for name in (b"topic-%d" % at for at in range(topics)))
+    names = b"".join(len(name).to_bytes(2, "big") + name for name in (b"topic-%d" % index for index in range(topics)))
     return b"\0\0" + topics.to_bytes(4, "big") + names + bytes(4)
 
 
@@ -85,22 +85,26 @@ class Growing:
 
     def exchange(self, size: int) -> tuple[bytes, bytes]:
         """A request and its response, one of them with that many elements, bytes, records or tags in the part."""
-        found = schemas.api_by_name(self.api)
-        assert found is not None
-        known = api_layouts(found.key, self.version)
-        assert known is not None
+        api_entry = schemas.api_by_name(self.api)
+        assert api_entry is not None
+        layouts = api_layouts(api_entry.key, self.version)
+        assert layouts is not None
         request, response = (
             _Values(self, size, at=None if is_request == self.is_request else _NOWHERE) for is_request in (True, False)
         )
-        header = request.struct(known.request_header, _HEADER)
-        header |= {"request_api_key": found.key, "request_api_version": self.version, "correlation_id": 7}
-        sent = encode(known.request_header, header) + encode(known.request, request.struct(known.request))
-        header = response.struct(known.response_header, _HEADER) | {"correlation_id": 7}
-        answered = encode(known.response_header, header) + encode(known.response, response.struct(known.response))
-        damaged = DAMAGE[self.damage]
+        header = request.struct(layouts.request_header, _HEADER)
+        header |= {"request_api_key": api_entry.key, "request_api_version": self.version, "correlation_id": 7}
+        request_bytes = encode(layouts.request_header, header) + encode(
+            layouts.request, request.struct(layouts.request)
+        )
+        header = response.struct(layouts.response_header, _HEADER) | {"correlation_id": 7}
+        response_bytes = encode(layouts.response_header, header) + encode(
+            layouts.response, response.struct(layouts.response)
+        )
+        damage = DAMAGE[self.damage]
         if self.is_request:
-            return framed(damaged(sent)), framed(answered)
-        return framed(sent), framed(damaged(answered))
+            return framed(damage(request_bytes)), framed(response_bytes)
+        return framed(request_bytes), framed(damage(response_bytes))
 
 
 def parts(layout: Layout, path: Path = ()) -> Iterator[Path]:
@@ -114,13 +118,15 @@ def parts(layout: Layout, path: Path = ()) -> Iterator[Path]:
             yield from parts(field.struct, (*path, field.name))
 
 
-def growing(api: str, version: int, *, is_request: bool) -> Iterator[Growing]:
+def growing_frames(api: str, version: int, *, is_request: bool) -> Iterator[Growing]:
     """Every way in which a message can grow."""
-    found = schemas.api_by_name(api)
-    assert found is not None
-    known = api_layouts(found.key, version)
-    assert known is not None
-    header, layout = (known.request_header, known.request) if is_request else (known.response_header, known.response)
+    api_entry = schemas.api_by_name(api)
+    assert api_entry is not None
+    layouts = api_layouts(api_entry.key, version)
+    assert layouts is not None
+    header, layout = (
+        (layouts.request_header, layouts.request) if is_request else (layouts.response_header, layouts.response)
+    )
     types = _types(layout)
     contents = (*(RECORDS if "records" in types else ()), *(BYTES if "bytes" in types else ())) or ("zeros",)
     for path in (*parts(header, _HEADER), *parts(layout)):
@@ -148,10 +154,12 @@ class _Values:
     def struct(self, layout: Layout, path: Path = ()) -> dict[str, Any]:
         """The values of a struct. Of its tagged fields, it has the one that grows or in which something does."""
         on_path = [field for field in layout.tagged if self._path[: len(path) + 1] == (*path, field.name)]
-        made = {one.name: self._field(one, (*path, one.name)) for one in (*layout.fields, *on_path)}
+        struct_values = {
+            member.name: self._field(member, (*path, member.name)) for member in (*layout.fields, *on_path)
+        }
         if (*path, TAGS) == self._path:
-            made[TAGS] = [[_FIRST_UNKNOWN_TAG + index, b"x"] for index in range(self._size)]
-        return made
+            struct_values[TAGS] = [[_FIRST_UNKNOWN_TAG + index, b"x"] for index in range(self._size)]
+        return struct_values
 
     def _field(self, field: Field, path: Path) -> Any:
         size = self._size if path == self._path else 1

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from dissectors.diagnosis import payloads, search
 from tests.growth.frames import Growing
-from tests.growth.work import explained, inspect, lines_run
+from tests.growth.work import count_lines, explain_exchange, inspect
 
 #: The sizes of the part that grows. At the first, the square of the size is clearly more than the rest of the work.
 SMALL, LARGE = 200, 400
@@ -25,23 +25,23 @@ _OF_SEARCH = 200_000
 @contextmanager
 def short_searches() -> Iterator[None]:
     """Limit the search for a diagnosis, which reads a frame under many layouts, to little work."""
-    before = search.WORK, search.WORK_LARGE, payloads.WORK
+    old_limits = search.WORK, search.WORK_LARGE, payloads.WORK
     search.WORK = search.WORK_LARGE = payloads.WORK = _SEARCH
     try:
         yield
     finally:
-        search.WORK, search.WORK_LARGE, payloads.WORK = before
+        search.WORK, search.WORK_LARGE, payloads.WORK = old_limits
 
 
 def growth(growing: Growing) -> float:
-    """By what factor the work grows if the part has twice the size."""
+    """The factor by which the work grows if the part doubles."""
     exchanges = growing.exchange(SMALL), growing.exchange(LARGE)
 
-    def work(exchange: tuple[bytes, bytes]) -> int:
-        return lines_run(lambda: (inspect(*exchange), explained(*exchange, is_request=growing.is_request)))
+    def work_for(exchange: tuple[bytes, bytes]) -> int:
+        return count_lines(lambda: (inspect(*exchange), explain_exchange(*exchange, is_request=growing.is_request)))
 
-    work(growing.exchange(1))  # compiles and caches
-    before, after = map(work, exchanges)
+    work_for(growing.exchange(1))  # compiles and caches
+    small_work, large_work = map(work_for, exchanges)
     if growing.damage != "right":
-        after -= _OF_SEARCH
-    return after / before
+        large_work -= _OF_SEARCH
+    return large_work / small_work

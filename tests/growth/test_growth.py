@@ -10,9 +10,9 @@ import pytest
 
 from dissectors import schemas
 from dissectors.collector import PROGRAM_THRESHOLD
-from tests.growth.frames import Growing, growing
+from tests.growth.frames import Growing, growing_frames
 from tests.growth.growth import MAX_GROWTH, growth, short_searches
-from tests.growth.work import cpu_seconds, explained, inspect
+from tests.growth.work import cpu_seconds, explain_exchange, inspect
 
 #: What has grown too fast, and more of the kind.
 _CASES = [
@@ -36,33 +36,37 @@ _PARTS = 16
 
 
 @pytest.fixture(autouse=True)
-def _short() -> Iterator[None]:
+def _short_searches() -> Iterator[None]:
     with short_searches():
         yield
 
 
 @pytest.mark.parametrize(
-    "one",
+    "growing",
     [pytest.param(case, id=str(case), marks=pytest.mark.wide if at % 3 else ()) for at, case in enumerate(_CASES)],
 )
-def test_twice_the_elements_are_twice_the_work(one: Growing) -> None:
-    assert growth(one) < MAX_GROWTH
+def test_doubling_a_part_at_most_doubles_the_work(growing: Growing) -> None:
+    assert growth(growing) < MAX_GROWTH
 
 
 @pytest.mark.wide
 @pytest.mark.parametrize("part", range(_PARTS))
-def test_no_message_of_any_version_takes_more_than_its_share(part: int) -> None:
+def test_work_of_random_messages_grows_no_faster_than_the_frame(part: int) -> None:
     """One way to grow for each direction of each version, chosen at random; `python -m tests.growth` runs all."""
     random = Random(35)
-    chosen = [
-        random.choice([*growing(api.name, version, is_request=is_request)])
+    selection = [
+        random.choice([*growing_frames(api.name, version, is_request=is_request)])
         for api in schemas.apis()
         for version in api.versions
         for is_request in (True, False)
-        if [*growing(api.name, version, is_request=is_request)]
+        if [*growing_frames(api.name, version, is_request=is_request)]
     ]
-    assert len(chosen) > 600
-    assert [(str(one), factor) for one in chosen[part::_PARTS] if (factor := growth(one)) > MAX_GROWTH] == []
+    assert len(selection) > 600
+    assert [
+        (str(growing_frame), factor)
+        for growing_frame in selection[part::_PARTS]
+        if (factor := growth(growing_frame)) > MAX_GROWTH
+    ] == []
 
 
 #: The costliest of the frames of 1 MB, by lines of Python for each byte, and the number of elements.
@@ -81,15 +85,15 @@ _LARGE = [
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize(("one", "size"), _LARGE, ids=str)
-def test_a_frame_of_a_megabyte_takes_two_seconds_at_most(one: Growing, size: int) -> None:
+@pytest.mark.parametrize(("growing", "size"), _LARGE, ids=str)
+def test_megabyte_frame_takes_at_most_two_seconds(growing: Growing, size: int) -> None:
     """CPU seconds, the less of two runs, with a second for a busy machine."""
-    exchange = one.exchange(size)
+    exchange = growing.exchange(size)
     assert 0.15e6 < max(map(len, exchange)) < 1.4e6
-    before = gc.get_threshold()
+    old_threshold = gc.get_threshold()
     gc.set_threshold(*PROGRAM_THRESHOLD)  # as the program does
     try:
-        for work in (lambda: inspect(*exchange), lambda: explained(*exchange, is_request=one.is_request)):
+        for work in (lambda: inspect(*exchange), lambda: explain_exchange(*exchange, is_request=growing.is_request)):
             assert min(cpu_seconds(work), cpu_seconds(work)) < 3
     finally:
-        gc.set_threshold(*before)
+        gc.set_threshold(*old_threshold)

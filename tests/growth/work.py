@@ -30,7 +30,7 @@ def inspect(request: bytes, response: bytes, detail: Detail = Detail.FULL) -> No
         pass
 
 
-def explained(request: bytes, response: bytes, *, is_request: bool) -> None:
+def explain_exchange(request: bytes, response: bytes, *, is_request: bool) -> None:
     """Explain one frame of an exchange, as `kproxy explain` does."""
     if is_request:
         explain(request)
@@ -40,29 +40,29 @@ def explained(request: bytes, response: bytes, *, is_request: bool) -> None:
 
 def cpu_seconds(function: Callable[[], Any]) -> float:
     """The CPU time of a call."""
-    began = time.process_time()
+    start = time.process_time()
     function()
-    return time.process_time() - began
+    return time.process_time() - start
 
 
-def lines_run(function: Callable[[], Any]) -> int:
+def count_lines(function: Callable[[], Any]) -> int:
     """The number of lines of kproxy that a call runs."""
-    number = 0
+    line_count = 0
 
-    def called(frame: FrameType, _event: str, _argument: object) -> Any:
+    def trace_call(frame: FrameType, _event: str, _argument: object) -> Any:
         name = frame.f_code.co_filename
-        return count if name.startswith(_PACKAGES) or name.startswith(_COMPILED) else None
+        return trace_line if name.startswith(_PACKAGES) or name.startswith(_COMPILED) else None
 
-    def count(_frame: FrameType, event: str, _argument: object) -> Any:
-        nonlocal number
+    def trace_line(_frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal line_count
         if event == "line":
-            number += 1
-        return count
+            line_count += 1
+        return trace_line
 
-    before = sys.gettrace()
-    sys.settrace(called)
+    old_trace = sys.gettrace()
+    sys.settrace(trace_call)
     try:
         function()
     finally:
-        sys.settrace(before)
-    return number
+        sys.settrace(old_trace)
+    return line_count

@@ -32,7 +32,7 @@ REAL = (
 )  # fmt: skip
 
 
-def limits() -> list[str]:
+def rule_options() -> list[str]:
     # The groups rebalance more within seconds than others in an hour, also with the fixed variants.
     limits = ["V020:generations=100", *(habit.limits for habit in HABITS.values() if habit.limits)]
     return [f"--rule={limit}" for limit in limits]
@@ -51,16 +51,16 @@ def broker_options() -> list[str]:
 
 
 def play(proxy: Proxy, habits: list[str]) -> Reported:
-    """Play both variants of habits; what kproxy says of each, by client id and code."""
+    """Play both variants of habits; return the findings by client id and code."""
     scenery = librdkafka.Scenery(proxy.bootstrap)
     try:
         alone = [habit for habit in habits if HABITS[habit].alone]
         java.finish(java.start(proxy.bootstrap, alone, at_once=1))
         librdkafka.run_all(proxy.bootstrap, alone, at_once=1)
-        together = [habit for habit in habits if habit not in alone]
-        playing = java.start(proxy.bootstrap, together)
-        librdkafka.run_all(proxy.bootstrap, together)
-        java.finish(playing)
+        concurrent = [habit for habit in habits if habit not in alone]
+        java_process = java.start(proxy.bootstrap, concurrent)
+        librdkafka.run_all(proxy.bootstrap, concurrent)
+        java.finish(java_process)
     finally:
         scenery.close()
     proxy.interrupt()
@@ -80,52 +80,57 @@ def findings(proxy: Proxy) -> Reported:
         for entry in entries:
             # of the frame, or else of the sentence, in which the client or its group is the first name
             sender = line.get("client_id") or next(iter(re.findall("'([^']+)'", entry["message"])), "")
-            of = next((of for name, of in ids.items() if sender == name or sender.startswith(f"{name}-")), sender)
-            findings[of][entry["code"]] = entry["message"]
+            variant_id = next(
+                (variant_id for name, variant_id in ids.items() if sender == name or sender.startswith(f"{name}-")),
+                sender,
+            )
+            findings[variant_id][entry["code"]] = entry["message"]
     return findings
 
 
 @pytest.fixture(scope="module")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
-    """What kproxy says before its built-in broker. One proxy, so that nobody waits for many to start."""
-    if reason := java.missing():
+    """The findings with the built-in broker, behind one proxy for all habits: starting many takes long."""
+    if reason := java.missing_program():
         pytest.skip(reason)
-    proxy = Proxy(None, tmp_path_factory.mktemp("habits"), "--no-control", *limits(), *broker_options())
+    proxy = Proxy(None, tmp_path_factory.mktemp("habits"), "--no-control", *rule_options(), *broker_options())
     return play(proxy, [*HABITS])
 
 
 @pytest.mark.parametrize(("habit", "client"), CASES)
-def test_the_bad_variant_is_named(habit: str, client: str, reported: Reported) -> None:
+def test_bad_variant_is_named(habit: str, client: str, reported: Reported) -> None:
     assert set(reported[client_id(habit, BAD, client)]) & set(HABITS[habit].codes)
 
 
 @pytest.mark.parametrize(("habit", "client"), CASES)
-def test_the_fixed_variant_is_silent(habit: str, client: str, reported: Reported) -> None:
+def test_fixed_variant_is_not_reported(habit: str, client: str, reported: Reported) -> None:
     assert reported.get(client_id(habit, FIXED, client), {}) == {}
 
 
 def test_habits_are_never_errors(reported: Reported) -> None:
-    named = {code for habit in HABITS.values() for code in habit.codes if code.startswith("H")}
-    assert len(named) > 18
+    habit_codes = {code for habit in HABITS.values() for code in habit.codes if code.startswith("H")}
+    assert len(habit_codes) > 18
     assert len(CASES) > 80
 
 
-def test_a_flush_after_each_record_is_told_from_a_short_linger_time(reported: Reported) -> None:
+def test_flush_after_each_record_differs_from_a_short_linger_time(reported: Reported) -> None:
     # Java's sends one request after the other, too, if the broker is fast
-    flushed, hasty = (reported[client_id(habit, BAD, LIBRDKAFKA)]["R026"] for habit in ("flush-each", "no-linger"))
-    assert flushed.endswith("each sent only after the response to the one before")
-    assert "response" not in hasty
+    flush_message, linger_message = (
+        reported[client_id(habit, BAD, LIBRDKAFKA)]["R026"] for habit in ("flush-each", "no-linger")
+    )
+    assert flush_message.endswith("each sent only after the response to the one before")
+    assert "response" not in linger_message
 
 
 @pytest.fixture(scope="module")
 def reported_with_kafka(tmp_path_factory: pytest.TempPathFactory) -> Reported:
     """The same before real Kafka."""
-    if reason := no_kafka() or java.missing():
+    if reason := no_kafka() or java.missing_program():
         pytest.skip(reason)
     directory = tmp_path_factory.mktemp("kafka")
     kafka = Kafka(RELEASES[0], directory / "kafka", {}, {"group.initial.rebalance.delay.ms": "0"})
     try:
-        proxy = Proxy(kafka.direct, directory, "--advertise", "--no-control", *limits())
+        proxy = Proxy(kafka.direct, directory, "--advertise", "--no-control", *rule_options())
         return play(proxy, [*REAL])
     finally:
         kafka.kill()
@@ -135,17 +140,17 @@ REAL_CASES = [(habit, client) for habit, client in CASES if habit in REAL]
 
 
 @pytest.mark.parametrize(("habit", "client"), REAL_CASES)
-def test_the_bad_variant_is_named_with_real_kafka(habit: str, client: str, reported_with_kafka: Reported) -> None:
+def test_bad_variant_is_named_with_real_kafka(habit: str, client: str, reported_with_kafka: Reported) -> None:
     assert set(reported_with_kafka[client_id(habit, BAD, client)]) & set(HABITS[habit].codes)
 
 
 @pytest.mark.parametrize(("habit", "client"), REAL_CASES)
-def test_the_fixed_variant_is_silent_with_real_kafka(habit: str, client: str, reported_with_kafka: Reported) -> None:
+def test_fixed_variant_is_not_reported_with_real_kafka(habit: str, client: str, reported_with_kafka: Reported) -> None:
     assert reported_with_kafka.get(client_id(habit, FIXED, client), {}) == {}
 
 
 @pytest.mark.parametrize(
-    ("options", "found"),
+    ("options", "is_reported"),
     [
         (["--inspectors=2"], False),
         (["--inspectors=2", "--rule=C018:connections=5"], True),
@@ -153,19 +158,19 @@ def test_the_fixed_variant_is_silent_with_real_kafka(habit: str, client: str, re
         (["--config-file=kproxy.toml", "--rule=C018:connections=100"], False),
     ],
 )
-def test_limits_of_a_live_proxy(
-    options: list[str], found: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_limits_of_a_live_proxy_are_configurable(
+    options: list[str], is_reported: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "kproxy.toml").write_text("[rules.C018]\nconnections = 5\n")
     proxy = Proxy(None, tmp_path, "--no-control", "-q", *options)
-    leak = librdkafka.several(librdkafka.produce({}, records=1), 10)
-    leak({"bootstrap.servers": proxy.bootstrap, "client.id": "leak"})
+    run_leak = librdkafka.several(librdkafka.produce({}, records=1), 10)
+    run_leak({"bootstrap.servers": proxy.bootstrap, "client.id": "leak"})
     proxy.interrupt()
-    assert ("C018" in proxy.printed) is found
+    assert ("C018" in proxy.printed) is is_reported
 
 
 if __name__ == "__main__":
     wanted = sys.argv[1:] or [*HABITS]
-    told = play(Proxy(None, Path(tempfile.mkdtemp()), "--no-control", *limits(), *broker_options()), wanted)
+    told = play(Proxy(None, Path(tempfile.mkdtemp()), "--no-control", *rule_options(), *broker_options()), wanted)
     json.dump(told, sys.stdout, indent=1)

@@ -22,7 +22,7 @@ from dissectors.messages.message import read_request, read_response
 from dissectors.wire.errors import EncodeError
 from dissectors.wire.layout import Field, Layout
 from kproxy.inspection.explain import explain
-from tests.independent.frames import Case, of_captures, of_kafka
+from tests.independent.frames import Case, captured_frames, kafka_frames
 from tests.independent.frames import cases as frame_cases
 from tests.independent.payloads import cases as payload_cases
 from tests.independent.plausible_values import leaves_no_trace
@@ -35,11 +35,11 @@ def diagnoses(case: Case) -> list[Diagnosis]:
     return [finding.problem.diagnosis for finding in explanation.findings if finding.problem.diagnosis is not None]
 
 
-def right(case: Case) -> Layout:
+def right_layout_of(case: Case) -> Layout:
     """Kafka's layout of the frame, which the edits are applied to."""
     frame = case.original
-    of = read_request(frame) if case.valid.is_request else read_response(frame, case.valid.key, case.valid.version)
-    layout = right_layout(of)
+    parsed = read_request(frame) if case.valid.is_request else read_response(frame, case.valid.key, case.valid.version)
+    layout = right_layout(parsed)
     assert layout is not None
     return layout
 
@@ -47,18 +47,18 @@ def right(case: Case) -> Layout:
 def reproduces(edit: Edit, layout: Layout, case: Case) -> bool:
     """Whether a writer with this edit sends the broken bytes for the values of the original."""
     try:
-        return in_payload(edit, case) if case.payload else write(edit, layout, case.values) == case.broken
+        return reproduces_in_payload(edit, case) if case.payload else write(edit, layout, case.values) == case.broken
     except (EditError, EncodeError):
         return False
 
 
-def in_payload(edit: Edit, case: Case) -> bool:
+def reproduces_in_payload(edit: Edit, case: Case) -> bool:
     """Whether a writer with this edit sends the broken payload for the values of the original one."""
     if edit.kind != "embedded_layout":
         return False
     detail = dict(edit.detail)
     if detail["edit"].kind == "embedded_layout":
-        return in_payload(detail["edit"], case)
+        return reproduces_in_payload(detail["edit"], case)
     header, body, _ = as_stated(detail["payload"], case.payload)
     return write(detail["edit"], frame_layout(header, body), case.payload_values)[4:] == case.broken_payload
 
@@ -83,16 +83,16 @@ def are_twins(edit: Edit, layout: Layout, case: Case) -> bool:
     return written is not None and shape(written) == case.shape
 
 
-def shape(of: Layout) -> str:
+def shape(struct_layout: Layout) -> str:
     """The types of a struct on the wire, in the notation of `tests.independent.definitions.shape`."""
     kinds = {"uvarint": "c", "int16": "i16", "int32": "i32", "uvarint-1": "c-1", "uvarint+1": "c+1"}
 
-    def one(field: Field) -> str:
+    def field_shape(field: Field) -> str:
         inner = f"{{{shape(field.struct)}}}" if field.struct else field.type
         length = "" if field.struct and not field.array else kinds.get(field.length or "", "")
         return f"{'[]' if field.array else ''}{inner}:{length}:{kinds.get(field.element_length or '', '')}"
 
-    return ",".join(map(one, of.fields)) + f"|{int(of.flexible)}"
+    return ",".join(map(field_shape, struct_layout.fields)) + f"|{int(struct_layout.flexible)}"
 
 
 @dataclass
@@ -104,25 +104,27 @@ class Tally:
     missed: list[dict[str, object]] = field(default_factory=list)
 
     def add(self, case: Case) -> None:
-        count, found, layout = self.families[case.family], diagnoses(case), right(case)
+        count, reported, layout = self.families[case.family], diagnoses(case), right_layout_of(case)
         if leaves_no_trace(case):
             count["no trace"] += 1
             return
         count["cases"] += 1
-        edits = [edit for each in found[:1] for edit in (each.edit, *(rival.edit for rival in each.rivals))]
-        places = [at for at, edit in enumerate(edits) if reproduces(edit, layout, case)]
-        first = 0 in places
-        count["first"] += first
-        count["three"] += any(at < 3 for at in places)
-        count["none"] += not found
-        count["twin"] += not first and bool(edits) and are_twins(edits[0], layout, case)
-        if found:
-            bucket = self.confidences[min(int(found[0].confidence * 10), 9)]
+        edits = [
+            edit for diagnosis in reported[:1] for edit in (diagnosis.edit, *(rival.edit for rival in diagnosis.rivals))
+        ]
+        ranks = [index for index, edit in enumerate(edits) if reproduces(edit, layout, case)]
+        is_first = 0 in ranks
+        count["first"] += is_first
+        count["three"] += any(index < 3 for index in ranks)
+        count["none"] += not reported
+        count["twin"] += not is_first and bool(edits) and are_twins(edits[0], layout, case)
+        if reported:
+            bucket = self.confidences[min(int(reported[0].confidence * 10), 9)]
             bucket["cases"] += 1
-            bucket["right"] += first
-            bucket["same"] += first and are_twins(edits[0], layout, case)
-            bucket["sum"] += round(1000 * found[0].confidence)
-        if not first:
+            bucket["right"] += is_first
+            bucket["same"] += is_first and are_twins(edits[0], layout, case)
+            bucket["sum"] += round(1000 * reported[0].confidence)
+        if not is_first:
             self.missed.append(
                 {
                     "family": case.family,
@@ -131,16 +133,16 @@ class Tally:
                     "where": case.valid.where,
                     "frame": case.broken.hex(),
                     "original": case.original.hex(),
-                    "place": places[:1],
-                    "confidence": found[0].confidence if found else None,
+                    "place": ranks[:1],
+                    "confidence": reported[0].confidence if reported else None,
                     "twin": bool(edits) and are_twins(edits[0], layout, case),
                     "edits": [str(edit) for edit in edits[:3]],
                 }
             )
 
-    def share(self, what: str, family: str | None = None) -> float:
+    def share(self, counter_name: str, family: str | None = None) -> float:
         counts = [self.families[family]] if family else list(self.families.values())
-        return sum(count[what] for count in counts) / max(sum(count["cases"] for count in counts), 1)
+        return sum(count[counter_name] for count in counts) / max(sum(count["cases"] for count in counts), 1)
 
     def __str__(self) -> str:
         rows = [
@@ -157,8 +159,10 @@ class Tally:
             "|---|---|---|---|---|",
         ]
         for bucket, count in sorted(self.confidences.items()):
-            mean, good, same = count["sum"] / 10, count["right"], count["same"]
-            cells = " | ".join(f"{100 * each / count['cases']:.0f} %" for each in (mean / 100, good, same))
+            mean, right_count, twin_count = count["sum"] / 10, count["right"], count["same"]
+            cells = " | ".join(
+                f"{100 * share / count['cases']:.0f} %" for share in (mean / 100, right_count, twin_count)
+            )
             rows.append(f"| {bucket * 10}–{bucket * 10 + 10} % | {count['cases']} | {cells} |")
         return "\n".join(rows)
 
@@ -171,13 +175,17 @@ def tally(cases: Iterable[Case]) -> Tally:
 
 
 def main() -> None:
-    each = int(sys.argv[1]) if len(sys.argv) > 1 else 60
+    cases_per_family = int(sys.argv[1]) if len(sys.argv) > 1 else 60
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    valids = [*of_kafka(), *of_captures()]
-    found = tally(chain(payload_cases(max(each // 6, 1), seed), frame_cases(valids, each, seed)))
-    print(found)  # noqa: T201  # the table is for people
+    valids = [*kafka_frames(), *captured_frames()]
+    result = tally(
+        chain(payload_cases(max(cases_per_family // 6, 1), seed), frame_cases(valids, cases_per_family, seed))
+    )
+    print(result)  # noqa: T201  # the table is for people
     if path := os.environ.get("MISSED"):
-        Path(path).write_text("".join(json.dumps(one) + "\n" for one in found.missed), encoding="utf-8")
+        Path(path).write_text(
+            "".join(json.dumps(missed_case) + "\n" for missed_case in result.missed), encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

@@ -20,11 +20,11 @@ class Frame:
     name: str
     version: int
     header_version: int
-    header: Struct
+    change_header_version: Struct
     body: Struct
     values: Values
     random: Random
-    prefix: str = ""
+    duplicate_prefix: str = ""
 
     def structs(self) -> list[tuple[Struct, list[Values]]]:
         """The structs of the body that have values, with these."""
@@ -32,25 +32,25 @@ class Frame:
 
     def pick(self, accept: Callable[[Member], bool], *, tagged: bool = False) -> tuple[Struct, Member, list[Values]]:
         """A member of a struct that has values."""
-        found = [
+        candidates = [
             (struct, member, values)
             for struct, values in self.structs()
             for member in ((*struct.members, *struct.tagged) if tagged else struct.members)
             if accept(member) and any(member.name in element for element in values)
         ]
-        if not found:
+        if not candidates:
             raise Unfit
-        return self.random.choice(found)
+        return self.random.choice(candidates)
 
-    def every(self) -> Iterator[Member]:
+    def all_members(self) -> Iterator[Member]:
         """All members of the body, tagged ones included, whether they have values or not."""
         pending = [self.body]
         while pending:
             struct = pending.pop()
-            for one in (*struct.members, *struct.tagged):
-                yield one
-                if one.inner:
-                    pending.append(one.inner)
+            for member in (*struct.members, *struct.tagged):
+                yield member
+                if member.inner:
+                    pending.append(member.inner)
 
 
 class Unfit(Exception):
@@ -62,13 +62,15 @@ def _structs(struct: Struct, values: list[Values]) -> Iterator[tuple[Struct, lis
         yield struct, values
     for member in (*struct.members, *struct.tagged):
         if member.inner:
-            inside = [element[member.name] for element in values if element.get(member.name) is not None]
-            yield from _structs(member.inner, [each for some in inside for each in some] if member.array else inside)
+            inner_values = [element[member.name] for element in values if element.get(member.name) is not None]
+            yield from _structs(
+                member.inner, [value for array in inner_values for value in array] if member.array else inner_values
+            )
 
 
-def _lengths(member: Member, what: str) -> Iterator[str]:
+def _lengths(member: Member, length_kind: str) -> Iterator[str]:
     """The attributes of a member that are lengths of strings, arrays, bytes or of all."""
-    if member.array and member.length and what in ("arrays", "all"):
+    if member.array and member.length and length_kind in ("arrays", "all"):
         yield "length"
     attribute = "element_length" if member.array else "length"
     kind = {"string": "strings"}.get(member.kind, "bytes")
@@ -76,67 +78,67 @@ def _lengths(member: Member, what: str) -> Iterator[str]:
         getattr(member, attribute)
         and not (member.inner and not member.array)
         and member.kind != "struct"
-        and what in (kind, "all")
+        and length_kind in (kind, "all")
     ):
         yield attribute
 
 
-def _set(frame: Frame, what: str, change: Callable[[Member, str], str | None]) -> None:
-    done = False
-    for one in frame.every():
-        for attribute in list(_lengths(one, what)):
-            made = change(one, attribute)
-            if made is not None and made != getattr(one, attribute):
-                setattr(one, attribute, made)
-                done = True
-    if not done:
+def _set_lengths(frame: Frame, length_kind: str, change: Callable[[Member, str], str | None]) -> None:
+    is_changed = False
+    for member in frame.all_members():
+        for attribute in list(_lengths(member, length_kind)):
+            new_length = change(member, attribute)
+            if new_length is not None and new_length != getattr(member, attribute):
+                setattr(member, attribute, new_length)
+                is_changed = True
+    if not is_changed:
         raise Unfit
 
 
-def _other(member: Member, attribute: str) -> str:
+def _other_encoding(member: Member, attribute: str) -> str:
     if getattr(member, attribute) == "c":
         return "i16" if member.kind == "string" and not (member.array and attribute == "length") else "i32"
     return "c"
 
 
-def other_encoding(what: str) -> Callable[[Frame], None]:
-    return lambda frame: _set(frame, what, _other)
+def other_encoding(length_kind: str) -> Callable[[Frame], None]:
+    return lambda frame: _set_lengths(frame, length_kind, _other_encoding)
 
 
-def width(what: str) -> Callable[[Frame], None]:
+def other_width(length_kind: str) -> Callable[[Frame], None]:
     """Fixed lengths in the other width."""
 
     def change(member: Member, attribute: str) -> str | None:
         return {"i16": "i32", "i32": "i16"}.get(getattr(member, attribute))
 
-    return lambda frame: _set(frame, what, change)
+    return lambda frame: _set_lengths(frame, length_kind, change)
 
 
-def off_by_one(what: str, delta: int) -> Callable[[Frame], None]:
+def off_by_one(length_kind: str, delta: int) -> Callable[[Frame], None]:
     def change(member: Member, attribute: str) -> str | None:
         return f"c{delta:+d}" if getattr(member, attribute) == "c" else None
 
-    return lambda frame: _set(frame, what, change)
+    return lambda frame: _set_lengths(frame, length_kind, change)
 
 
-def of_one(change: Callable[[Frame, Member, str], str | None]) -> Callable[[Frame], None]:
+def in_one_member(change: Callable[[Frame, Member, str], str | None]) -> Callable[[Frame], None]:
     def apply(frame: Frame) -> None:
-        _, one, _ = frame.pick(lambda one: any(_lengths(one, "all")), tagged=False)
-        attribute = frame.random.choice(list(_lengths(one, "all")))
-        made = change(frame, one, attribute)
-        if made is None or made == getattr(one, attribute):
+        _, member, _ = frame.pick(lambda one: any(_lengths(one, "all")), tagged=False)
+        attribute = frame.random.choice(list(_lengths(member, "all")))
+        new_length = change(frame, member, attribute)
+        if new_length is None or new_length == getattr(member, attribute):
             raise Unfit
-        setattr(one, attribute, made)
+        setattr(member, attribute, new_length)
 
     return apply
 
 
 def flexibility(frame: Frame) -> None:
     flexible = bool(frame.body.buffers)
-    for one in frame.every():
-        for attribute in list(_lengths(one, "all")):
-            if (getattr(one, attribute) == "c") == flexible:
-                setattr(one, attribute, _other(one, attribute))
+    for member in frame.all_members():
+        for attribute in list(_lengths(member, "all")):
+            if (getattr(member, attribute) == "c") == flexible:
+                setattr(member, attribute, _other_encoding(member, attribute))
     for struct in _all_structs(frame.body):
         struct.buffers = 0 if flexible else 1
         if flexible:
@@ -145,100 +147,110 @@ def flexibility(frame: Frame) -> None:
 
 def _all_structs(struct: Struct) -> Iterator[Struct]:
     yield struct
-    for one in (*struct.members, *struct.tagged):
-        if one.inner:
-            yield from _all_structs(one.inner)
+    for member in (*struct.members, *struct.tagged):
+        if member.inner:
+            yield from _all_structs(member.inner)
 
 
-def moved(frame: Frame) -> None:
-    struct, one, _ = frame.pick(lambda one: one.name != "throttle_time_ms")
-    _move(frame, struct, one)
+def move_field(frame: Frame) -> None:
+    struct, member, _ = frame.pick(lambda one: one.name != "throttle_time_ms")
+    _move_member(frame, struct, member)
 
 
-def throttle_moved(frame: Frame) -> None:
-    struct, one, _ = frame.pick(lambda one: one.name == "throttle_time_ms")
-    _move(frame, struct, one)
+def move_throttle(frame: Frame) -> None:
+    struct, member, _ = frame.pick(lambda one: one.name == "throttle_time_ms")
+    _move_member(frame, struct, member)
 
 
-def _move(frame: Frame, struct: Struct, member: Member) -> None:
-    at = struct.members.index(member)
-    places = [place for place in range(len(struct.members)) if place != at]
-    if not places:
+def _move_member(frame: Frame, struct: Struct, member: Member) -> None:
+    position = struct.members.index(member)
+    new_positions = [new_position for new_position in range(len(struct.members)) if new_position != position]
+    if not new_positions:
         raise Unfit
-    struct.members.insert(frame.random.choice(places), struct.members.pop(at))
+    struct.members.insert(frame.random.choice(new_positions), struct.members.pop(position))
 
 
-def throttle_missing(frame: Frame) -> None:
-    struct, one, _ = frame.pick(lambda one: one.name == "throttle_time_ms")
-    struct.members.remove(one)
+def drop_throttle(frame: Frame) -> None:
+    struct, member, _ = frame.pick(lambda one: one.name == "throttle_time_ms")
+    struct.members.remove(member)
 
 
-def missing(frame: Frame) -> None:
-    struct, one, _ = frame.pick(lambda one: one.name != "throttle_time_ms")
+def drop_field(frame: Frame) -> None:
+    struct, member, _ = frame.pick(lambda one: one.name != "throttle_time_ms")
     if len(struct.members) == 1 and not struct.buffers:
         raise Unfit
-    struct.members.remove(one)
+    struct.members.remove(member)
 
 
-def duplicated(frame: Frame) -> None:
-    struct, one, _ = frame.pick(lambda one: True)
-    struct.members.insert(frame.random.choice((struct.members.index(one) + 1, len(struct.members))), one)
+def duplicate_field(frame: Frame) -> None:
+    struct, member, _ = frame.pick(lambda one: True)
+    struct.members.insert(frame.random.choice((struct.members.index(member) + 1, len(struct.members))), member)
 
 
-def opaque_duplicated(frame: Frame) -> None:
-    struct, one, values = frame.pick(lambda one: one.kind in ("bytes", "records", "uuid"))
-    if not any(element.get(one.name) for element in values):
+def duplicate_opaque_field(frame: Frame) -> None:
+    struct, member, values = frame.pick(lambda one: one.kind in ("bytes", "records", "uuid"))
+    if not any(element.get(member.name) for element in values):
         raise Unfit
-    struct.members.insert(struct.members.index(one) + 1, one)
+    struct.members.insert(struct.members.index(member) + 1, member)
 
 
-def from_version(frame: Frame) -> None:
+def add_field_of_version(frame: Frame) -> None:
     """One field that only other versions have, at its place there."""
-    others = [version for version in versions(frame.name) if version != frame.version]
-    frame.random.shuffle(others)
-    for version in others:
-        pairs = [pair for pair in _pairs(frame.body, message(frame.name, version), [frame.values["body"]]) if pair[3]]
-        if not pairs:
+    other_versions = [version for version in versions(frame.name) if version != frame.version]
+    frame.random.shuffle(other_versions)
+    for version in other_versions:
+        struct_pairs = [
+            struct_pair
+            for struct_pair in _pairs(frame.body, message(frame.name, version), [frame.values["body"]])
+            if struct_pair[3]
+        ]
+        if not struct_pairs:
             continue
-        struct, other, values, _ = frame.random.choice(pairs)
+        struct, other_struct, values, _ = frame.random.choice(struct_pairs)
         names = [member.name for member in struct.members]
-        index, one = frame.random.choice(
-            [(at, member) for at, member in enumerate(other.members) if member.name not in names]
+        index, new_member = frame.random.choice(
+            [(position, member) for position, member in enumerate(other_struct.members) if member.name not in names]
         )
-        if one.inner or one.array:
+        if new_member.inner or new_member.array:
             continue
-        if frame.body.buffers and one.length:
-            one.length = "c"
-        elif one.length == "c":
-            one.length = "i16" if one.kind == "string" else "i32"
-        place = sum(member.name in names for member in other.members[:index])
-        struct.members.insert(place, one)
+        if frame.body.buffers and new_member.length:
+            new_member.length = "c"
+        elif new_member.length == "c":
+            new_member.length = "i16" if new_member.kind == "string" else "i32"
+        insert_position = sum(member.name in names for member in other_struct.members[:index])
+        struct.members.insert(insert_position, new_member)
         source = Source(frame.random)
         for element in values:
-            element[one.name] = source.member(one)
+            element[new_member.name] = source.member(new_member)
         return
     raise Unfit
 
 
-def _pairs(struct: Struct, other: Struct, values: list[Values]) -> Iterator[tuple[Struct, Struct, list[Values], bool]]:
+def _pairs(
+    struct: Struct, other_struct: Struct, values: list[Values]
+) -> Iterator[tuple[Struct, Struct, list[Values], bool]]:
     if not values:
         return
-    names = {one.name for one in (*struct.members, *struct.tagged)}
-    yield struct, other, values, any(member.name not in names for member in other.members)
-    mine = {member.name: member for member in struct.members}
-    for member in other.members:
-        own = mine.get(member.name)
-        if own and own.inner and member.inner and own.array == member.array:
-            inside = [element[member.name] for element in values if element.get(member.name) is not None]
-            yield from _pairs(own.inner, member.inner, [e for some in inside for e in some] if member.array else inside)
+    names = {field.name for field in (*struct.members, *struct.tagged)}
+    yield struct, other_struct, values, any(member.name not in names for member in other_struct.members)
+    members = {member.name: member for member in struct.members}
+    for member in other_struct.members:
+        counterpart = members.get(member.name)
+        if counterpart and counterpart.inner and member.inner and counterpart.array == member.array:
+            inner_values = [element[member.name] for element in values if element.get(member.name) is not None]
+            yield from _pairs(
+                counterpart.inner,
+                member.inner,
+                [e for array in inner_values for e in array] if member.array else inner_values,
+            )
 
 
 def other_version(frame: Frame) -> None:
-    others = [version for version in versions(frame.name) if version != frame.version]
-    if not others:
+    other_versions = [version for version in versions(frame.name) if version != frame.version]
+    if not other_versions:
         raise Unfit
-    near = min(others, key=lambda version: abs(version - frame.version))
-    version = frame.random.choice((near, frame.random.choice(others)))
+    nearest = min(other_versions, key=lambda version: abs(version - frame.version))
+    version = frame.random.choice((nearest, frame.random.choice(other_versions)))
     frame.body = message(frame.name, version)
     Source(frame.random).complete(frame.body, frame.values["body"])
 
@@ -257,105 +269,124 @@ def error_only_old_header(frame: Frame) -> None:
     frame.header = message("ResponseHeader", 0)
 
 
-def header(frame: Frame) -> None:
+def change_header_version(frame: Frame) -> None:
     name = "RequestHeader" if frame.name.endswith("Request") else "ResponseHeader"
-    others = [version for version in versions(name) if version != frame.header_version]
-    frame.header = message(name, frame.random.choice(others))
+    other_versions = [version for version in versions(name) if version != frame.header_version]
+    frame.header = message(name, frame.random.choice(other_versions))
 
 
-def int_width(frame: Frame) -> None:
-    _, one, _ = frame.pick(lambda member: member.kind in _INTEGERS and not member.array)
-    at = _INTEGERS.index(one.kind)
-    one.kind = frame.random.choice([_INTEGERS[each] for each in (at - 1, at + 1) if 0 <= each < 4])
+def change_int_width(frame: Frame) -> None:
+    _, changed, _ = frame.pick(lambda member: member.kind in _INTEGERS and not member.array)
+    width_index = _INTEGERS.index(changed.kind)
+    changed.kind = frame.random.choice(
+        [_INTEGERS[index] for index in (width_index - 1, width_index + 1) if 0 <= index < 4]
+    )
 
 
-def null(frame: Frame) -> None:
-    _, one, _ = frame.pick(
+def write_null(frame: Frame) -> None:
+    _, nulled, _ = frame.pick(
         lambda member: bool(member.length) and not member.nullable and (member.array or not member.inner)
     )
-    one.as_null = True
+    nulled.as_null = True
 
 
-def tag_buffer_missing(frame: Frame) -> None:
-    found = [struct for struct, _ in frame.structs() if struct.buffers and struct.members]
-    if not found:
+def drop_tag_buffer(frame: Frame) -> None:
+    structs = [struct for struct, _ in frame.structs() if struct.buffers and struct.members]
+    if not structs:
         raise Unfit
-    struct = frame.random.choice(found)
+    struct = frame.random.choice(structs)
     struct.buffers, struct.tagged = 0, []
 
 
-def tag_buffer_extra(frame: Frame) -> None:
+def add_tag_buffer(frame: Frame) -> None:
     frame.random.choice([struct for struct, _ in frame.structs()]).buffers += 1
 
 
-def tag_size(frame: Frame) -> None:
+def change_tag_size(frame: Frame) -> None:
     """The size of a tagged field is wrong by some bytes; a field is added if the frame has none."""
-    found = [(struct, field) for struct, values in frame.structs() for field in struct.tagged
+    tagged_members = [(struct, field) for struct, values in frame.structs() for field in struct.tagged
              if any(field.name in element for element in values)]  # fmt: skip
-    if not found:
-        possible = [(struct, field, values) for struct, values in frame.structs() for field in struct.tagged]
-        if not possible:
+    if not tagged_members:
+        possible_members = [(struct, field, values) for struct, values in frame.structs() for field in struct.tagged]
+        if not possible_members:
             raise Unfit
-        struct, one, values = frame.random.choice(possible)
+        struct, new_field, values = frame.random.choice(possible_members)
         source = Source(frame.random)
         for element in values:
-            element[one.name] = source.member(one)
+            element[new_field.name] = source.member(new_field)
         frame.values["changed"] = True
-        found = [(struct, one)]
-    frame.random.choice(found)[1].size_delta = frame.random.choice((-1, 1, 1, 2, 4))
+        tagged_members = [(struct, new_field)]
+    frame.random.choice(tagged_members)[1].size_delta = frame.random.choice((-1, 1, 1, 2, 4))
 
 
-def prefix(what: str) -> Callable[[Frame], None]:
+def duplicate_prefix(prefix_name: str) -> Callable[[Frame], None]:
     def apply(frame: Frame) -> None:
         if not frame.name.endswith("Response"):
             raise Unfit
-        frame.prefix = what
+        frame.prefix = prefix_name
 
     return apply
 
 
-def in_one_element(frame: Frame) -> None:
+def drop_in_one_element(frame: Frame) -> None:
     """A field is missing in only one element of an array of the body."""
-    members = [one for one in frame.body.members if one.array and one.inner and len(one.inner.members) > 1
-             and len(frame.values["body"].get(one.name) or ()) > 1]  # fmt: skip
+    members = [
+        array_member
+        for array_member in frame.body.members
+        if array_member.array
+        and array_member.inner
+        and len(array_member.inner.members) > 1
+        and len(frame.values["body"].get(array_member.name) or ()) > 1
+    ]
     if not members:
         raise Unfit
-    one = frame.random.choice(members)
-    assert one.inner is not None
-    one.only, one.other = frame.random.randrange(len(frame.values["body"][one.name])), deepcopy(one.inner)
-    one.other.members.pop(frame.random.randrange(len(one.other.members)))
+    array_member = frame.random.choice(members)
+    assert array_member.inner is not None
+    array_member.only, array_member.other = (
+        frame.random.randrange(len(frame.values["body"][array_member.name])),
+        deepcopy(array_member.inner),
+    )
+    array_member.other.members.pop(frame.random.randrange(len(array_member.other.members)))
 
 
 FAMILIES: dict[str, list[Callable[[Frame], None]]] = {
     "length width": [
-        of_one(lambda _, one, at: {"i16": "i32", "i32": "i16"}.get(getattr(one, at))),
-        width("strings"), width("arrays"), width("bytes"),
+        in_one_member(lambda _, one, at: {"i16": "i32", "i32": "i16"}.get(getattr(one, at))),
+        other_width("strings"),
+        other_width("arrays"),
+        other_width("bytes"),
     ],
-    "one length in the other encoding": [of_one(lambda _, one, at: _other(one, at))],
+    "one length in the other encoding": [in_one_member(lambda _, one, at: _other_encoding(one, at))],
     "only strings or only arrays in the other encoding": [other_encoding("strings"), other_encoding("arrays")],
     "all lengths in the other encoding": [other_encoding("all")],
     "the whole body in the other encoding": [flexibility],
     "compact length off by one": [
-        of_one(lambda frame, one, at: f"c{frame.random.choice((-1, 1)):+d}" if getattr(one, at) == "c" else None),
-        off_by_one("strings", -1), off_by_one("arrays", -1), off_by_one("all", -1),
-        off_by_one("strings", 1), off_by_one("arrays", 1), off_by_one("all", 1),
+        in_one_member(
+            lambda frame, one, at: f"c{frame.random.choice((-1, 1)):+d}" if getattr(one, at) == "c" else None
+        ),
+        off_by_one("strings", -1),
+        off_by_one("arrays", -1),
+        off_by_one("all", -1),
+        off_by_one("strings", 1),
+        off_by_one("arrays", 1),
+        off_by_one("all", 1),
     ],
-    "null in a non-nullable field": [null],
-    "tag size": [tag_size],
-    "tag buffer missing": [tag_buffer_missing],
-    "tag buffer extra": [tag_buffer_extra],
-    "field moved": [moved],
-    "throttle_time_ms moved": [throttle_moved],
-    "throttle_time_ms missing": [throttle_missing],
-    "field missing": [missing],
-    "field duplicated": [duplicated],
-    "opaque field duplicated": [opaque_duplicated],
-    "field of another version": [from_version],
-    "field missing in one element": [in_one_element],
+    "null in a non-nullable field": [write_null],
+    "tag size": [change_tag_size],
+    "tag buffer missing": [drop_tag_buffer],
+    "tag buffer extra": [add_tag_buffer],
+    "field moved": [move_field],
+    "throttle_time_ms moved": [move_throttle],
+    "throttle_time_ms missing": [drop_throttle],
+    "field missing": [drop_field],
+    "field duplicated": [duplicate_field],
+    "opaque field duplicated": [duplicate_opaque_field],
+    "field of another version": [add_field_of_version],
+    "field missing in one element": [drop_in_one_element],
     "body of another version": [other_version],
     "error code only": [error_only],
     "error code only, older header": [error_only_old_header],
-    "header version": [header],
-    "integer width": [int_width],
-    "prefix written twice": [prefix("size"), prefix("correlation_id")],
-}  # fmt: skip
+    "header version": [change_header_version],
+    "integer width": [change_int_width],
+    "prefix written twice": [duplicate_prefix("size"), duplicate_prefix("correlation_id")],
+}

@@ -58,18 +58,18 @@ def definitions() -> dict[str, dict[str, Any]]:
     return {message["name"]: message for message in messages}
 
 
-def within(text: str | None, version: int) -> bool:
+def is_in_range(text: str | None, version: int) -> bool:
     if not text or text == "none":
         return False
-    low, _, high = text.partition("-")
-    if low.endswith("+"):
-        return version >= int(low[:-1])
-    return int(low) <= version <= int(high or low)
+    lowest, _, highest = text.partition("-")
+    if lowest.endswith("+"):
+        return version >= int(lowest[:-1])
+    return int(lowest) <= version <= int(highest or lowest)
 
 
 def versions(name: str) -> range:
-    low, _, high = definitions()[name]["versions"].partition("-")
-    return range(int(low), int(high or low) + 1)
+    lowest, _, highest = definitions()[name]["versions"].partition("-")
+    return range(int(lowest), int(highest or lowest) + 1)
 
 
 def message(name: str, version: int) -> Struct:
@@ -80,31 +80,37 @@ def message(name: str, version: int) -> Struct:
 @functools.cache
 def _message(name: str, version: int) -> Struct:
     definition = definitions()[name]
-    return _struct(definition["fields"], version, within(definition["flexible"], version))
+    return _struct(definition["fields"], version, is_in_range(definition["flexible"], version))
 
 
 def _struct(fields: list[dict[str, Any]], version: int, flexible: bool) -> Struct:
-    made = Struct(buffers=int(flexible))
-    for each in fields:
-        if not within(each["versions"], version):
+    result = Struct(buffers=int(flexible))
+    for definition in fields:
+        if not is_in_range(definition["versions"], version):
             continue
-        kind, array = each["type"].removeprefix("[]"), each["type"].startswith("[]")
-        compact = flexible and each.get("flexibleVersions") != "none"
-        inner = _struct(each["fields"], version, flexible) if "fields" in each else None
-        own = "c" if compact else "i16" if kind == "string" else "i32"
-        sized = kind in ("string", "bytes", "records")
-        tag = each["tag"] if within(each.get("taggedVersions"), version) else None
-        nullable = within(each.get("nullableVersions"), version)
+        kind, array = definition["type"].removeprefix("[]"), definition["type"].startswith("[]")
+        compact = flexible and definition.get("flexibleVersions") != "none"
+        inner = _struct(definition["fields"], version, flexible) if "fields" in definition else None
+        length_encoding = "c" if compact else "i16" if kind == "string" else "i32"
+        has_length = kind in ("string", "bytes", "records")
+        tag = definition["tag"] if is_in_range(definition.get("taggedVersions"), version) else None
+        nullable = is_in_range(definition.get("nullableVersions"), version)
         member = Member(
-            _SNAKE.sub("_", each["name"]).lower(), "struct" if inner else kind, array, nullable, inner=inner, tag=tag,
-            default=each.get("default"), element_length=own if array and sized else "",
-        )  # fmt: skip
+            _SNAKE.sub("_", definition["name"]).lower(),
+            "struct" if inner else kind,
+            array,
+            nullable,
+            inner=inner,
+            tag=tag,
+            default=definition.get("default"),
+            element_length=length_encoding if array and has_length else "",
+        )
         if array:
             member.length = "c" if compact else "i32"
-        elif sized:
-            member.length = own
-        (made.members if tag is None else made.tagged).append(member)
-    return made
+        elif has_length:
+            member.length = length_encoding
+        (result.members if tag is None else result.tagged).append(member)
+    return result
 
 
 class Reader:
@@ -127,25 +133,25 @@ class Reader:
             if byte < 128:
                 return value
 
-    def length(self, how: str) -> int:
-        if how == "c":
+    def length(self, encoding: str) -> int:
+        if encoding == "c":
             return self.varint() - 1
-        return int.from_bytes(self.take(2 if how == "i16" else 4), "big", signed=True)
+        return int.from_bytes(self.take(2 if encoding == "i16" else 4), "big", signed=True)
 
-    def struct(self, of: Struct) -> Values:
-        made = {member.name: self.member(member) for member in of.members}
-        for _ in range(of.buffers):
-            tagged = {one.tag: one for one in of.tagged}
+    def struct(self, shape: Struct) -> Values:
+        values = {member.name: self.member(member) for member in shape.members}
+        for _ in range(shape.buffers):
+            tagged = {field.tag: field for field in shape.tagged}
             for _ in range(self.varint()):
                 tag, size = self.varint(), self.varint()
                 if tag in tagged:
                     end = self.pos + size
-                    made[tagged[tag].name] = self.member(tagged[tag])
+                    values[tagged[tag].name] = self.member(tagged[tag])
                     if self.pos != end:
                         raise ValueError("size of a tag")
                 else:
-                    made.setdefault("_tags", []).append([tag, self.take(size)])
-        return made
+                    values.setdefault("_tags", []).append([tag, self.take(size)])
+        return values
 
     def member(self, member: Member) -> Any:
         if member.array:
@@ -179,39 +185,39 @@ def varint(value: int) -> bytes:
     return bytes((*out, value))
 
 
-def _length(how: str, size: int | None) -> bytes:
-    if how[0] == "c":
-        return varint(0 if size is None else size + 1 + int(how[1:] or 0))
-    return (-1 if size is None else size).to_bytes(2 if how == "i16" else 4, "big", signed=True)
+def _length(encoding: str, size: int | None) -> bytes:
+    if encoding[0] == "c":
+        return varint(0 if size is None else size + 1 + int(encoding[1:] or 0))
+    return (-1 if size is None else size).to_bytes(2 if encoding == "i16" else 4, "big", signed=True)
 
 
-def write(of: Struct, values: Values) -> bytes:
+def write(shape: Struct, values: Values) -> bytes:
     """The bytes of a struct; raises OverflowError or struct.error if a value does not fit."""
-    out = b"".join(_member(member, values.get(member.name)) for member in of.members)
-    for number in range(of.buffers):
-        pairs = [] if number else list(values.get("_tags", ()))
-        if not number:
-            for one in of.tagged:
-                if one.name in values:
-                    pairs.append([one.tag, _member(one, values[one.name]), one.size_delta])
-        out += varint(len(pairs))
+    data_out = b"".join(_member(member, values.get(member.name)) for member in shape.members)
+    for buffer_index in range(shape.buffers):
+        pairs = [] if buffer_index else list(values.get("_tags", ()))
+        if not buffer_index:
+            for field in shape.tagged:
+                if field.name in values:
+                    pairs.append([field.tag, _member(field, values[field.name]), field.size_delta])
+        data_out += varint(len(pairs))
         for tag, data, *delta in sorted(pairs, key=lambda pair: pair[0]):
-            out += varint(tag) + varint(len(data) + sum(delta)) + data
-    return out
+            data_out += varint(tag) + varint(len(data) + sum(delta)) + data
+    return data_out
 
 
 def _member(member: Member, value: Any) -> bytes:
     if member.as_null:
         value = None
     if member.array:
-        out = _length(member.length, None if value is None else len(value))
+        data = _length(member.length, None if value is None else len(value))
         for index, element in enumerate(value or ()):
-            out += (
+            data += (
                 write(member.other, element)
                 if index == member.only and member.other
                 else _one(member, member.element_length, element)
             )
-        return out
+        return data
     if member.inner and member.nullable:
         if value is None:
             return b"\x00" if member.tag is not None else b"\xff"
@@ -230,11 +236,11 @@ def _one(member: Member, length: str, value: Any) -> bytes:
     return struct.pack(">" + _PACK[member.kind], value)
 
 
-def shape(of: Struct) -> str:
+def shape(struct_shape: Struct) -> str:
     """The types of a struct on the wire, without the names: two layouts of the same shape can hold the same bytes."""
 
-    def one(member: Member) -> str:
+    def member_shape(member: Member) -> str:
         inner = f"{{{shape(member.inner)}}}" if member.inner else member.kind
         return f"{'[]' if member.array else ''}{inner}:{member.length}:{member.element_length}"
 
-    return ",".join(map(one, of.members)) + f"|{of.buffers}"
+    return ",".join(map(member_shape, struct_shape.members)) + f"|{struct_shape.buffers}"

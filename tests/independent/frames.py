@@ -49,7 +49,7 @@ class Case:
     family: str
     valid: Valid
     original: bytes
-    broken: bytes
+    break_frame: bytes
     values: Values
     shape: str = ""
     payload_name: str = ""
@@ -58,24 +58,24 @@ class Case:
     payload_values: Values = field(default_factory=dict)
 
 
-def written(frame: Frame) -> bytes:
+def encode_frame(frame: Frame) -> bytes:
     """The bytes of a frame with its length prefix."""
-    head, body = write(frame.header, frame.values["header"]), write(frame.body, frame.values["body"])
+    header_bytes, body = write(frame.header, frame.values["header"]), write(frame.body, frame.values["body"])
     if frame.prefix == "correlation_id":
-        head = head[:4] + head
-    data = head + body
+        header_bytes = header_bytes[:4] + header_bytes
+    data = header_bytes + body
     if frame.prefix == "size":
         data = struct.pack(">i", len(data)) + data
     return struct.pack(">i", len(data)) + data
 
 
-def frame_of(valid: Valid, random: Random) -> Frame:
+def new_frame(valid: Valid, random: Random) -> Frame:
     header = "RequestHeader" if valid.is_request else "ResponseHeader"
     return Frame(valid.name, valid.version, valid.header_version, message(header, valid.header_version),
                  message(valid.name, valid.version), deepcopy(valid.values), random)  # fmt: skip
 
 
-def of_kafka() -> Iterator[Valid]:
+def kafka_frames() -> Iterator[Valid]:
     """Frames that Kafka's classes wrote for every API, version and direction, with realistic values."""
     with gzip.open(_CORPUS, "rt", encoding="utf-8") as lines:
         for number, line in enumerate(lines):
@@ -93,26 +93,26 @@ def of_kafka() -> Iterator[Valid]:
                 header |= {"request_api_key": row["api_key"], "request_api_version": row["version"],
                            "client_id": source.text("client_id", 0)}  # fmt: skip
             body.pop("_tags", None)
-            values = {"header": header, "body": source.tamed(tree, body)}
+            values = {"header": header, "body": source.with_realistic_values(tree, body)}
             yield Valid(row["api"], row["api_key"], row["version"], row["header_version"], values, f"row {number}")
 
 
-def of_captures() -> Iterator[Valid]:
+def captured_frames() -> Iterator[Valid]:
     """Frames that real clients and brokers sent."""
     headers = {(row["api"], row["version"]): row["header_version"] for row in _rows()}
-    seen = set()
+    seen_frames = set()
     for path in sorted((DATA / "pcap").glob("*.pcap.gz")):
         for line in lines_of(path, detail=Detail.RAW):
-            if not isinstance(line, RequestLine | ResponseLine) or not line.frame or line.frame in seen:
+            if not isinstance(line, RequestLine | ResponseLine) or not line.frame or line.frame in seen_frames:
                 continue
-            seen.add(line.frame)
+            seen_frames.add(line.frame)
             name = f"{line.api}{'Request' if isinstance(line, RequestLine) else 'Response'}"
             key, version = line.api_key, line.api_version
             if key is not None and version is not None and (name, version) in headers:
-                yield from _parsed(name, key, version, headers[name, version], b64decode(line.frame), path.name)
+                yield from _parse_frame(name, key, version, headers[name, version], b64decode(line.frame), path.name)
 
 
-def _parsed(name: str, key: int, version: int, header_version: int, frame: bytes, where: str) -> Iterator[Valid]:
+def _parse_frame(name: str, key: int, version: int, header_version: int, frame: bytes, source: str) -> Iterator[Valid]:
     header = "RequestHeader" if name.endswith("Request") else "ResponseHeader"
     reader = Reader(frame, 4)
     try:
@@ -120,8 +120,8 @@ def _parsed(name: str, key: int, version: int, header_version: int, frame: bytes
         values["body"] = reader.struct(message(name, version))
     except (ValueError, struct.error):
         return
-    valid = Valid(name, key, version, header_version, values, where)
-    if reader.pos == len(frame) and written(frame_of(valid, Random(0))) == frame:
+    valid = Valid(name, key, version, header_version, values, source)
+    if reader.pos == len(frame) and encode_frame(new_frame(valid, Random(0))) == frame:
         yield valid
 
 
@@ -130,16 +130,16 @@ def _rows() -> Iterator[dict[str, Any]]:
         yield from (row for row in map(json.loads, lines) if "frame_hex" in row)
 
 
-def broken(valid: Valid, family: str, breakage: Callable[[Frame], None], seed: int) -> Case | None:
+def break_frame(valid: Valid, family: str, breakage: Callable[[Frame], None], seed: int) -> Case | None:
     """The frame broken in that way; None if it does not apply, or changes no byte."""
     for attempt in range(_TRIES):
-        frame = frame_of(valid, Random(seed * 1000 + attempt))
+        frame = new_frame(valid, Random(seed * 1000 + attempt))
         try:
-            original = written(frame)
+            original = encode_frame(frame)
             breakage(frame)
             if frame.values.pop("changed", False):  # the breakage needed another value: that is the original then
-                original = written(_unbroken(frame, valid))
-            data = written(frame)
+                original = encode_frame(_restore(frame, valid))
+            data = encode_frame(frame)
         except (Unfit, OverflowError, struct.error):
             continue
         except (TypeError, AttributeError, KeyError):
@@ -149,26 +149,26 @@ def broken(valid: Valid, family: str, breakage: Callable[[Frame], None], seed: i
     return None
 
 
-def _unbroken(frame: Frame, valid: Valid) -> Frame:
-    made = frame_of(valid, frame.random)
-    made.values = frame.values
-    return made
+def _restore(frame: Frame, valid: Valid) -> Frame:
+    restored = new_frame(valid, frame.random)
+    restored.values = frame.values
+    return restored
 
 
-def cases(valids: list[Valid], each: int, seed: int) -> Iterator[Case]:
-    """So many cases of each way to break a frame, spread over APIs and versions."""
+def cases(valids: list[Valid], cases_per_family: int, seed: int) -> Iterator[Case]:
+    """`cases_per_family` cases of each breakage, spread over APIs and versions."""
     for family, breakages in FAMILIES.items():
         for number, breakage in enumerate(breakages):
             random = Random(f"{seed} {family} {number}")
             order = random.sample(valids, len(valids))
-            found, done = 0, set()
-            most = max(each // len(breakages), 1)
-            for at, valid in enumerate(order):
-                if found >= most:
+            case_count, used_versions = 0, set()
+            maximum = max(cases_per_family // len(breakages), 1)
+            for index, valid in enumerate(order):
+                if case_count >= maximum:
                     break
-                if (valid.name, valid.version) in done:
+                if (valid.name, valid.version) in used_versions:
                     continue
-                if case := broken(valid, family, breakage, seed * 100_000 + at):
-                    found += 1
-                    done.add((valid.name, valid.version))
+                if case := break_frame(valid, family, breakage, seed * 100_000 + index):
+                    case_count += 1
+                    used_versions.add((valid.name, valid.version))
                     yield case

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 from dissectors.edits import Edit
 from dissectors.messages.diagnosis_result import Diagnosis
 from dissectors.schemas import api_by_name, header_versions
-from tests.independent.accuracy import diagnoses, reproduces, right
+from tests.independent.accuracy import diagnoses, reproduces, right_layout_of
 from tests.independent.definitions import Member, Struct, Values, write
-from tests.independent.frames import Case, Valid, frame_of, written
+from tests.independent.frames import Case, Valid, encode_frame, new_frame
 from tests.independent.plausible_values import leaves_no_trace
 
 #: From which confidence a diagnosis counts as sure.
@@ -42,9 +42,9 @@ _BATCHES = tuple(
 def _partitions(name: str = "partition_index", **values: Any) -> list[Values]:
     """Three partitions; a value in a tuple differs in each."""
     return [
-        {name: number}
-        | {key: value[number] if isinstance(value, tuple) else deepcopy(value) for key, value in values.items()}
-        for number in range(3)
+        {name: index}
+        | {key: value[index] if isinstance(value, tuple) else deepcopy(value) for key, value in values.items()}
+        for index in range(3)
     ]
 
 
@@ -137,7 +137,7 @@ class Entry(NamedTuple):
     index: int
 
 
-def valids() -> Iterator[Valid]:
+def valid_frames() -> Iterator[Valid]:
     """The right frames."""
     for name, versions, body in MESSAGES:
         is_request = name.endswith("Request")
@@ -153,53 +153,56 @@ def valids() -> Iterator[Valid]:
             yield Valid(name, api.key, version, header, values, "one_entry")
 
 
-def entries(struct: Struct, values: Values, where: str = "", depth: int = 0) -> Iterator[Entry]:
+def entries(struct: Struct, values: Values, location_prefix: str = "", depth: int = 0) -> Iterator[Entry]:
     """The entries of the arrays that are in other arrays."""
     for member in struct.members:
         if not member.array or member.inner is None:
             continue
-        for index, each in enumerate(values.get(member.name) or ()):
-            place = f"{where}{member.name}[{index}]"
+        for index, element in enumerate(values.get(member.name) or ()):
+            location = f"{location_prefix}{member.name}[{index}]"
             if depth:
-                yield Entry(place, member.inner, values[member.name], index)
-            yield from entries(member.inner, each, f"{place}.", depth + 1)
+                yield Entry(location, member.inner, values[member.name], index)
+            yield from entries(member.inner, element, f"{location}.", depth + 1)
 
 
 def faults(struct: Struct) -> Iterator[tuple[str, Struct]]:
     """The ways to write one entry wrongly, each with the struct as written."""
-    for at, member in enumerate(struct.members):
-        others = (*struct.members[:at], *struct.members[at + 1 :])
-        if others or struct.buffers:
-            yield f"without {member.name}", Struct(list(others), struct.tagged, struct.buffers)
+    for position, member in enumerate(struct.members):
+        other_members = (*struct.members[:position], *struct.members[position + 1 :])
+        if other_members or struct.buffers:
+            yield f"without {member.name}", Struct(list(other_members), struct.tagged, struct.buffers)
         if member.kind in _WIDER and not member.array:
-            yield f"{member.name} as {_WIDER[member.kind]}", _with(struct, at, _changed(member, _WIDER[member.kind]))
+            yield (
+                f"{member.name} as {_WIDER[member.kind]}",
+                _replace_member(struct, position, _with_kind(member, _WIDER[member.kind])),
+            )
     if struct.buffers:
         yield "without tag buffer", Struct(list(struct.members))
         yield "with two tag buffers", Struct(list(struct.members), struct.tagged, 2)
 
 
-def _changed(member: Member, kind: str) -> Member:
-    made = copy(member)
-    made.kind = kind
-    return made
+def _with_kind(member: Member, kind: str) -> Member:
+    changed = copy(member)
+    changed.kind = kind
+    return changed
 
 
-def _with(struct: Struct, at: int, member: Member) -> Struct:
-    return Struct([*struct.members[:at], member, *struct.members[at + 1 :]], struct.tagged, struct.buffers)
+def _replace_member(struct: Struct, position: int, member: Member) -> Struct:
+    return Struct([*struct.members[:position], member, *struct.members[position + 1 :]], struct.tagged, struct.buffers)
 
 
 def cases() -> Iterator[Case]:
     """Each fault in each entry of an inner array."""
-    for valid in valids():
-        frame = frame_of(valid, Random(0))
-        original, values = written(frame), deepcopy(frame.values)
+    for valid in valid_frames():
+        frame = new_frame(valid, Random(0))
+        original, values = encode_frame(frame), deepcopy(frame.values)
         for entry in entries(frame.body, frame.values["body"]):
-            kept = entry.siblings[entry.index]
-            for what, struct in faults(entry.struct):
-                entry.siblings[entry.index] = write(struct, kept)
-                family = next(family for part, family in _FAMILIES.items() if part in what)
-                yield Case(family, valid, original, written(frame), values, f"{entry.where} {what}")
-                entry.siblings[entry.index] = kept
+            right_values = entry.siblings[entry.index]
+            for fault, struct in faults(entry.struct):
+                entry.siblings[entry.index] = write(struct, right_values)
+                family = next(family for fault_part, family in _FAMILIES.items() if fault_part in fault)
+                yield Case(family, valid, original, encode_frame(frame), values, f"{entry.where} {fault}")
+                entry.siblings[entry.index] = right_values
 
 
 @dataclass
@@ -215,20 +218,20 @@ class Tally:
         if leaves_no_trace(case):
             count["no trace"] += 1
             return
-        found = diagnoses(case)
-        layout = right(case)
-        edits = _edits(found)
-        places = [at for at, edit in enumerate(edits) if reproduces(edit, layout, case)]
-        sure = bool(found) and found[0].confidence >= SURE
+        reported = diagnoses(case)
+        layout = right_layout_of(case)
+        edits = _edits(reported)
+        ranks = [index for index, edit in enumerate(edits) if reproduces(edit, layout, case)]
+        is_sure = bool(reported) and reported[0].confidence >= SURE
         count["cases"] += 1
-        count["first"] += 0 in places
-        count["named"] += bool(places)
-        count["sure"] += sure
-        count["wrong but sure"] += sure and 0 not in places
-        if 0 not in places:
+        count["first"] += 0 in ranks
+        count["named"] += bool(ranks)
+        count["sure"] += is_sure
+        count["wrong but sure"] += is_sure and 0 not in ranks
+        if 0 not in ranks:
             self.missed.append({
-                "name": case.valid.name, "version": case.valid.version, "fault": case.shape, "place": places[:1],
-                "confidence": found[0].confidence if found else None, "edits": [str(edit) for edit in edits[:3]],
+                "name": case.valid.name, "version": case.valid.version, "fault": case.shape, "place": ranks[:1],
+                "confidence": reported[0].confidence if reported else None, "edits": [str(edit) for edit in edits[:3]],
                 "frame": case.broken.hex(),
             })  # fmt: skip
 
@@ -249,24 +252,30 @@ class Tally:
         return "\n".join(rows)
 
 
-def _edits(found: list[Diagnosis]) -> list[Edit]:
-    return [edit for diagnosis in found[:1] for edit in (diagnosis.edit, *(rival.edit for rival in diagnosis.rivals))]
+def _edits(diagnoses_found: list[Diagnosis]) -> list[Edit]:
+    return [
+        edit
+        for diagnosis in diagnoses_found[:1]
+        for edit in (diagnosis.edit, *(rival.edit for rival in diagnosis.rivals))
+    ]
 
 
-def tally(some: Iterable[Case]) -> Tally:
+def tally(broken_cases: Iterable[Case]) -> Tally:
     """Diagnose cases."""
     tally = Tally()
-    for case in some:
+    for case in broken_cases:
         tally.add(case)
     return tally
 
 
 def main() -> None:
     """Print the table."""
-    found = tally(cases())
-    print(found)  # noqa: T201  # the table is for people
+    result = tally(cases())
+    print(result)  # noqa: T201  # the table is for people
     if path := os.environ.get("MISSED"):
-        Path(path).write_text("".join(json.dumps(one) + "\n" for one in found.missed), encoding="utf-8")
+        Path(path).write_text(
+            "".join(json.dumps(missed_case) + "\n" for missed_case in result.missed), encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

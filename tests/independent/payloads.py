@@ -11,7 +11,7 @@ from typing import Any
 from tests.independent import breakages
 from tests.independent.breakages import Frame, Unfit
 from tests.independent.definitions import Member, Struct, Values, definitions, message, shape, versions, write
-from tests.independent.frames import Case, Valid, frame_of, written
+from tests.independent.frames import Case, Valid, encode_frame, new_frame
 from tests.independent.values import Source
 
 #: Kafka Connect's messages, which Kafka has only as code (ConnectProtocol, IncrementalCooperativeConnectProtocol).
@@ -55,19 +55,19 @@ _ASSIGNORS = {
 }
 
 
-def version_missing(frame: Frame) -> None:
+def drop_version(frame: Frame) -> None:
     if not frame.header.members:
         raise Unfit
     frame.header.members.clear()
 
 
-def version_wide(frame: Frame) -> None:
+def widen_version(frame: Frame) -> None:
     if not frame.header.members:
         raise Unfit
     frame.header.members[0].kind = "int32"
 
 
-def user_data_missing(frame: Frame) -> None:
+def drop_user_data(frame: Frame) -> None:
     members = [member for member in frame.body.members if member.name == "user_data"]
     if not members:
         raise Unfit
@@ -75,15 +75,29 @@ def user_data_missing(frame: Frame) -> None:
 
 
 _BREAKAGES: tuple[Callable[[Frame], None], ...] = (
-    version_missing, version_missing, version_wide, user_data_missing, user_data_missing, breakages.other_version,
-    breakages.other_version, breakages.other_version, breakages.missing, breakages.missing, breakages.from_version,
-    breakages.width("strings"), breakages.width("arrays"), breakages.width("bytes"),
-    breakages.other_encoding("strings"), breakages.other_encoding("arrays"), breakages.other_encoding("all"),
-    breakages.int_width, breakages.duplicated,
-)  # fmt: skip
+    drop_version,
+    drop_version,
+    widen_version,
+    drop_user_data,
+    drop_user_data,
+    breakages.other_version,
+    breakages.other_version,
+    breakages.other_version,
+    breakages.drop_field,
+    breakages.drop_field,
+    breakages.add_field_of_version,
+    breakages.other_width("strings"),
+    breakages.other_width("arrays"),
+    breakages.other_width("bytes"),
+    breakages.other_encoding("strings"),
+    breakages.other_encoding("arrays"),
+    breakages.other_encoding("all"),
+    breakages.change_int_width,
+    breakages.duplicate_field,
+)
 
 
-def _payload(name: str, random: Random) -> Frame:
+def _valid_payload(name: str, random: Random) -> Frame:
     """A right payload with realistic values."""
     version = random.choice(versions(name)[1:] if name == "SubscriptionInfoData" else versions(name))
     prefixed = name != "SubscriptionInfoData"
@@ -91,30 +105,30 @@ def _payload(name: str, random: Random) -> Frame:
     source = Source(random)
     body = message(name, version)
     values = {"header": {"version": version}, "body": source.struct(body)}
-    made: Values = values["body"]
-    if "user_data" in made and random.random() < 0.7:
-        made["user_data"] = None
-    if "owned_partitions" in made or "assigned_partitions" in made:
-        for topic in made.get("owned_partitions") or made.get("assigned_partitions") or ():
+    fields: Values = values["body"]
+    if "user_data" in fields and random.random() < 0.7:
+        fields["user_data"] = None
+    if "owned_partitions" in fields or "assigned_partitions" in fields:
+        for topic in fields.get("owned_partitions") or fields.get("assigned_partitions") or ():
             topic["partitions"] = sorted(random.sample(range(12), random.randint(1, 4)))
-    if "generation_id" in made:
-        made["generation_id"] = random.choice((-1, 3, 17))
+    if "generation_id" in fields:
+        fields["generation_id"] = random.choice((-1, 3, 17))
     if name.startswith("Connect"):
-        made["config_offset"] = random.randint(1, 400)
+        fields["config_offset"] = random.randint(1, 400)
         for field in ("url", "leader_url"):
-            if field in made:
-                made[field] = f"http://worker-{random.randint(1, 5)}:8083/"
-        if "leader" in made:
-            made |= {"leader": f"connect-1-{random.getrandbits(64):016x}", "error": 0}
-        if "delay" in made:
-            made["delay"] = random.choice((0, 0, 300_000))
+            if field in fields:
+                fields[field] = f"http://worker-{random.randint(1, 5)}:8083/"
+        if "leader" in fields:
+            fields |= {"leader": f"connect-1-{random.getrandbits(64):016x}", "error": 0}
+        if "delay" in fields:
+            fields["delay"] = random.choice((0, 0, 300_000))
     if name == "SubscriptionInfoData":
-        made |= {"version": version, "latest_supported_version": 11}
-        made["user_end_point"] = b"10.20.1.17:8080"
+        fields |= {"version": version, "latest_supported_version": 11}
+        fields["user_end_point"] = b"10.20.1.17:8080"
     return Frame(name, version, 0, header, body, values, random)
 
 
-def _wrapped(kind: str, data: bytes) -> bytes:
+def _wrap_payload(kind: str, data: bytes) -> bytes:
     """User data of Kafka Streams in the subscription that contains it."""
     if kind != "streams":
         return data
@@ -122,60 +136,74 @@ def _wrapped(kind: str, data: bytes) -> bytes:
     return b"\x00\x01" + write(body, {"topics": ["orders"], "user_data": data, "owned_partitions": []})
 
 
-def _bytes(frame: Frame) -> bytes:
+def _payload_bytes(frame: Frame) -> bytes:
     return write(frame.header, frame.values["header"]) + write(frame.body, frame.values["body"])
 
 
-def cases(each: int, seed: int) -> Iterator[Case]:
-    """So many cases for each kind of payload and each message that carries it."""
+def cases(cases_per_carrier: int, seed: int) -> Iterator[Case]:
+    """`cases_per_carrier` cases for each kind of payload and each message that carries it."""
     for kind, names in _PAYLOADS.items():
-        for name, key, path, field, what in _CARRIERS:
-            if what not in names:
+        for name, key, path, field, payload_kind in _CARRIERS:
+            if payload_kind not in names:
                 continue
             random = Random(f"{seed} {kind} {name} {field}")
-            found = tries = 0
-            while found < each and tries < 20 * each:
-                tries += 1
+            case_count = attempts = 0
+            while case_count < cases_per_carrier and attempts < 20 * cases_per_carrier:
+                attempts += 1
                 version = random.choice(versions(name))
-                if case := _case(kind, name, key, version, (path, field), names[what], random):
-                    found += 1
+                if case := _case(kind, name, key, version, (path, field), names[payload_kind], random):
+                    case_count += 1
                     yield case
 
 
 def _case(
-    kind: str, name: str, key: int, version: int, where: tuple[tuple[str, ...], str], payload: str, random: Random
+    kind: str,
+    name: str,
+    key: int,
+    version: int,
+    payload_location: tuple[tuple[str, ...], str],
+    payload: str,
+    random: Random,
 ) -> Case | None:
-    right = _payload(payload, random)
-    wrong = Frame(
-        right.name, right.version, 0, deepcopy(right.header), deepcopy(right.body), deepcopy(right.values), random
+    right_payload = _valid_payload(payload, random)
+    broken_payload = Frame(
+        right_payload.name,
+        right_payload.version,
+        0,
+        deepcopy(right_payload.header),
+        deepcopy(right_payload.body),
+        deepcopy(right_payload.values),
+        random,
     )
     try:
-        random.choice(_BREAKAGES)(wrong)
-        pieces = _bytes(right), _bytes(wrong)
+        random.choice(_BREAKAGES)(broken_payload)
+        payload_pair = _payload_bytes(right_payload), _payload_bytes(broken_payload)
     except (Unfit, OverflowError, struct.error, TypeError, KeyError, AttributeError):
         return None
-    if pieces[0] == pieces[1]:
+    if payload_pair[0] == payload_pair[1]:
         return None
     valid = _carrier(kind, name, key, version, random)
     frames = []
-    for piece in pieces:
+    for payload_bytes in payload_pair:
         values = deepcopy(valid.values)
-        _put(values["body"], *where, _wrapped(kind, piece))
+        _put_payload(values["body"], *payload_location, _wrap_payload(kind, payload_bytes))
         frames.append(values)
     valid.values = frames[0]
-    made = [written(frame_of(Valid(name, key, version, valid.header_version, frame, ""), random)) for frame in frames]
-    case = Case(f"embedded payload: {kind}", valid, made[0], made[1], frames[0])
-    case.payload, case.broken_payload = pieces
-    case.payload_name, case.payload_values, case.shape = payload, wrong.values, shape(wrong.body)
+    frame_pair = [
+        encode_frame(new_frame(Valid(name, key, version, valid.header_version, frame, ""), random)) for frame in frames
+    ]
+    case = Case(f"embedded payload: {kind}", valid, frame_pair[0], frame_pair[1], frames[0])
+    case.payload, case.broken_payload = payload_pair
+    case.payload_name, case.payload_values, case.shape = payload, broken_payload.values, shape(broken_payload.body)
     return case
 
 
-def _put(body: Values, path: tuple[str, ...], field: str, data: bytes) -> None:
+def _put_payload(body: Values, path: tuple[str, ...], field: str, data: bytes) -> None:
     if not path:
         body[field] = data
         return
-    for each in body[path[0]]:
-        _put(each, path[1:], field, data)
+    for element in body[path[0]]:
+        _put_payload(element, path[1:], field, data)
 
 
 def _carrier(kind: str, name: str, key: int, version: int, random: Random) -> Valid:

@@ -1,4 +1,4 @@
-"""Whether bytes are those of a right frame with ordinary values: then they do not tell that a writer broke them."""
+"""Whether broken bytes are also a valid frame with ordinary values: then nothing shows the breakage."""
 
 from __future__ import annotations
 
@@ -28,33 +28,35 @@ def leaves_no_trace(case: Case) -> bool:
         prefixed = case.payload_name != "SubscriptionInfoData"
         data, first = case.broken_payload, int(prefixed) * 2
         stated = int.from_bytes(data[:2] if prefixed else data[:4], "big", signed=True)
-        return stated == version and _reads(Reader(data, first), message(case.payload_name, version))
+        return stated == version and _reads_well(Reader(data, first), message(case.payload_name, version))
     header = message("RequestHeader" if case.valid.is_request else "ResponseHeader", case.valid.header_version)
     reader = Reader(case.broken, 4)
-    return _reads(reader, header, whole=False) and _reads(reader, message(name, case.valid.version))
+    return _reads_well(reader, header, to_the_end=False) and _reads_well(reader, message(name, case.valid.version))
 
 
-def _reads(reader: Reader, of: Struct, *, whole: bool = True) -> bool:
+def _reads_well(reader: Reader, layout: Struct, *, to_the_end: bool = True) -> bool:
     try:
-        values = reader.struct(of)
+        values = reader.struct(layout)
     except (ValueError, struct.error):
         return False
-    return not whole or (reader.pos == len(reader.data) and not _has_wrong_bool(reader) and _struct(of, values))
+    return not to_the_end or (
+        reader.pos == len(reader.data) and not _has_wrong_bool(reader) and _has_ordinary_values(layout, values)
+    )
 
 
 def _has_wrong_bool(reader: Reader) -> bool:
-    return any(each not in (0, 1) for each in reader.bools)
+    return any(byte not in (0, 1) for byte in reader.bools)
 
 
-def _struct(of: Struct, values: Values) -> bool:
-    for member in (*of.members, *of.tagged):
+def _has_ordinary_values(layout: Struct, values: Values) -> bool:
+    for member in (*layout.members, *layout.tagged):
         value = values.get(member.name)
         if value is None:
             if member.name in values and not member.nullable:
                 return False
             continue
         for element in value if member.array else (value,):
-            if not (_struct(member.inner, element) if member.inner else _is_ordinary(member, element)):
+            if not (_has_ordinary_values(member.inner, element) if member.inner else _is_ordinary(member, element)):
                 return False
     return "_tags" not in values
 
@@ -62,12 +64,12 @@ def _struct(of: Struct, values: Values) -> bool:
 def _is_ordinary(member: Member, value: Any) -> bool:
     if isinstance(value, str):
         return member.name.endswith(_OPEN_TEXT) or value.isprintable()
-    if not isinstance(value, int) or member.kind not in _TYPES or any(part in member.name for part in _ANY):
+    if not isinstance(value, int) or member.kind not in _TYPES or any(name_part in member.name for name_part in _ANY):
         return True
     if member.name.endswith("error_code"):
         # Brokers have codes of their own; one that ends with a byte of 0 or 255 looks like two halves of other numbers.
         return -1 <= value <= 137 or value & 255 not in (0, 255)
-    low, high = _RANGES.get(member.name, _TYPES[member.kind])
-    if any(part in member.name for part in _LARGE) and member.name not in _RANGES:
-        high = 1 << 62
-    return low <= value <= high
+    lowest, highest = _RANGES.get(member.name, _TYPES[member.kind])
+    if any(name_part in member.name for name_part in _LARGE) and member.name not in _RANGES:
+        highest = 1 << 62
+    return lowest <= value <= highest

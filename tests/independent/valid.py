@@ -17,7 +17,7 @@ from tests.kproxy.capture_results import DATA, lines_of
 _CHANGED = ("ReadShareGroupStateSummaryResponse",)
 
 
-def of_kafka() -> Iterator[Message]:
+def kafka_messages() -> Iterator[Message]:
     for file in ("corpus-tame", "corpus-seed1"):
         with gzip.open(DATA / f"{file}.jsonl.gz", "rt", encoding="utf-8") as lines:
             for row in map(json.loads, lines):
@@ -29,7 +29,7 @@ def of_kafka() -> Iterator[Message]:
                         yield read_response(frame, row["api_key"], row["version"])
 
 
-def of_captures(paths: list[Path] | None = None) -> Iterator[Message]:
+def captured_messages(paths: list[Path] | None = None) -> Iterator[Message]:
     """The well-formed frames of captures of real clients."""
     for path in paths or sorted((DATA / "pcap").glob("*.pcap.gz")):
         for line in lines_of(path, detail=Detail.RAW):
@@ -46,21 +46,21 @@ def of_captures(paths: list[Path] | None = None) -> Iterator[Message]:
 
 
 def false_alarms(messages: Iterator[Message]) -> tuple[int, int, list[str]]:
-    """The number of frames, of those with an unusual value, and what is reported of any."""
+    """The number of frames, of those with an unusual value, and all diagnoses."""
     count = unusual = 0
-    wrong = []
+    alarms = []
     for message in messages:
         count += 1
         unusual += message.unusual
         diagnosis = examine(message, None, KnownDepartures(), "").diagnosis
         if diagnosis is not None:
-            wrong.append(
+            alarms.append(
                 f"{message.api} v{message.version} {message.frame.hex()[:400]}: {diagnosis.confidence} {diagnosis.edit}"
             )
-    return count, unusual, wrong
+    return count, unusual, alarms
 
 
 if __name__ == "__main__":
-    for source in (of_captures, of_kafka):
+    for source in (captured_messages, kafka_messages):
         count, unusual, wrong = false_alarms(source())
         print(source.__name__, count, unusual, len(wrong), *wrong[:30], sep="\n")  # noqa: T201

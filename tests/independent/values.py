@@ -42,36 +42,37 @@ class Source:
     def __init__(self, random: Random) -> None:
         self.random = random
 
-    def tamed(self, of: Struct, values: Values) -> Values:
+    def with_realistic_values(self, struct: Struct, values: Values) -> Values:
         """The values with other numbers and texts, and the same arrays and nulls."""
-        made = {"_tags": values["_tags"]} if "_tags" in values else {}
-        for one in (*of.members, *of.tagged):
-            if one.name in values:
-                made[one.name] = self._tame(one, values[one.name])
-        return made
+        new_values = {"_tags": values["_tags"]} if "_tags" in values else {}
+        for member in (*struct.members, *struct.tagged):
+            if member.name in values:
+                new_values[member.name] = self._realistic_value(member, values[member.name])
+        return new_values
 
-    def _tame(self, member: Member, value: Any) -> Any:
+    def _realistic_value(self, member: Member, value: Any) -> Any:
         if value is None:
             return None
         if not member.array:
-            return self.tamed(member.inner, value) if member.inner else self.value(member, 0, value)
+            return self.with_realistic_values(member.inner, value) if member.inner else self.value(member, 0, value)
         if member.inner:
             return [
-                self._indexed(member.inner, self.tamed(member.inner, element), at) for at, element in enumerate(value)
+                self._with_index(member.inner, self.with_realistic_values(member.inner, element), at)
+                for at, element in enumerate(value)
             ]
         return [self.value(member, at, element) for at, element in enumerate(value)]
 
-    def complete(self, of: Struct, values: Values) -> None:
+    def complete(self, struct: Struct, values: Values) -> None:
         """Add what a struct of another version has and the values lack."""
-        for member in of.members:
+        for member in struct.members:
             if member.name not in values:
                 values[member.name] = self.member(member)
             elif member.inner and values[member.name] is not None:
-                for each in values[member.name] if member.array else [values[member.name]]:
-                    self.complete(member.inner, each)
+                for element in values[member.name] if member.array else [values[member.name]]:
+                    self.complete(member.inner, element)
 
-    def struct(self, of: Struct) -> Values:
-        return {member.name: self.member(member) for member in of.members}
+    def struct(self, struct: Struct) -> Values:
+        return {member.name: self.member(member) for member in struct.members}
 
     def member(self, member: Member) -> Any:
         if member.nullable and self.random.random() < 0.3:
@@ -80,18 +81,18 @@ class Source:
             return self.struct(member.inner) if member.inner else self.value(member, 0, None)
         number = self.random.choice((1, 1, 2, 3))
         if member.inner:
-            return [self._indexed(member.inner, self.struct(member.inner), at) for at in range(number)]
+            return [self._with_index(member.inner, self.struct(member.inner), at) for at in range(number)]
         return [self.value(member, at, None) for at in range(number)]
 
-    def _indexed(self, of: Struct, values: Values, at: int) -> Values:
+    def _with_index(self, struct: Struct, values: Values, index: int) -> Values:
         """Elements of an array differ in their indexes and ids."""
-        for member in of.members:
+        for member in struct.members:
             if member.name in ("partition_index", "partition", "index", "partition_id"):
-                values[member.name] = at
+                values[member.name] = index
             elif member.name in ("node_id", "broker_id") and member.kind == "int32":
-                values[member.name] = at + 1
+                values[member.name] = index + 1
             elif member.name == "api_key" and member.kind == "int16":
-                values[member.name] = at
+                values[member.name] = index
         return values
 
     def value(self, member: Member, at: int, was: Any) -> Any:

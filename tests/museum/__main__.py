@@ -11,15 +11,17 @@ from tests.museum.cases import CASES, ROOT, Case
 from tests.museum.page import page
 
 
-def _reworded(case: Case) -> Case:
+def _update_message(case: Case) -> Case:
     """The case with the message that kproxy prints now, which is written into its file."""
-    found = findings_of(case.capture, detail=Detail.FULL, ports=frozenset(case.ports))
-    message = next((finding.message for _, finding in found if finding.code == case.finding.code), case.finding.message)
+    reported = findings_of(case.capture, detail=Detail.FULL, ports=frozenset(case.ports))
+    message = next(
+        (finding.message for _, finding in reported if finding.code == case.finding.code), case.finding.message
+    )
     if message == case.finding.message:
         return case
     lines = case.file.read_text().splitlines(keepends=True)
-    at = next(number for number, line in enumerate(lines) if line.startswith("message = "))
-    lines[at] = f"message = {json.dumps(message, ensure_ascii=False)}\n"
+    index = next(number for number, line in enumerate(lines) if line.startswith("message = "))
+    lines[index] = f"message = {json.dumps(message, ensure_ascii=False)}\n"
     case.file.write_text("".join(lines))
     return dataclasses.replace(case, finding=dataclasses.replace(case.finding, message=message))
 
@@ -27,5 +29,5 @@ def _reworded(case: Case) -> Case:
 for case in CASES.values():
     if case.story is not None:
         case.capture.write_bytes(gzip.compress(recorded(case.story), mtime=0))
-    CASES[case.name] = _reworded(case)
+    CASES[case.name] = _update_message(case)
 (ROOT / "docs" / "museum.md").write_text(page())

@@ -73,8 +73,8 @@ def _read(path: Path) -> Case:
     values = tomllib.loads(path.read_text())
     finding = values.pop("finding")
     edit = json.loads(finding["edit"]) if "edit" in finding else None
-    made = Finding(**(finding | {"edit": edit, "also": tuple(finding.get("also", ()))}))
-    return Case(name=path.stem, finding=made, **(values | {"ports": tuple(values.get("ports", ()))}))
+    expected_finding = Finding(**(finding | {"edit": edit, "also": tuple(finding.get("also", ()))}))
+    return Case(name=path.stem, finding=expected_finding, **(values | {"ports": tuple(values.get("ports", ()))}))
 
 
 CASES = {path.stem: _read(path) for path in sorted((Path(__file__).parent / "cases").glob("*.toml"))}

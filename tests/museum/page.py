@@ -40,22 +40,22 @@ def page() -> str:
 
 def _entry(case: Case) -> Iterator[str]:
     yield f"### {case.project}: {case.title}\n"
-    yield f"[{_short(case.source)}]({case.source}) · {case.affected}\n"
+    yield f"[{_short_link(case.source)}]({case.source}) · {case.affected}\n"
     yield textwrap.fill(" ".join(case.bug.split()), 140, break_long_words=False, break_on_hyphens=False) + "\n"
     yield textwrap.indent(case.symptom.strip("\n"), "> ", lambda line: True).replace("> \n", ">\n") + "\n"
-    also = "".join(f", and `{code}`" for code in case.finding.also)
-    yield f"kproxy reports `{case.finding.code}`{also}:\n\n    {case.finding.message}\n"
+    also_text = "".join(f", and `{code}`" for code in case.finding.also)
+    yield f"kproxy reports `{case.finding.code}`{also_text}:\n\n    {case.finding.message}\n"
     if case.note:
         yield textwrap.fill(" ".join(case.note.split()), 140, break_long_words=False, break_on_hyphens=False) + "\n"
-    where = f"Capture: `{case.name}.pcap.gz`"
+    capture_text = f"Capture: `{case.name}.pcap.gz`"
     if case.recorded:
-        where += f", {case.recorded}"
+        capture_text += f", {case.recorded}"
     if case.ports:
-        where += " (" + " ".join(f"`--port {port}`" for port in case.ports) + ")"
-    yield where + (f". Quirk: `{case.quirk}`\n" if case.quirk else "\n")
+        capture_text += " (" + " ".join(f"`--port {port}`" for port in case.ports) + ")"
+    yield capture_text + (f". Quirk: `{case.quirk}`\n" if case.quirk else "\n")
 
 
-def _short(link: str) -> str:
+def _short_link(link: str) -> str:
     """``owner/repository#1`` of an issue or pull request, or a file's name; else the address without its scheme."""
     match link.removeprefix("https://").split("/"):
         case ["github.com", owner, repository, "issues" | "pull", number]:

@@ -20,7 +20,7 @@ from tests.museum.cases import CASES, Case
 QUIRKS = {name: case for name, case in CASES.items() if case.quirk}
 
 
-class _Requests(Inspector):
+class _RecordingInspector(Inspector):
     """The requests of a story, each with the number of its connection and its time."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class _Client:
     lines: list[Line] = field(default_factory=list)
     streams: dict[int, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = field(default_factory=dict)
 
-    async def ask(self, number: int, frame: bytes, at: int) -> None:
+    async def exchange(self, number: int, frame: bytes, at: int) -> None:
         """Send a request on the connection with that number, and wait for the response or the end."""
         if number not in self.streams:
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
@@ -58,18 +58,18 @@ class _Client:
         try:
             async with asyncio.timeout(20):
                 size = await reader.readexactly(4)
-                answer = size + await reader.readexactly(int.from_bytes(size, "big"))
+                response = size + await reader.readexactly(int.from_bytes(size, "big"))
         except asyncio.IncompleteReadError:
             self.lines += self.inspector.close(number, at=at + MS // 2, by="server", how="fin")
         else:
-            self.lines += self.inspector.data(number, Direction.RESPONSE, answer, at=at + MS // 2)
+            self.lines += self.inspector.data(number, Direction.RESPONSE, response, at=at + MS // 2)
 
 
 @pytest.mark.parametrize("case", QUIRKS.values(), ids=QUIRKS)
-async def test_the_built_in_broker_shows_the_bug(case: Case) -> None:
+async def test_built_in_broker_shows_the_bug(case: Case) -> None:
     assert case.story is not None
     assert case.quirk is not None
-    story = _Requests()
+    story = _RecordingInspector()
     Teller(story).tell(case.story)
     records = encode([{"records": [{"timestamp": 1_600_000_000_000, "value": b"a"}]}])
     data = [{"name": "orders", "partition_data": [{"index": 0, "records": records}]}]
@@ -77,14 +77,14 @@ async def test_the_built_in_broker_shows_the_bug(case: Case) -> None:
         broker = await stack.enter_async_context(Broker(quirks=(case.quirk,), topics={"orders": 1}))
         [port] = broker.ports
         setup = _Client(port, stack)
-        await setup.ask(0, request("Produce", 3, {"acks": -1, "timeout_ms": 1000, "topic_data": data}), at=0)
+        await setup.exchange(0, request("Produce", 3, {"acks": -1, "timeout_ms": 1000, "topic_data": data}), at=0)
         client = _Client(port, stack)
-        for number, frame, at in story.sent:
-            await client.ask(number, frame, at)
-    found = set()
+        for number, frame, sent_at in story.sent:
+            await client.exchange(number, frame, sent_at)
+    codes = set()
     for line in client.lines:
         if isinstance(line, FindingLine):
-            found.add(line.code)
+            codes.add(line.code)
         elif isinstance(line, RequestLine | ResponseLine):
-            found |= {finding.code for finding in line.findings}
-    assert case.finding.code in found
+            codes |= {finding.code for finding in line.findings}
+    assert case.finding.code in codes

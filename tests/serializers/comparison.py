@@ -69,52 +69,55 @@ def compare(records: int, seed: int = 1) -> list[Comparison]:
     write_protobuf = ProtobufSerializer(class_, client, conf=old_format)
     write_json = JSONSerializer(json.dumps(JSON), client)
     return [
-        _compared(
-            "avro", client, [write_avro(_order(random, 2), CONTEXT) for _ in range(records)],
+        _compare_format(
+            "avro", client, [write_avro(_random_order(random, 2), CONTEXT) for _ in range(records)],
             AvroDeserializer(client), lambda ours, theirs: ours == _as_text(theirs),
         ),
-        _compared(
-            "protobuf", client, [write_protobuf(_message(random, class_, 3), CONTEXT) for _ in range(records)],
+        _compare_format(
+            "protobuf", client, [write_protobuf(_random_message(random, class_, 3), CONTEXT) for _ in range(records)],
             ProtobufDeserializer(class_, conf=old_format, schema_registry_client=client),
-            lambda ours, theirs: json_format.ParseDict(_base64(ours), class_()) == theirs,
+            lambda ours, theirs: json_format.ParseDict(_as_base64(ours), class_()) == theirs,
         ),
-        _compared(
-            "json-schema", client, [write_json(_document(random), CONTEXT) for _ in range(records)],
+        _compare_format(
+            "json-schema", client, [write_json(_random_document(random), CONTEXT) for _ in range(records)],
             JSONDeserializer(json.dumps(JSON), schema_registry_client=client), lambda ours, theirs: ours == theirs,
         ),
     ]  # fmt: skip
 
 
-def _compared(
+def _compare_format(
     format_: str,
     client: SchemaRegistryClient,
     values: list[bytes],
-    other: Callable[[bytes, SerializationContext], Any],
+    other_decoder: Callable[[bytes, SerializationContext], Any],
     is_same: Callable[[Any, Any], bool],
 ) -> Comparison:
     id_ = int.from_bytes(values[0][1:5], "big")
-    found: Registered = client.get_schema(id_)
-    assert found.schema_type is not None
-    context = ValueContext("many", schemas={SchemaKey("id", id_): Schema(found.schema_type, found.schema_str or "")})
-    decode(values[0], context), other(values[0], CONTEXT)  # both parse the schema
-    begin = time.process_time()
+    registered_schema: Registered = client.get_schema(id_)
+    assert registered_schema.schema_type is not None
+    context = ValueContext(
+        "many",
+        schemas={SchemaKey("id", id_): Schema(registered_schema.schema_type, registered_schema.schema_str or "")},
+    )
+    decode(values[0], context), other_decoder(values[0], CONTEXT)  # both parse the schema
+    start = time.process_time()
     ours = [decode(value, context) for value in values]
     middle = time.process_time()
-    theirs = [other(value, CONTEXT) for value in values]
+    theirs = [other_decoder(value, CONTEXT) for value in values]
     end = time.process_time()
     different = sum(
-        our.format != format_ or our.problem is not None or not is_same(our.data, another)
-        for our, another in zip(ours, theirs, strict=True)
+        our_value.format != format_ or our_value.problem is not None or not is_same(our_value.data, their_value)
+        for our_value, their_value in zip(ours, theirs, strict=True)
     )
     per_record = 1e6 / len(values)
-    return Comparison(format_, len(values), different, (middle - begin) * per_record, (end - middle) * per_record)
+    return Comparison(format_, len(values), different, (middle - start) * per_record, (end - middle) * per_record)
 
 
-def _text(random: Random) -> str:
+def _random_text(random: Random) -> str:
     return "".join(random.choices('aZ0 äß€😀\n"\\', k=random.randrange(12)))
 
 
-def _order(random: Random, depth: int) -> dict[str, Any]:
+def _random_order(random: Random, depth: int) -> dict[str, Any]:
     return {
         "id": random.randint(-(1 << 63), (1 << 63) - 1) >> random.randrange(64),
         "small": random.randint(-(1 << 31), (1 << 31) - 1) >> random.randrange(32),
@@ -129,9 +132,9 @@ def _order(random: Random, depth: int) -> dict[str, Any]:
         ),
         "kind": random.choice("ABC"),
         "mark": random.randbytes(4),
-        "note": random.choice([None, _text(random)]),
-        "tags": {_text(random): _text(random) for _ in range(random.randrange(4))},
-        "children": [_order(random, depth - 1) for _ in range(random.randrange(3) if depth else 0)],
+        "note": random.choice([None, _random_text(random)]),
+        "tags": {_random_text(random): _random_text(random) for _ in range(random.randrange(4))},
+        "children": [_random_order(random, depth - 1) for _ in range(random.randrange(3) if depth else 0)],
     }
 
 
@@ -160,50 +163,57 @@ def _message_class() -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.v1.Order"))
 
 
-def _message(random: Random, class_: Any, depth: int) -> Any:
+def _random_message(random: Random, class_: Any, depth: int) -> Any:
     def line() -> dict[str, Any]:
         prices = [random.randrange(-100, 100) / 4 for _ in range(random.randrange(3))]
         return {"unit": random.choice(["PIECE", "BOX"]), "prices": prices, "kind": random.choice([-1, 0, 1])}
 
-    def order(left: int) -> dict[str, Any]:
-        made: dict[str, Any] = {"id": random.randint(-(1 << 63), (1 << 63) - 1) >> random.randrange(64)}
+    def order(depth_left: int) -> dict[str, Any]:
+        fields: dict[str, Any] = {"id": random.randint(-(1 << 63), (1 << 63) - 1) >> random.randrange(64)}
         if random.random() < 0.5:
-            made["note"] = _text(random)
-        made |= random.choice([{}, {"card": _text(random)}, {"credit": line()}])
-        made["lines_by_name"] = {_text(random): line() for _ in range(random.randrange(3))}
-        made["raw"] = {
+            fields["note"] = _random_text(random)
+        fields |= random.choice([{}, {"card": _random_text(random)}, {"credit": line()}])
+        fields["lines_by_name"] = {_random_text(random): line() for _ in range(random.randrange(3))}
+        fields["raw"] = {
             str(random.randrange(-9, 9)): base64.b64encode(random.randbytes(3)).decode()
             for _ in range(random.randrange(3))
         }
         if random.random() < 0.5:
-            made["at"] = datetime.fromtimestamp(random.randrange(4 * 10**9), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        made["children"] = [order(left - 1) for _ in range(random.randrange(3) if left else 0)]
-        return made
+            fields["at"] = datetime.fromtimestamp(random.randrange(4 * 10**9), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        fields["children"] = [order(depth_left - 1) for _ in range(random.randrange(3) if depth_left else 0)]
+        return fields
 
     return json_format.ParseDict(order(depth), class_())
 
 
-def _document(random: Random) -> dict[str, Any]:
-    more = random.choice([None, True, random.uniform(-1e9, 1e9), {_text(random): [_text(random)]}, _text(random)])
-    return {"id": random.randrange(1 << 60), "name": _text(random), "tags": [_text(random)] * 2, "more": more}
+def _random_document(random: Random) -> dict[str, Any]:
+    more = random.choice(
+        [None, True, random.uniform(-1e9, 1e9), {_random_text(random): [_random_text(random)]}, _random_text(random)]
+    )
+    return {
+        "id": random.randrange(1 << 60),
+        "name": _random_text(random),
+        "tags": [_random_text(random)] * 2,
+        "more": more,
+    }
 
 
-def _base64(value: Any) -> Any:
+def _as_base64(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _base64(inner) for name, inner in value.items()}
+        return {name: _as_base64(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_base64(element) for element in value]
+        return [_as_base64(element) for element in value]
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
 def main() -> int:
     """Print the figures; return the status."""
-    comparisons = compare(*(int(each) for each in sys.argv[1:3] or ["10000"]))
+    comparisons = compare(*(int(argument) for argument in sys.argv[1:3] or ["10000"]))
     print("format        records  different  kproxy, µs  deserializer, µs")  # noqa: T201
-    for each in comparisons:
-        figures = f"{each.records:7}  {each.different:9}  {each.kproxy_us:10.1f}  {each.other_us:16.1f}"
-        print(f"{each.format:12}  {figures}")  # noqa: T201
-    return int(any(comparison.different for comparison in comparisons))
+    for argument in comparisons:
+        figures = f"{argument.records:7}  {argument.different:9}  {argument.kproxy_us:10.1f}  {argument.other_us:16.1f}"
+        print(f"{argument.format:12}  {figures}")  # noqa: T201
+    return int(any(result.different for result in comparisons))
 
 
 if __name__ == "__main__":

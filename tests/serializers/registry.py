@@ -31,7 +31,7 @@ from kproxy.broker import Broker
 from kproxy.live.registry_endpoint import serve_registry
 from kproxy.proxy.address import TcpAddress
 from kproxy.registry.http import RegistryAccess, SchemaRegistry
-from tests.serializers.__main__ import HERE, output
+from tests.serializers.__main__ import HERE, program_output
 
 MONEY = '{"type": "record", "name": "Money", "namespace": "shop", "fields": [{"name": "cents", "type": "int"}]}'
 BILL = (
@@ -87,21 +87,21 @@ CALLS: list[tuple[str, str, Any]] = [
 ]
 
 
-def answer(url: str, method: str, path: str, body: Any) -> tuple[int, Any, Any]:
+def call_registry(url: str, method: str, path: str, body: Any) -> tuple[int, Any, Any]:
     """The status, the error code and the JSON."""
     data = None if body is None else json.dumps(body).encode()
     kind = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
-    asked = urllib.request.Request(url + path, data, kind, method=method)
+    request = urllib.request.Request(url + path, data, kind, method=method)
     try:
-        with urllib.request.urlopen(asked, timeout=60) as found:
-            return found.status, None, json.load(found)
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return response.status, None, json.load(response)
     except urllib.error.HTTPError as error:
-        made = json.load(error)
-        return error.code, made.get("error_code"), made
+        error_body = json.load(error)
+        return error.code, error_body.get("error_code"), error_body
 
 
 def python_messages(url: str) -> Iterator[dict[str, Any]]:
-    """What Confluent's serializers for Python write, and what it is."""
+    """Messages of Confluent's serializers for Python, and their decoded values."""
     client = SchemaRegistryClient({"url": url})
     client.register_schema("py-money", Schema(MONEY, "AVRO"))
     bill = Schema(BILL, "AVRO", [SchemaReference("shop.Money", "py-money", 1)])
@@ -113,35 +113,41 @@ def python_messages(url: str) -> Iterator[dict[str, Any]]:
         yield {"topic": topic, "value": base64.b64encode(value or b"").decode(), "expected": data}
 
 
-async def differences(url: str) -> list[str]:
+async def find_differences(url: str) -> list[str]:
     """How values differ from what the serializers were given."""
-    text = await output("go", "run", ".", url, directory=HERE / "go")
+    text = await program_output("go", "run", ".", url, directory=HERE / "go")
     messages = [*map(json.loads, text.splitlines()), *await asyncio.to_thread(lambda: [*python_messages(url)])]
     registry = SchemaRegistry(RegistryAccess(url))
-    differences = []
+    found_differences = []
     for message in messages:
         data = base64.b64decode(message["value"])
         keys = schema_keys(data, ValueContext(message["topic"]))
         schemas = await asyncio.to_thread(registry.lookup, keys)
         value = decode(data, ValueContext(message["topic"], schemas=schemas))
-        shown = json.loads(json.dumps(value.data, default=lambda raw: base64.b64encode(raw).decode()))
-        if shown != message["expected"] or value.problem is not None or value.is_guess:
-            differences.append(f"{url}: {message['topic']}: {value.problem or shown}, not {message['expected']}")
-    print(f"{url}: {len(messages)} messages, {len(differences)} differ")  # noqa: T201
-    return differences
+        shown_value = json.loads(json.dumps(value.data, default=lambda raw: base64.b64encode(raw).decode()))
+        if shown_value != message["expected"] or value.problem is not None or value.is_guess:
+            found_differences.append(
+                f"{url}: {message['topic']}: {value.problem or shown_value}, not {message['expected']}"
+            )
+    print(f"{url}: {len(messages)} messages, {len(found_differences)} differ")  # noqa: T201
+    return found_differences
 
 
 async def main(url: str) -> int:
     """Print the differences; return the status."""
     async with Broker(ports=None) as broker, serve_registry(TcpAddress("127.0.0.1", 0), broker) as [address]:
-        ours = f"http://{address}"
-        found = [*await differences(ours), *await differences(url)]
+        our_url = f"http://{address}"
+        all_differences = [*await find_differences(our_url), *await find_differences(url)]
         for call in CALLS:
-            a, b = [await asyncio.to_thread(answer, each, *call) for each in (ours, url)]
-            if a[:2] != b[:2]:
-                found.append(f"{call[0]} {call[1]}: {a[:2]}, not {b[:2]}: {b[2]}")
-    print(*found, f"{len(CALLS)} calls", sep="\n")  # noqa: T201
-    return int(bool(found))
+            our_answer, their_answer = [
+                await asyncio.to_thread(call_registry, registry_url, *call) for registry_url in (our_url, url)
+            ]
+            if our_answer[:2] != their_answer[:2]:
+                all_differences.append(
+                    f"{call[0]} {call[1]}: {our_answer[:2]}, not {their_answer[:2]}: {their_answer[2]}"
+                )
+    print(*all_differences, f"{len(CALLS)} calls", sep="\n")  # noqa: T201
+    return int(bool(all_differences))
 
 
 if __name__ == "__main__":

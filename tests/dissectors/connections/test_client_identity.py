@@ -1,4 +1,4 @@
-"""Who sends the requests of a connection, of which only the first may say it (KIP-1313)."""
+"""The client identity of a connection, which only its first request may carry (KIP-1313)."""
 
 import struct
 from collections.abc import Iterator
@@ -40,56 +40,56 @@ def requests(*frames: bytes, midstream: bool = False) -> list[Message]:
     return [event.message for event in events if isinstance(event, RequestReceived)]
 
 
-def test_the_first_request_says_it_for_the_connection() -> None:
+def test_later_requests_take_the_identity_of_the_first() -> None:
     first, later, older = requests(FIRST, LATER, OLDER_HEADER)
     assert first.header["client_instance_id"] == INSTANCE
     assert "client_id" in later.header
     assert later.header["client_id"] is None
     assert [connection.client_id for connection in (first, later, older)] == ["app", "app", "app"]
-    assert [each.client_instance_id for each in (first, later, older)] == [INSTANCE] * 3
+    assert [message.client_instance_id for message in (first, later, older)] == [INSTANCE] * 3
     assert first.well_formed
     assert later.well_formed
 
 
-def test_another_connection_knows_nothing_of_it() -> None:
+def test_identity_is_not_shared_between_connections() -> None:
     requests(FIRST)
     [later] = requests(LATER)
     assert later.client_id is None
     assert later.client_instance_id is None
 
 
-def test_a_request_that_says_it_is_somebody_else_keeps_its_own_name() -> None:
-    other = FIRST.replace(b"app", b"web")
-    _, second, third = requests(FIRST, other, LATER)
+def test_a_request_with_another_client_id_keeps_its_own() -> None:
+    web_request = FIRST.replace(b"app", b"web")
+    _, second, third = requests(FIRST, web_request, LATER)
     assert second.client_id == "web"
     assert third.client_id == "app"
 
 
 @pytest.mark.parametrize("reserved", ["00" * 16, "00" * 15 + "01"])
-def test_a_reserved_id_is_none(reserved: str) -> None:
-    wrong = FIRST[:20] + bytes.fromhex(reserved) + FIRST[36:]
-    first, second = requests(wrong, FIRST)
+def test_reserved_client_instance_id_is_ignored(reserved: str) -> None:
+    with_reserved_id = FIRST[:20] + bytes.fromhex(reserved) + FIRST[36:]
+    first, second = requests(with_reserved_id, FIRST)
     assert first.client_instance_id is None
     assert second.client_instance_id == INSTANCE
 
 
-def test_what_does_not_decode_introduces_nobody() -> None:
+def test_a_request_that_does_not_decode_sets_no_identity() -> None:
     too_long = struct.pack(">i", len(FIRST) - 4 + 1) + FIRST[4:] + b"\0"
-    _, later = requests(too_long, LATER)
-    assert later.client_id is None
-    assert later.client_instance_id is None
+    _, later_request = requests(too_long, LATER)
+    assert later_request.client_id is None
+    assert later_request.client_instance_id is None
 
 
-def test_it_is_encoded_as_by_hand_and_left_out_if_not_given() -> None:
-    known = api_layouts(71, 1)
-    assert known is not None
+def test_header_encodes_to_the_expected_bytes() -> None:
+    layouts = api_layouts(71, 1)
+    assert layouts is not None
     head = {"request_api_key": 71, "request_api_version": 1, "correlation_id": 1, "client_id": "app"}
-    assert encode(known.request_header, {**head, "client_instance_id": INSTANCE}) == FIRST[4:-1]
+    assert encode(layouts.request_header, {**head, "client_instance_id": INSTANCE}) == FIRST[4:-1]
     # As Kafka's RequestHeaderTest says: without the id, it is as long as version 2: 11 bytes if the name is empty.
-    assert len(encode(known.request_header, {**head, "client_id": ""})) == 11
+    assert len(encode(layouts.request_header, {**head, "client_id": ""})) == 11
 
 
 def test_released_versions_keep_their_header() -> None:
-    known = api_layouts(47, 0)
-    assert known is not None
-    assert known.request_header.tagged == ()
+    layouts = api_layouts(47, 0)
+    assert layouts is not None
+    assert layouts.request_header.tagged == ()

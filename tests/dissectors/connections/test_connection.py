@@ -8,83 +8,92 @@ from dissectors.hexdump import unhex
 from dissectors.wire.encode import encode
 from dissectors.wire.layout import layout
 from tests.dissectors.connections.test_protocol_detection import POSTGRESQL_SSL_REQUEST, STREAMS, ZOOKEEPER_SESSION
-from tests.dissectors.dialogue import HEARTBEAT, REQUEST, RESPONSE, Talk, answer, answers, beats, heartbeat
+from tests.dissectors.dialogue import (
+    HEARTBEAT,
+    REQUEST,
+    RESPONSE,
+    Dialogue,
+    heartbeat,
+    heartbeat_response,
+    heartbeat_responses,
+    heartbeats,
+)
 from tests.dissectors.story import story
 from tests.kproxy.frames import framed, request, response
 
 
-def test_a_response_is_paired_with_its_request() -> None:
-    talk = Talk()
-    assert talk.client(heartbeat(7)) == ["> Heartbeat v0 #7 @0+24"]
-    [asked] = talk.events
-    assert talk.server(answer(7)) == ["< #7 to Heartbeat @0 @0+6"]
-    [answered] = talk.events
-    assert isinstance(asked, RequestReceived)
-    assert isinstance(answered, ResponseReceived)
-    assert answered.request is asked
-    assert (asked.at, answered.at) == (1, 2)
-    assert asked.message.body == HEARTBEAT
-    assert answered.message is not None
-    assert answered.message.body == {"error_code": 0}
-    assert talk.close() == ["end, unanswered: none"]
+def test_response_is_paired_with_its_request() -> None:
+    dialogue = Dialogue()
+    assert dialogue.client(heartbeat(7)) == ["> Heartbeat v0 #7 @0+24"]
+    [request_event] = dialogue.events
+    assert dialogue.server(heartbeat_response(7)) == ["< #7 to Heartbeat @0 @0+6"]
+    [response_event] = dialogue.events
+    assert isinstance(request_event, RequestReceived)
+    assert isinstance(response_event, ResponseReceived)
+    assert response_event.request is request_event
+    assert (request_event.at, response_event.at) == (1, 2)
+    assert request_event.message.body == HEARTBEAT
+    assert response_event.message is not None
+    assert response_event.message.body == {"error_code": 0}
+    assert dialogue.close() == ["end, unanswered: none"]
 
 
-def test_requests_may_be_pipelined() -> None:
-    talk = Talk()
-    assert talk.client(beats(1, 2, 3)) == [
+def test_pipelined_requests_are_paired_in_order() -> None:
+    dialogue = Dialogue()
+    assert dialogue.client(heartbeats(1, 2, 3)) == [
         "> Heartbeat v0 #1 @0+24",
         "> Heartbeat v0 #2 @28+24",
         "> Heartbeat v0 #3 @56+24",
     ]
-    assert talk.connection.in_flight == 3
-    assert talk.server(answers(1, 2, 3)) == [
+    assert dialogue.connection.in_flight == 3
+    assert dialogue.server(heartbeat_responses(1, 2, 3)) == [
         "< #1 to Heartbeat @0 @0+6",
         "< #2 to Heartbeat @28 @10+6",
         "< #3 to Heartbeat @56 @20+6",
     ]
-    assert talk.connection.in_flight == 0
+    assert dialogue.connection.in_flight == 0
 
 
-def test_frames_may_come_in_pieces() -> None:
-    talk = Talk()
-    whole = heartbeat(1)
-    assert talk.client(*(whole[at : at + 1] for at in range(len(whole) - 1))) == []
-    assert talk.connection.buffered == 27
-    assert talk.client(whole[-1:]) == ["> Heartbeat v0 #1 @0+24"]
-    assert talk.connection.buffered == 0
+def test_frames_may_arrive_in_pieces() -> None:
+    dialogue = Dialogue()
+    frame = heartbeat(1)
+    assert dialogue.client(*(frame[at : at + 1] for at in range(len(frame) - 1))) == []
+    assert dialogue.connection.buffered == 27
+    assert dialogue.client(frame[-1:]) == ["> Heartbeat v0 #1 @0+24"]
+    assert dialogue.connection.buffered == 0
 
 
 def test_produce_without_acks_expects_no_response() -> None:
-    talk = Talk()
+    dialogue = Dialogue()
     produce = request("Produce", 3, {"acks": 0, "topic_data": []}, correlation_id=1)
-    assert talk.client(produce + heartbeat(2)) == [
+    assert dialogue.client(produce + heartbeat(2)) == [
         f"> Produce v3 #1 @0+{len(produce) - 4}, no response",
         f"> Heartbeat v0 #2 @{len(produce)}+24",
     ]
-    assert talk.server(answer(2)) == [f"< #2 to Heartbeat @{len(produce)} @0+6"]
-    assert talk.close() == ["end, unanswered: none"]
+    assert dialogue.server(heartbeat_response(2)) == [f"< #2 to Heartbeat @{len(produce)} @0+6"]
+    assert dialogue.close() == ["end, unanswered: none"]
 
 
-def test_a_response_out_of_order_says_how_many_it_passed_over() -> None:
-    talk = Talk()
-    talk.client(beats(1, 2, 3))
-    assert talk.server(answers(3, 1, 2)) == [
+def test_response_out_of_order_counts_the_requests_it_overtook() -> None:
+    dialogue = Dialogue()
+    dialogue.client(heartbeats(1, 2, 3))
+    assert dialogue.server(heartbeat_responses(3, 1, 2)) == [
         "< #3 to Heartbeat @56 @0+6, 2 passed over",
         "< #1 to Heartbeat @0 @10+6",
         "< #2 to Heartbeat @28 @20+6",
     ]
 
 
-def test_a_response_that_nobody_asked_for_has_no_request() -> None:
-    talk = Talk()
-    talk.client(heartbeat(1))
-    assert talk.server(answers(9, 1)) == ["< #9 to nobody @0+6", "< #1 to Heartbeat @0 @10+6"]
+def test_response_with_an_unknown_correlation_id_has_no_request() -> None:
+    dialogue = Dialogue()
+    dialogue.client(heartbeat(1))
+    assert dialogue.server(heartbeat_responses(9, 1)) == ["< #9 to nobody @0+6", "< #1 to Heartbeat @0 @10+6"]
 
 
-def test_an_id_that_is_used_twice_answers_the_older_request_first() -> None:
-    talk = Talk()
-    talk.client(beats(1, 5, 5))
-    assert talk.server(answers(5, 1, 5, 5)) == [
+def test_reused_correlation_id_matches_the_older_request_first() -> None:
+    dialogue = Dialogue()
+    dialogue.client(heartbeats(1, 5, 5))
+    assert dialogue.server(heartbeat_responses(5, 1, 5, 5)) == [
         "< #5 to Heartbeat @28 @0+6, 1 passed over",
         "< #1 to Heartbeat @0 @10+6",
         "< #5 to Heartbeat @56 @20+6",
@@ -92,62 +101,60 @@ def test_an_id_that_is_used_twice_answers_the_older_request_first() -> None:
     ]
 
 
-def test_the_end_names_what_was_never_answered_and_what_never_became_whole() -> None:
-    talk = Talk()
-    talk.client(beats(1, 2, 3), heartbeat(4)[:9])
-    talk.server(answers(2), answer(3)[:6])
-    assert talk.close() == ["end, unanswered: #1 #3, half frames of (9, 6)"]
-    assert talk.connection.in_flight == 0
+def test_close_reports_unanswered_requests_and_incomplete_frames() -> None:
+    dialogue = Dialogue()
+    dialogue.client(heartbeats(1, 2, 3), heartbeat(4)[:9])
+    dialogue.server(heartbeat_responses(2), heartbeat_response(3)[:6])
+    assert dialogue.close() == ["end, unanswered: #1 #3, half frames of (9, 6)"]
+    assert dialogue.connection.in_flight == 0
 
 
-def test_more_requests_than_are_remembered_push_out_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oldest_requests_are_forgotten_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_IN_FLIGHT", 3)
-    talk = Talk()
-    talk.client(beats(1, 2, 3, 4, 5))
-    assert talk.connection.in_flight == 3
-    assert talk.server(answers(1, 2, 3, 9)) == [
+    dialogue = Dialogue()
+    dialogue.client(heartbeats(1, 2, 3, 4, 5))
+    assert dialogue.connection.in_flight == 3
+    assert dialogue.server(heartbeat_responses(1, 2, 3, 9)) == [
         "< #1 to nobody @0+6 (its request was not captured)",
         "< #2 to nobody @10+6 (its request was not captured)",
         "< #3 to Heartbeat @56 @20+6",
         "< #9 to nobody @30+6",
     ]
-    assert talk.close() == ["end, unanswered: #4 #5"]
+    assert dialogue.close() == ["end, unanswered: #4 #5"]
 
 
-def test_a_version_above_the_schemas_is_paired_and_opaque() -> None:
-    talk = Talk()
-    assert talk.client(unhex("0000000c 000c 0063 00000007 0002 6d65")) == ["> Heartbeat v99 #7 @0+12"]
-    assert talk.server(unhex("00000006 00000007 0000")) == ["< #7 to Heartbeat @0 @0+6"]
-    [event] = talk.events
+def test_version_above_the_schemas_is_paired_and_opaque() -> None:
+    dialogue = Dialogue()
+    assert dialogue.client(unhex("0000000c 000c 0063 00000007 0002 6d65")) == ["> Heartbeat v99 #7 @0+12"]
+    assert dialogue.server(unhex("00000006 00000007 0000")) == ["< #7 to Heartbeat @0 @0+6"]
+    [event] = dialogue.events
     assert isinstance(event, ResponseReceived)
     assert event.message is not None
     assert event.message.opaque == "Heartbeat v99 is not in the schemas, which end at v4"
 
 
-def test_an_unknown_api_key_is_paired_too() -> None:
-    talk = Talk()
-    assert talk.client(unhex("0000000c 03e7 0000 00000007 0002 6d65")) == ["> API 999 v0 #7 @0+12"]
-    assert talk.server(answer(7)) == ["< #7 to API 999 @0 @0+6"]
+def test_unknown_api_key_is_paired_too() -> None:
+    dialogue = Dialogue()
+    assert dialogue.client(unhex("0000000c 03e7 0000 00000007 0002 6d65")) == ["> API 999 v0 #7 @0+12"]
+    assert dialogue.server(heartbeat_response(7)) == ["< #7 to API 999 @0 @0+6"]
 
 
-def test_an_unsupported_version_of_api_versions_is_read_as_version_0() -> None:
-    talk = Talk()
-    talk.client(request("ApiVersions", 3, {"client_software_name": "x", "client_software_version": "1"}))
-    talk.server(response("ApiVersions", 0, {"error_code": 35}))
-    [event] = talk.events
+def test_unsupported_version_of_api_versions_is_read_as_version_0() -> None:
+    dialogue = Dialogue()
+    dialogue.client(request("ApiVersions", 3, {"client_software_name": "x", "client_software_version": "1"}))
+    dialogue.server(response("ApiVersions", 0, {"error_code": 35}))
+    [event] = dialogue.events
     assert isinstance(event, ResponseReceived)
     assert event.message is not None
     assert (event.message.body, event.message.error) == ({"error_code": 35, "api_keys": []}, None)
 
 
-# Streams that are no Kafka
+# Streams of other protocols
 
 
 @pytest.mark.parametrize(("protocol", "start"), STREAMS)
 @pytest.mark.parametrize("direction", list(Direction))
-def test_a_stream_that_is_no_kafka_is_named_at_its_first_byte(
-    protocol: str, start: bytes, direction: Direction
-) -> None:
+def test_other_protocols_are_recognised_at_their_first_byte(protocol: str, start: bytes, direction: Direction) -> None:
     connection = Connection()
     [event] = connection.receive_data(direction, start, at=7)
     assert isinstance(event, FramingLost)
@@ -158,44 +165,44 @@ def test_a_stream_that_is_no_kafka_is_named_at_its_first_byte(
 
 
 def test_http_on_the_kafka_port_loses_framing_at_its_first_byte() -> None:
-    talk = Talk()
-    assert talk.client(b"GET / HTTP/1.1\r\n") == ["> lost @0: HTTP, length prefix says 1195725856 bytes"]
+    dialogue = Dialogue()
+    assert dialogue.client(b"GET / HTTP/1.1\r\n") == ["> lost @0: HTTP, length prefix says 1195725856 bytes"]
 
 
 @pytest.mark.parametrize("start", [POSTGRESQL_SSL_REQUEST, ZOOKEEPER_SESSION])
-def test_a_length_that_could_be_one_is_not_to_blame(start: bytes) -> None:
-    [said] = Talk().client(start)
-    assert said.endswith(", its first bytes are no frame")
+def test_other_protocol_with_a_possible_length_is_recognised_by_its_bytes(start: bytes) -> None:
+    [line] = Dialogue().client(start)
+    assert line.endswith(", its first bytes are no frame")
 
 
 @pytest.mark.parametrize(
-    ("prefix", "said"),
+    ("prefix", "reason"),
     [
         ("06 40 00 01", "length prefix says 104857601 bytes"),
         ("ff ff ff ff", "length prefix says -1 bytes"),
         ("00 00 00 07", "length prefix says 7 bytes"),
     ],
 )
-def test_a_length_that_cannot_be_one_ends_the_direction(prefix: str, said: str) -> None:
-    talk = Talk()
-    assert talk.client(heartbeat(1) + unhex(prefix) + heartbeat(2), heartbeat(3)) == [
+def test_impossible_length_ends_the_direction(prefix: str, reason: str) -> None:
+    dialogue = Dialogue()
+    assert dialogue.client(heartbeat(1) + unhex(prefix) + heartbeat(2), heartbeat(3)) == [
         "> Heartbeat v0 #1 @0+24",
-        f"> lost @28: unknown, {said}",
+        f"> lost @28: unknown, {reason}",
     ]
-    assert talk.server(answer(1)) == ["< #1 to Heartbeat @0 @0+6"]
+    assert dialogue.server(heartbeat_response(1)) == ["< #1 to Heartbeat @0 @0+6"]
 
 
-def test_a_response_may_be_as_short_as_its_correlation_id() -> None:
-    talk = Talk()
-    assert talk.server(unhex("00000004 00000009  00000003 000009")) == [
+def test_response_may_be_as_short_as_its_correlation_id() -> None:
+    dialogue = Dialogue()
+    assert dialogue.server(unhex("00000004 00000009  00000003 000009")) == [
         "< #9 to nobody @0+4",
         "< lost @8: unknown, length prefix says 3 bytes",
     ]
 
 
 def test_text_in_the_middle_of_a_stream_is_not_taken_for_a_protocol() -> None:
-    talk = Talk()
-    assert talk.client(heartbeat(1) + b"GET / HTTP/1.1\r\n")[1:] == [
+    dialogue = Dialogue()
+    assert dialogue.client(heartbeat(1) + b"GET / HTTP/1.1\r\n")[1:] == [
         "> lost @28: unknown, length prefix says 1195725856 bytes"
     ]
 
@@ -207,87 +214,89 @@ def test_text_in_the_middle_of_a_stream_is_not_taken_for_a_protocol() -> None:
         (PROXY_V2 + unhex("21 11 00 0c  0a000001 0a000002 1388 2384"), 2),
     ],
 )
-def test_a_proxy_header_before_the_first_frame_is_passed_over(header: bytes, version: int) -> None:
+def test_proxy_header_before_the_first_frame_is_skipped(header: bytes, version: int) -> None:
     size = len(header)
     for cut in (1, 4, 8, 15, 16, 20, size, size + 2, size + 9):
-        talk = Talk()
+        dialogue = Dialogue()
         stream = header + heartbeat(1)
-        assert talk.client(stream[:cut], stream[cut:]) == [
+        assert dialogue.client(stream[:cut], stream[cut:]) == [
             f"> PROXY v{version} of {size} bytes",
             f"> Heartbeat v0 #1 @{size}+24",
         ]
 
 
-def test_a_proxy_header_that_never_ends_is_none() -> None:
-    talk = Talk()
-    assert talk.client(b"PROXY " + b"x" * 101) == ["> lost @0: unknown, length prefix says 1347571544 bytes"]
+def test_unterminated_proxy_header_is_not_a_proxy_header() -> None:
+    dialogue = Dialogue()
+    assert dialogue.client(b"PROXY " + b"x" * 101) == ["> lost @0: unknown, length prefix says 1347571544 bytes"]
 
 
-def test_no_kafka_behind_a_proxy_header_is_named_too() -> None:
-    talk = Talk()
-    assert talk.client(b"PROXY UNKNOWN\r\nGET / HTTP/1.1\r\n") == [
+def test_other_protocol_behind_a_proxy_header_is_recognised() -> None:
+    dialogue = Dialogue()
+    assert dialogue.client(b"PROXY UNKNOWN\r\nGET / HTTP/1.1\r\n") == [
         "> PROXY v1 of 15 bytes",
         "> lost @15: HTTP, length prefix says 1195725856 bytes",
     ]
 
 
-# Frames that are not decoded whole
+# Frames that are not decoded completely
 
 
-def test_a_frame_over_the_limit_for_decoding_is_paired_by_its_head() -> None:
-    talk = Talk(max_decoded_bytes=1000)
+def test_frame_over_the_decoding_limit_is_paired_by_its_head() -> None:
+    dialogue = Dialogue(max_decoded_bytes=1000)
     produce = request("Produce", 3, {"acks": 0, "topic_data": [{"name": "x" * 2000}]}, correlation_id=1)
     metadata = request("Metadata", 1, {"topics": [{"name": "x" * 2000}]}, correlation_id=2)
     reason = "over the limit of 1000 bytes for decoding"
     for pieces in ([produce + metadata], [produce[:100], produce[100:700], produce[700:], metadata]):
-        talk = Talk(max_decoded_bytes=1000)
-        assert talk.client(*pieces, heartbeat(3)) == [
+        dialogue = Dialogue(max_decoded_bytes=1000)
+        assert dialogue.client(*pieces, heartbeat(3)) == [
             f"> Produce v3 #1 @0+{len(produce) - 4}, no response ({reason})",
             f"> Metadata v1 #2 @{len(produce)}+{len(metadata) - 4} ({reason})",
             f"> Heartbeat v0 #3 @{len(produce) + len(metadata)}+24",
         ]
-        assert talk.server(response("Metadata", 1, {}, correlation_id=2), answer(3)) == [
+        assert dialogue.server(response("Metadata", 1, {}, correlation_id=2), heartbeat_response(3)) == [
             f"< #2 to Metadata @{len(produce)} @0+16",
             f"< #3 to Heartbeat @{len(produce) + len(metadata)} @20+6",
         ]
 
 
-def test_the_head_of_a_frame_over_the_limit_ends_with_the_frame() -> None:
-    talk = Talk(max_decoded_bytes=20)
-    assert talk.client(beats(1, 2)) == [
+def test_head_of_a_frame_over_the_limit_is_no_longer_than_the_frame() -> None:
+    dialogue = Dialogue(max_decoded_bytes=20)
+    assert dialogue.client(heartbeats(1, 2)) == [
         "> Heartbeat v0 #1 @0+24 (over the limit of 20 bytes for decoding)",
         "> Heartbeat v0 #2 @28+24 (over the limit of 20 bytes for decoding)",
     ]
-    assert all(isinstance(event, RequestReceived) and len(event.message.frame) == 28 for event in talk.events)
+    assert all(isinstance(event, RequestReceived) and len(event.message.frame) == 28 for event in dialogue.events)
 
 
-def test_a_frame_that_passed_by_is_paired_by_its_head() -> None:
-    talk = Talk()
-    talk.client(heartbeat(1))
+def test_skipped_frame_is_paired_by_its_head() -> None:
+    dialogue = Dialogue()
+    dialogue.client(heartbeat(1))
     head = request("Metadata", 1, {"topics": [{"name": "x" * 2000}]}, correlation_id=2)[:64]
-    said = talk.connection.skip_frame(REQUEST, head, 2030, at=5, reason="the inspector was behind")
-    assert story(said) == ["> Metadata v1 #2 @28+2030 (the inspector was behind)"]
-    assert talk.client(heartbeat(3)) == ["> Heartbeat v0 #3 @2062+24"]
-    said = talk.connection.skip_frame(RESPONSE, answer(1)[:8], 6, at=5, reason="the inspector was behind")
-    assert story(said) == ["< #1 to Heartbeat @0 @0+6 (the inspector was behind)"]
-    assert talk.server(response("Metadata", 1, {}, correlation_id=2)) == ["< #2 to Metadata @28 @10+16"]
+    events = dialogue.connection.skip_frame(REQUEST, head, 2030, at=5, reason="the inspector was behind")
+    assert story(events) == ["> Metadata v1 #2 @28+2030 (the inspector was behind)"]
+    assert dialogue.client(heartbeat(3)) == ["> Heartbeat v0 #3 @2062+24"]
+    events = dialogue.connection.skip_frame(
+        RESPONSE, heartbeat_response(1)[:8], 6, at=5, reason="the inspector was behind"
+    )
+    assert story(events) == ["< #1 to Heartbeat @0 @0+6 (the inspector was behind)"]
+    assert dialogue.server(response("Metadata", 1, {}, correlation_id=2)) == ["< #2 to Metadata @28 @10+16"]
 
 
-def test_a_frame_that_passed_by_ends_the_search_for_one() -> None:
-    talk = Talk(midstream=True)
-    talk.client(b"\xff" * 5)
-    said = talk.connection.skip_frame(REQUEST, heartbeat(1)[:14], 24, at=5, reason="behind")
-    assert story(said) == [
+def test_skipped_frame_ends_the_search_for_a_frame() -> None:
+    dialogue = Dialogue(midstream=True)
+    dialogue.client(b"\xff" * 5)
+    events = dialogue.connection.skip_frame(REQUEST, heartbeat(1)[:14], 24, at=5, reason="behind")
+    assert story(events) == [
         "> 5 bytes skipped @0: the capture starts in the middle of the stream",
         "> Heartbeat v0 #1 @5+24 (behind)",
     ]
-    assert talk.client(heartbeat(2)) == ["> Heartbeat v0 #2 @33+24"]
+    assert dialogue.client(heartbeat(2)) == ["> Heartbeat v0 #2 @33+24"]
 
 
-def test_a_frame_that_passed_by_after_framing_was_lost_says_nothing() -> None:
-    talk = Talk()
-    talk.client(b"GET / HTTP/1.1\r\n")
-    assert talk.connection.skip_frame(REQUEST, heartbeat(1), 24, at=5, reason="behind") == []
+def test_skipped_frame_after_lost_framing_gives_no_event() -> None:
+    dialogue = Dialogue()
+    dialogue.client(b"GET / HTTP/1.1\r\n")
+    assert dialogue.connection.skip_frame(REQUEST, heartbeat(1), 24, at=5, reason="behind") == []
 
 
 # SASL before its tokens were framed
@@ -300,75 +309,79 @@ def handshake(version: int, mechanism: str, error_code: int = 0) -> tuple[bytes,
     )
 
 
-def test_a_raw_plain_token_is_no_frame_and_kafka_follows() -> None:
-    talk = Talk()
-    ask, agree = handshake(0, "PLAIN")
-    talk.client(ask)
-    talk.server(agree)
-    assert talk.client(framed(b"\0alice\0secret")) == [f"> token @{len(ask)}+13"]
-    assert talk.server(framed(b"")) == [f"< token @{len(agree)}+0"]
-    assert talk.client(heartbeat(2)) == [f"> Heartbeat v0 #2 @{len(ask) + 17}+24"]
-    assert talk.server(answer(2)) == [f"< #2 to Heartbeat @{len(ask) + 17} @{len(agree) + 4}+6"]
+def test_raw_plain_token_is_not_a_frame_and_kafka_follows() -> None:
+    dialogue = Dialogue()
+    handshake_request, handshake_response = handshake(0, "PLAIN")
+    dialogue.client(handshake_request)
+    dialogue.server(handshake_response)
+    assert dialogue.client(framed(b"\0alice\0secret")) == [f"> token @{len(handshake_request)}+13"]
+    assert dialogue.server(framed(b"")) == [f"< token @{len(handshake_response)}+0"]
+    assert dialogue.client(heartbeat(2)) == [f"> Heartbeat v0 #2 @{len(handshake_request) + 17}+24"]
+    assert dialogue.server(heartbeat_response(2)) == [
+        f"< #2 to Heartbeat @{len(handshake_request) + 17} @{len(handshake_response) + 4}+6"
+    ]
 
 
-def test_raw_scram_tokens_go_back_and_forth() -> None:
-    talk = Talk()
-    ask, agree = handshake(0, "SCRAM-SHA-256")
-    talk.client(ask)
-    talk.server(agree)
-    for client, server in (
+def test_raw_scram_tokens_are_recognised_in_both_directions() -> None:
+    dialogue = Dialogue()
+    handshake_request, handshake_response = handshake(0, "SCRAM-SHA-256")
+    dialogue.client(handshake_request)
+    dialogue.server(handshake_response)
+    for client_token, server_token in (
         (b"n,,n=alice,r=abc", b"r=abcdef,s=c2FsdA==,i=4096"),
         (b"c=biws,r=abcdef,p=cHJvb2Y=", b"v=c2ln"),
     ):
-        [said] = talk.client(framed(client))
-        assert said.startswith("> token @")
-        [said] = talk.server(framed(server))
-        assert said.startswith("< token @")
-    assert len(talk.client(heartbeat(2))) == 1
-    assert talk.server(answer(2))[0].startswith("< #2 to Heartbeat")
+        [line] = dialogue.client(framed(client_token))
+        assert line.startswith("> token @")
+        [line] = dialogue.server(framed(server_token))
+        assert line.startswith("< token @")
+    assert len(dialogue.client(heartbeat(2))) == 1
+    assert dialogue.server(heartbeat_response(2))[0].startswith("< #2 to Heartbeat")
 
 
-def test_a_token_is_none_before_its_handshake_or_after_one_with_frames() -> None:
+def test_token_is_expected_only_after_an_accepted_handshake_of_version_0() -> None:
     for version in (0, 1):
-        talk = Talk()
-        ask, agree = handshake(version, "PLAIN", error_code=33 if version == 0 else 0)
-        talk.client(ask)
-        talk.server(agree)
-        [said] = talk.client(framed(b"\0alice\0secret"))
-        assert "token" not in said
+        dialogue = Dialogue()
+        handshake_request, handshake_response = handshake(version, "PLAIN", error_code=33 if version == 0 else 0)
+        dialogue.client(handshake_request)
+        dialogue.server(handshake_response)
+        [line] = dialogue.client(framed(b"\0alice\0secret"))
+        assert "token" not in line
 
 
-def test_a_token_stays_secret_if_the_answer_to_the_handshake_was_lost() -> None:
-    talk = Talk()
-    ask, agree = handshake(0, "PLAIN")
-    talk.client(ask)
-    talk.lose(RESPONSE, len(agree))
-    assert talk.client(framed(b"\0alice\0secret")) == [f"> token @{len(ask)}+13"]
+def test_token_stays_secret_if_the_handshake_response_was_lost() -> None:
+    dialogue = Dialogue()
+    handshake_request, handshake_response = handshake(0, "PLAIN")
+    dialogue.client(handshake_request)
+    dialogue.lose(RESPONSE, len(handshake_response))
+    assert dialogue.client(framed(b"\0alice\0secret")) == [f"> token @{len(handshake_request)}+13"]
 
 
-def test_kafka_may_follow_its_token_at_once() -> None:
-    talk = Talk()
-    ask, agree = handshake(0, "PLAIN")
-    talk.client(ask)
-    talk.server(agree)
-    assert len(talk.client(framed(b"\0alice\0secret") + heartbeat(0))) == 2
-    assert talk.server(framed(b"") + answer(0)) == [
-        f"< token @{len(agree)}+0",
-        f"< #0 to Heartbeat @{len(ask) + 17} @{len(agree) + 4}+6",
+def test_kafka_request_may_follow_a_token_at_once() -> None:
+    dialogue = Dialogue()
+    handshake_request, handshake_response = handshake(0, "PLAIN")
+    dialogue.client(handshake_request)
+    dialogue.server(handshake_response)
+    assert len(dialogue.client(framed(b"\0alice\0secret") + heartbeat(0))) == 2
+    assert dialogue.server(framed(b"") + heartbeat_response(0)) == [
+        f"< token @{len(handshake_response)}+0",
+        f"< #0 to Heartbeat @{len(handshake_request) + 17} @{len(handshake_response) + 4}+6",
     ]
-    assert talk.server(unhex("00000003 000000")) == [f"< lost @{len(agree) + 14}: unknown, length prefix says 3 bytes"]
+    assert dialogue.server(unhex("00000003 000000")) == [
+        f"< lost @{len(handshake_response) + 14}: unknown, length prefix says 3 bytes"
+    ]
 
 
-def test_an_answer_after_a_token_whose_answer_was_lost_is_a_response() -> None:
-    talk = Talk()
-    ask, agree = handshake(0, "PLAIN")
-    talk.client(ask)
-    talk.server(agree)
-    talk.client(framed(b"\0alice\0secret") + beats(2, 3))
-    assert talk.server(answers(2, 9, 3)) == [
-        f"< #2 to Heartbeat @{len(ask) + 17} @{len(agree)}+6",
-        f"< #9 to nobody @{len(agree) + 10}+6",
-        f"< #3 to Heartbeat @{len(ask) + 45} @{len(agree) + 20}+6",
+def test_responses_are_paired_when_the_token_response_was_lost() -> None:
+    dialogue = Dialogue()
+    handshake_request, handshake_response = handshake(0, "PLAIN")
+    dialogue.client(handshake_request)
+    dialogue.server(handshake_response)
+    dialogue.client(framed(b"\0alice\0secret") + heartbeats(2, 3))
+    assert dialogue.server(heartbeat_responses(2, 9, 3)) == [
+        f"< #2 to Heartbeat @{len(handshake_request) + 17} @{len(handshake_response)}+6",
+        f"< #9 to nobody @{len(handshake_response) + 10}+6",
+        f"< #3 to Heartbeat @{len(handshake_request) + 45} @{len(handshake_response) + 20}+6",
     ]
 
 
@@ -376,7 +389,7 @@ def test_an_answer_after_a_token_whose_answer_was_lost_is_a_response() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("hex_text", "reason"),
     [
         ("00000007 000c 0000 00000001 ffff", "too short"),
         ("06400001 000c 0000 00000001 ffff", "too long"),
@@ -389,12 +402,12 @@ def test_an_answer_after_a_token_whose_answer_was_lost_is_a_response() -> None:
         ("0000000c 000c 0000 00000001 0002 6d07", "client id that is no text"),
     ],
 )
-def test_what_cannot_be_a_request_is_not_plausible(text: str, why: str) -> None:
-    assert not plausible_request(unhex(text), 0), why
+def test_impossible_request_is_not_plausible(hex_text: str, reason: str) -> None:
+    assert not plausible_request(unhex(hex_text), 0), reason
 
 
 @pytest.mark.parametrize(
-    "text",
+    "hex_text",
     [
         "0000000a 000c 0000 00000001 ffff",
         "0000000c 000c 0000 00000001 0002 6d65",
@@ -402,19 +415,19 @@ def test_what_cannot_be_a_request_is_not_plausible(text: str, why: str) -> None:
         "0000000a 0012 0003 7fffffff 0000",
     ],
 )
-def test_what_may_be_a_request_is_plausible(text: str) -> None:
-    assert plausible_request(b"\xff" + unhex(text), 1)
+def test_possible_request_is_plausible(hex_text: str) -> None:
+    assert plausible_request(b"\xff" + unhex(hex_text), 1)
 
 
-def test_a_frame_that_is_nearly_a_request_is_a_token_after_the_handshake() -> None:
-    talk = Talk()
-    ask, agree = handshake(0, "PLAIN")
-    talk.client(ask)
-    talk.server(agree)
-    trailing = framed(heartbeat(2)[4:] + b"\0")
-    assert talk.client(trailing) == [f"> token @{len(ask)}+25"]
+def test_request_with_a_trailing_byte_is_a_token_after_the_handshake() -> None:
+    dialogue = Dialogue()
+    handshake_request, handshake_response = handshake(0, "PLAIN")
+    dialogue.client(handshake_request)
+    dialogue.server(handshake_response)
+    frame = framed(heartbeat(2)[4:] + b"\0")
+    assert dialogue.client(frame) == [f"> token @{len(handshake_request)}+25"]
 
 
-def test_the_header_of_a_request_is_encoded_as_it_is_looked_for() -> None:
+def test_encoded_request_header_is_plausible() -> None:
     header = encode(layout("RequestHeader", 2), {"request_api_key": 12, "request_api_version": 4, "client_id": "me"})
     assert plausible_request(framed(header), 0)

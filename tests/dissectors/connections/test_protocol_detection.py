@@ -45,11 +45,11 @@ STREAMS = [
 
 
 @pytest.mark.parametrize(("protocol", "start"), STREAMS)
-def test_a_protocol_is_known_by_how_it_begins(protocol: str, start: bytes) -> None:
-    named = detect_protocol(start)
-    assert named is not None
-    assert named.protocol == protocol
-    assert named.hint
+def test_recognises_a_protocol_by_its_first_bytes(protocol: str, start: bytes) -> None:
+    guess = detect_protocol(start)
+    assert guess is not None
+    assert guess.protocol == protocol
+    assert guess.hint
 
 
 @pytest.mark.parametrize(
@@ -66,14 +66,14 @@ def test_a_protocol_is_known_by_how_it_begins(protocol: str, start: bytes) -> No
         pytest.param(unhex("00 00 00 08 04 d2 16"), id="seven bytes of PostgreSQL"),
     ],
 )
-def test_what_may_be_kafka_is_not_named(start: bytes) -> None:
+def test_possible_kafka_bytes_are_not_taken_for_another_protocol(start: bytes) -> None:
     assert detect_protocol(start) is None
 
 
 @given(st.sampled_from([start for _, start in STREAMS]) | st.binary(max_size=48), st.integers(0, 48))
-def test_more_bytes_never_change_a_name(start: bytes, cut: int) -> None:
-    if (named := detect_protocol(start[:cut])) is not None:
-        assert detect_protocol(start) == named
+def test_more_bytes_never_change_the_recognised_protocol(start: bytes, cut: int) -> None:
+    if (guess := detect_protocol(start[:cut])) is not None:
+        assert detect_protocol(start) == guess
     assert detect_protocol(start[:START_BYTES]) == detect_protocol(start)
 
 
@@ -90,10 +90,10 @@ def test_more_bytes_never_change_a_name(start: bytes, cut: int) -> None:
         pytest.param(PROXY_V2[:5], ProxyHeader(2, 16), id="five bytes of v2"),
     ],
 )
-def test_a_proxy_header_is_known_with_its_size(start: bytes, header: ProxyHeader) -> None:
+def test_recognises_a_proxy_header_and_its_size(start: bytes, header: ProxyHeader) -> None:
     assert proxy_header(start) == header
 
 
 @pytest.mark.parametrize("start", [b"PROXIES", b"PROXY " + b"x" * 200 + b"\r\n", b"\r\n\r\n\0\r\nQUIX", b"GET "])
-def test_what_only_begins_like_a_proxy_header_is_none(start: bytes) -> None:
+def test_rejects_bytes_that_only_begin_like_a_proxy_header(start: bytes) -> None:
     assert proxy_header(start) is None

@@ -34,14 +34,14 @@ class Broken(NamedTuple):
         return read_request(self.frame) if self.is_request else read_response(self.frame, self.key, self.version)
 
 
-def _of(api: str, version: int, frame: bytes) -> Broken:
-    found = api_by_name(api)
-    assert found is not None
-    return Broken(frame, found.key, version)
+def _broken_frame(api: str, version: int, frame: bytes) -> Broken:
+    api_entry = api_by_name(api)
+    assert api_entry is not None
+    return Broken(frame, api_entry.key, version)
 
 
-def _written(api: str, version: int, body: dict[str, Any], edit: Edit) -> Broken:
-    broken = _of(api, version, response(api, version, {}))
+def _write_broken(api: str, version: int, body: dict[str, Any], edit: Edit) -> Broken:
+    broken = _broken_frame(api, version, response(api, version, {}))
     layout = right_layout(broken.message)
     assert layout is not None
     return broken._replace(frame=write(edit, layout, {"header": {"correlation_id": 1}, "body": body}))
@@ -50,12 +50,12 @@ def _written(api: str, version: int, body: dict[str, Any], edit: Edit) -> Broken
 def metadata(topics: int, partitions: int, edit: Edit) -> Broken:
     """Version 5 with that many topics of that many partitions each."""
     partition = {"leader_id": 1, "replica_nodes": [1, 2, 3], "isr_nodes": [1, 2, 3]}
-    of_topic = [partition | {"partition_index": index} for index in range(partitions)]
+    topic_partitions = [partition | {"partition_index": index} for index in range(partitions)]
     body = {
         "brokers": [{"node_id": node, "host": f"broker-{node}", "port": 9092} for node in (1, 2, 3)],
-        "topics": [{"name": f"topic-{index}", "partitions": of_topic} for index in range(topics)],
+        "topics": [{"name": f"topic-{index}", "partitions": topic_partitions} for index in range(topics)],
     }
-    return _written("Metadata", 5, body, edit)
+    return _write_broken("Metadata", 5, body, edit)
 
 
 def metadata_with_a_misplaced_throttle() -> Broken:
@@ -63,7 +63,7 @@ def metadata_with_a_misplaced_throttle() -> Broken:
     return metadata(1_700, 12, Edit.of("field_moved", "throttle_time_ms", from_=0, to=4))
 
 
-def _fetched() -> dict[str, Any]:
+def _fetch_body() -> dict[str, Any]:
     partitions = [
         {"partition_index": index, "high_watermark": 900, "last_stable_offset": 900, "log_start_offset": 0,
          "aborted_transactions": None, "records": Random(index).randbytes(8_000)}
@@ -74,12 +74,12 @@ def _fetched() -> dict[str, Any]:
 
 def fetch_without_flexibility() -> Broken:
     """Version 12 written like version 11."""
-    return _written("Fetch", 12, _fetched(), Edit.of("flexibility", "*", written="fixed"))
+    return _write_broken("Fetch", 12, _fetch_body(), Edit.of("flexibility", "*", written="fixed"))
 
 
 def fetch_with_flexibility() -> Broken:
     """Version 11 written like version 12."""
-    return _written("Fetch", 11, _fetched(), Edit.of("flexibility", "*", written="compact"))
+    return _write_broken("Fetch", 11, _fetch_body(), Edit.of("flexibility", "*", written="compact"))
 
 
 def produce_without_throttle() -> Broken:
@@ -87,22 +87,22 @@ def produce_without_throttle() -> Broken:
     partitions = [{"index": index, "base_offset": index} for index in range(200)]
     topics = [{"name": f"topic-{index}", "partition_responses": partitions} for index in range(230)]
     field = "responses[].partition_responses[].log_start_offset"
-    return _written("Produce", 5, {"responses": topics}, Edit.of("field_missing", field, where=4))
+    return _write_broken("Produce", 5, {"responses": topics}, Edit.of("field_missing", field, where=4))
 
 
 def zeros() -> Broken:
     """Nothing but zeros."""
-    return _of("Metadata", 12, framed(bytes(MIB)))
+    return _broken_frame("Metadata", 12, framed(bytes(MIB)))
 
 
 def noise() -> Broken:
     """Random bytes."""
-    return _of("Metadata", 5, framed(Random(1).randbytes(MIB)))
+    return _broken_frame("Metadata", 5, framed(Random(1).randbytes(MIB)))
 
 
 def smallest_elements() -> Broken:
     """As many elements as there are bytes, and then some byte that is wrong."""
-    return _of("Metadata", 12, framed(bytes(5) + b"\x01" * 9 + MIB.to_bytes(3, "big") + b"\x01" * MIB))
+    return _broken_frame("Metadata", 12, framed(bytes(5) + b"\x01" * 9 + MIB.to_bytes(3, "big") + b"\x01" * MIB))
 
 
 #: Frames of 1 MiB or so.
@@ -128,34 +128,36 @@ class Mutations:
     def exchange(self) -> tuple[bytes, Broken]:
         """A right request, and a broken one or a broken response to it."""
         key, version = self.random.choice(API_VERSIONS)
-        asked = Broken(framed(key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(6)), key, version, True)
-        request = self._frame(asked, None)
-        broken = asked if self.random.random() < 0.4 else Broken(framed(bytes(8)), key, version)
-        return request, broken._replace(frame=self._damaged(self._frame(broken, self._edit(broken))))
+        request_to_break = Broken(
+            framed(key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(6)), key, version, True
+        )
+        request = self._frame(request_to_break, None)
+        broken = request_to_break if self.random.random() < 0.4 else Broken(framed(bytes(8)), key, version)
+        return request, broken._replace(frame=self._damage(self._frame(broken, self._edit(broken))))
 
-    def _frame(self, of: Broken, edit: Edit | None) -> bytes:
-        layout = right_layout(of.message)
+    def _frame(self, broken: Broken, edit: Edit | None) -> bytes:
+        layout = right_layout(broken.message)
         assert layout is not None
         values = self.realistic.values(layout)
         values["header"] |= {"correlation_id": 1}
-        if of.is_request:
-            values["header"] |= {"request_api_key": of.key, "request_api_version": of.version}
+        if broken.is_request:
+            values["header"] |= {"request_api_key": broken.key, "request_api_version": broken.version}
         try:
             return write(edit, layout, values)
         except EncodeError:  # e.g. an id that an int8 cannot hold
             return write(None, layout, values)
 
-    def _edit(self, of: Broken) -> Edit | None:
-        layout: Layout | None = right_layout(of.message)
+    def _edit(self, broken: Broken) -> Edit | None:
+        layout: Layout | None = right_layout(broken.message)
         assert layout is not None
         if self.random.random() < 0.3:
             return None
-        first = self.random.choice(single_edits(layout, of.version))
+        first = self.random.choice(single_edits(layout, broken.version))
         if self.random.random() < 0.8:
             return first.edit
-        return first.edit.followed_by(self.random.choice(single_edits(first.layout, of.version)).edit)
+        return first.edit.followed_by(self.random.choice(single_edits(first.layout, broken.version)).edit)
 
-    def _damaged(self, frame: bytes) -> bytes:
+    def _damage(self, frame: bytes) -> bytes:
         random, data = self.random, frame[4:]
         for _ in range(random.choice((0, 0, 1, 1, 2, 4))):
             pos = random.randint(0, len(data))

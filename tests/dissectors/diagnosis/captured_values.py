@@ -84,22 +84,24 @@ def recording() -> _Recording:
         if (client := message.header.get("client_id")) is not None:
             clients.add(client)
         assert message.layout is not None
-        for layout, made in _structs(message.layout, message.body):
-            kept = structs[layout.name]
-            if len(kept) < _MAX_FRAMES:
-                kept.setdefault(repr(made), made)
-            for name, value in made.items():
+        for layout, struct_values in _structs(message.layout, message.body):
+            known_structs = structs[layout.name]
+            if len(known_structs) < _MAX_FRAMES:
+                known_structs.setdefault(repr(struct_values), struct_values)
+            for name, value in struct_values.items():
                 if len(values[name]) < 4 * _MAX_FRAMES:
                     values[name] += value[:_MAX_ELEMENTS] if isinstance(value, list) else [value]
-    kept_values = {name: [one for one in inner if not isinstance(one, dict)] for name, inner in values.items()}
+    kept_values = {
+        name: [element for element in inner if not isinstance(element, dict)] for name, inner in values.items()
+    }
     return _Recording({name: list(struct.values()) for name, struct in structs.items()}, kept_values, sorted(clients))
 
 
 def _messages() -> list[Message]:
-    found: dict[str, Message] = {}
+    messages_by_frame: dict[str, Message] = {}
     for path in sorted((DATA / "pcap").glob("*.pcap.gz")):
         for line in lines_of(path, detail=Detail.RAW):
-            if isinstance(line, RequestLine | ResponseLine) and line.frame and line.frame not in found:
+            if isinstance(line, RequestLine | ResponseLine) and line.frame and line.frame not in messages_by_frame:
                 frame = b64decode(line.frame)
                 if isinstance(line, RequestLine):
                     message = read_request(frame)
@@ -108,18 +110,18 @@ def _messages() -> list[Message]:
                 else:
                     continue
                 if message.well_formed and message.layout is not None and right_layout(message) is not None:
-                    found[line.frame] = message
-    return list(found.values())
+                    messages_by_frame[line.frame] = message
+    return list(messages_by_frame.values())
 
 
 def _structs(layout: Layout, values: dict[str, Any]) -> list[tuple[Layout, dict[str, Any]]]:
-    found = [(layout, values)]
+    pairs = [(layout, values)]
     for field in (*layout.fields, *layout.tagged):
         value = values.get(field.name)
         if field.struct is not None and value:
             for element in value if field.array else [value]:
-                found += _structs(field.struct, element)
-    return found
+                pairs += _structs(field.struct, element)
+    return pairs
 
 
 class Recorded(Realistic):
@@ -129,14 +131,14 @@ class Recorded(Realistic):
         super().__init__(seed)
         self.recording = recording()
 
-    def values(self, of: Layout) -> dict[str, Any]:
-        """A struct as it was once sent, with what `of` has and that one lacked."""
-        known = self.recording.structs.get(of.name)
-        made: dict[str, Any] = self._shortened(self.random.choice(known)) if known else {}
-        self._fit(of, made)
-        if {"name", "host", "port"} <= made.keys():
-            made["name"] = self.random.choice(_TEXTS["listener"])
-        return made
+    def values(self, layout: Layout) -> dict[str, Any]:
+        """Values of a captured struct, completed with the fields of `layout` that it lacked."""
+        structs = self.recording.structs.get(layout.name)
+        values: dict[str, Any] = self._shortened(self.random.choice(structs)) if structs else {}
+        self._fit(layout, values)
+        if {"name", "host", "port"} <= values.keys():
+            values["name"] = self.random.choice(_TEXTS["listener"])
+        return values
 
     def client(self, body: Mapping[str, Any]) -> str:
         """The client id in the header that goes with a body."""
@@ -153,38 +155,42 @@ class Recorded(Realistic):
             return [self._shortened(element) for element in value[at : at + _MAX_ELEMENTS]]
         return bytes(value) if isinstance(value, memoryview) else value
 
-    def _fit(self, of: Layout, made: dict[str, Any]) -> None:
-        """Add what `of` has and `made` lacks, and take out or put anew what another version has otherwise."""
-        for name in made.keys() - {field.name for field in (*of.fields, *of.tagged)}:
-            del made[name]
-        for field in of.fields:
-            value = made.get(field.name)
-            if field.name not in made or not _fits(field, value):
-                made[field.name] = self._field(field)
+    def _fit(self, layout: Layout, values: dict[str, Any]) -> None:
+        """Add missing fields, and remove or replace those that do not fit `layout`."""
+        for name in values.keys() - {field.name for field in (*layout.fields, *layout.tagged)}:
+            del values[name]
+        for field in layout.fields:
+            value = values.get(field.name)
+            if field.name not in values or not _fits(field, value):
+                values[field.name] = self._field(field)
             elif field.struct is not None and value is not None:
                 for element in value if field.array else (value,):
                     self._fit(field.struct, element)
 
     def _number(self, field: Field) -> Any:
-        return self._seen(field) if self._has(field) else _invented(field, self.random)
+        return self._pick_captured(field) if self._has_captured(field) else _invent_number(field, self.random)
 
     def _text(self, field: Field) -> str:
-        text = self._seen(field) if self._has(field) else self.random.choice(_TEXTS.get(field.name, _WORDS))
+        text = (
+            self._pick_captured(field)
+            if self._has_captured(field)
+            else self.random.choice(_TEXTS.get(field.name, _WORDS))
+        )
         assert isinstance(text, str)
         return text
 
-    def _has(self, field: Field) -> bool:
+    def _has_captured(self, field: Field) -> bool:
         if field.type in ("int8", "uuid") or field.name in _TEXTS:
             return field.type == "uuid" and field.name in self.recording.values
         return any(_holds(field, value) for value in self.recording.values.get(field.name, ()))
 
-    def _seen(self, field: Field) -> Any:
+    def _pick_captured(self, field: Field) -> Any:
         known = [value for value in self.recording.values[field.name] if _holds(field, value)]
         return self.random.choice(known if self.random.random() < 0.5 else sorted(set(known)))
 
 
 def _fits(field: Field, value: Any) -> bool:
-    """Whether a value of another version can stand in a field."""
+    """Whether a field can hold a value of another version."""
     if value is None:
         return field.nullable
     if field.array:
@@ -206,11 +212,11 @@ def _holds(field: Field, value: Any) -> bool:
     if field.type == "float64":
         return isinstance(value, float)
     bits = 8 * WIDTHS.get(field.type, 0)
-    least = 0 if field.type.startswith("u") else -(1 << bits - 1) if bits else 0
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value < least + (1 << bits)
+    minimum = 0 if field.type.startswith("u") else -(1 << bits - 1) if bits else 0
+    return isinstance(value, int) and not isinstance(value, bool) and minimum <= value < minimum + (1 << bits)
 
 
-def _invented(field: Field, random: Random) -> Any:
+def _invent_number(field: Field, random: Random) -> Any:
     """A number as no capture has it."""
     name = field.name
     if field.type == "bool":

@@ -86,50 +86,50 @@ class Realistic:
         del body
         return self.own
 
-    def values(self, of: Layout) -> dict[str, Any]:
+    def values(self, layout: Layout) -> dict[str, Any]:
         """Values for a layout; tagged fields now and then."""
-        values = {field.name: self._field(field) for field in of.fields}
-        values.update({field.name: self._field(field) for field in of.tagged if self.random.random() < 0.3})
-        self._agree(values)
+        values = {field.name: self._field(field) for field in layout.fields}
+        values.update({field.name: self._field(field) for field in layout.tagged if self.random.random() < 0.3})
+        self._make_consistent(values)
         return values
 
-    def complete(self, of: Layout, made: dict[str, Any]) -> None:
-        """Add what `of` has and `made` lacks, in structs below too: the fields of another version."""
-        for field in of.fields:
-            if field.name not in made or (field.struct is not None and isinstance(made[field.name], bytes)):
-                made[field.name] = self._field(field)
-            elif field.struct is not None and made[field.name] is not None:
-                below = made[field.name]
+    def complete(self, layout: Layout, values: dict[str, Any]) -> None:
+        """Add what `layout` has and `values` lacks, in structs below too: the fields of another version."""
+        for field in layout.fields:
+            if field.name not in values or (field.struct is not None and isinstance(values[field.name], bytes)):
+                values[field.name] = self._field(field)
+            elif field.struct is not None and values[field.name] is not None:
+                below = values[field.name]
                 if field.array and below and not isinstance(below[0], dict):
-                    made[field.name] = self._field(field)  # an array of names that became one of structs
+                    values[field.name] = self._field(field)  # an array of names that became one of structs
                     continue
                 for element in below if field.array else (below,):
                     self.complete(field.struct, element)
 
-    def _agree(self, made: dict[str, Any]) -> None:
-        """Make fields of a struct say the same, as they do where they are about one thing."""
+    def _make_consistent(self, values: dict[str, Any]) -> None:
+        """Make related fields of a struct consistent."""
         random = self.random
-        offsets = [name for name in ("log_start_offset", "last_stable_offset", "high_watermark") if name in made]
-        made.update(zip(offsets, sorted(random.choice((0, 7, 1200, 88_000)) for _ in offsets), strict=True))
-        times = [name for name in ("issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms") if name in made]
+        offsets = [name for name in ("log_start_offset", "last_stable_offset", "high_watermark") if name in values]
+        values.update(zip(offsets, sorted(random.choice((0, 7, 1200, 88_000)) for _ in offsets), strict=True))
+        times = [name for name in ("issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms") if name in values]
         for index, name in enumerate(times):
-            made[name] = 1_790_000_000_000 + 86_400_000 * index + random.randint(0, 1000)
-        if isinstance(replicas := made.get("replica_nodes"), list):
+            values[name] = 1_790_000_000_000 + 86_400_000 * index + random.randint(0, 1000)
+        if isinstance(replicas := values.get("replica_nodes"), list):
             replicas[:] = random.sample(self.nodes, random.choice((1, 3)))
-            made["leader_id"] = replicas[0]
+            values["leader_id"] = replicas[0]
             for name in ("isr_nodes", "offline_replicas", "eligible_leader_replicas", "last_known_elr"):
-                if isinstance(made.get(name), list):
-                    made[name] = replicas[: random.choice((1, 2, 3))] if name == "isr_nodes" else []
-        if "config_source" in made or ("value" in made and "name" in made and isinstance(made["name"], str)):
+                if isinstance(values.get(name), list):
+                    values[name] = replicas[: random.choice((1, 2, 3))] if name == "isr_nodes" else []
+        if "config_source" in values or ("value" in values and "name" in values and isinstance(values["name"], str)):
             name, value, kind = random.choice(_CONFIGS)
-            made.update({each: now for each, now in (("name", name), ("value", value), ("config_type", kind))
-                         if each in made and made[each] is not None})  # fmt: skip
-        if {"name", "host", "port"} <= made.keys():
-            made["name"] = random.choice(("PLAINTEXT", "CONTROLLER", "REPLICATION"))
-        if "min_version" in made and "max_version" in made:
-            made["min_version"], made["max_version"] = random.choice((0, 0, 1, 3)), random.choice((3, 7, 12))
-        if "error_message" in made and "error_code" in made and made["error_code"] == 0:
-            made["error_message"] = None
+            config = {"name": name, "value": value, "config_type": kind}
+            values.update({field: config[field] for field in config if values.get(field) is not None})
+        if {"name", "host", "port"} <= values.keys():
+            values["name"] = random.choice(("PLAINTEXT", "CONTROLLER", "REPLICATION"))
+        if "min_version" in values and "max_version" in values:
+            values["min_version"], values["max_version"] = random.choice((0, 0, 1, 3)), random.choice((3, 7, 12))
+        if "error_message" in values and "error_code" in values and values["error_code"] == 0:
+            values["error_message"] = None
 
     def _field(self, field: Field) -> Any:
         random = self.random
@@ -137,22 +137,24 @@ class Realistic:
             return None
         if field.array:
             number = random.choice((0, 1, 1, 2, 3) if field.name not in ("brokers", "api_keys") else (1, 3, 3, 6))
-            return self._distinct(field, [self._one(field) for _ in range(number)])
-        return self._one(field)
+            return self._without_duplicates(field, [self._element(field) for _ in range(number)])
+        return self._element(field)
 
-    def _distinct(self, field: Field, made: list[Any]) -> list[Any]:
+    def _without_duplicates(self, field: Field, elements: list[Any]) -> list[Any]:
         """The elements of an array without those that name the same; indexes count up."""
         if field.struct is None:
-            return sorted(set(made), key=made.index) if field.name in _SETS or field.type == "string" else made
+            return (
+                sorted(set(elements), key=elements.index) if field.name in _SETS or field.type == "string" else elements
+            )
         for key in _KEYS:
-            if made and key in made[0]:
+            if elements and key in elements[0]:
                 if key in _PARTITIONS and self.random.random() < 0.7:
-                    for index, each in enumerate(made):
-                        each[key] = index
-                made = list({each[key]: each for each in made}.values())
-        return made
+                    for index, element in enumerate(elements):
+                        element[key] = index
+                elements = list({element[key]: element for element in elements}.values())
+        return elements
 
-    def _one(self, field: Field) -> Any:
+    def _element(self, field: Field) -> Any:
         if field.struct is not None:
             return self.values(field.struct)
         if field.type == "string":

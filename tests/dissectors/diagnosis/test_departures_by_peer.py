@@ -1,4 +1,4 @@
-"""What a diagnosis returns, and what it leaves alone."""
+"""A diagnosis returns a new message and does not change its input."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ DEPARTS = unhex("0000000d 00000007 00 00000000 001b 00 00")
 REQUEST = unhex("00000017 000c0004 00000007 00026d65 00 0267 00000003 026d 00 00")
 
 
-def test_a_diagnosis_returns_a_new_message_and_leaves_the_one_that_it_is_given() -> None:
+def test_diagnosis_returns_a_new_message_and_leaves_its_input_unchanged() -> None:
     message = read_response(DEPARTS, 12, 4)
-    before = copy.copy(message)
-    found = examine(message, None, KnownDepartures(), "")
-    assert found is not message
-    assert found.diagnosis is not None
-    assert message == before
+    original = copy.copy(message)
+    diagnosed = examine(message, None, KnownDepartures(), "")
+    assert diagnosed is not message
+    assert diagnosed.diagnosis is not None
+    assert message == original
     assert (message.diagnosis, message.end) == (None, len(DEPARTS) - 1)
-    assert found.end == len(DEPARTS)
+    assert diagnosed.end == len(DEPARTS)
 
 
-def test_a_frame_that_reads_well_stays_the_same_message() -> None:
+def test_well_formed_frame_stays_the_same_message() -> None:
     message = read_request(REQUEST)
     assert examine(message, None, KnownDepartures(), "") is message
 
 
-def test_an_event_holds_the_message_with_its_diagnosis() -> None:
+def test_event_holds_the_message_with_its_diagnosis() -> None:
     connection, request = ConnectionState(), RequestReceived(0, 0, 0, read_request(REQUEST))
     message = read_response(DEPARTS, 12, 4)
     event = ResponseReceived(0, 0, 0, 7, message, request)

@@ -28,7 +28,7 @@ from tests.dissectors.diagnosis.cluster_values import Realistic
 
 
 class Item(NamedTuple):
-    """Bytes that a reader takes in one step: where they stand in the values, how they are written."""
+    """Bytes that a reader takes in one step: their path in the values, and their encoding."""
 
     path: tuple[str, ...]
     written: tuple[object, ...]
@@ -38,12 +38,12 @@ class Item(NamedTuple):
 def items(layout: Layout, nodes: list[Node], path: tuple[str, ...] = ()) -> Iterator[Item]:
     """The items of a struct in wire order."""
     for field, node in zip(layout.fields, nodes, strict=False):
-        yield from _of_field(field, node, (*path, field.name))
+        yield from _items_of_field(field, node, (*path, field.name))
     if layout.flexible:
-        yield from _of_tags(layout, nodes[-1], (*path, "_tags"))
+        yield from _items_of_tags(layout, nodes[-1], (*path, "_tags"))
 
 
-def _of_field(field: Field, node: Node, path: tuple[str, ...]) -> Iterator[Item]:
+def _items_of_field(field: Field, node: Node, path: tuple[str, ...]) -> Iterator[Item]:
     written = (field.type, field.array, field.length, field.writes)
     if field.array:
         yield Item(path, written, node.start)
@@ -61,50 +61,54 @@ def _of_field(field: Field, node: Node, path: tuple[str, ...]) -> Iterator[Item]
         yield Item(path, written, node.start)
 
 
-def _of_tags(layout: Layout, node: Node, path: tuple[str, ...]) -> Iterator[Item]:
-    known = {field.name: field for field in layout.tagged}
+def _items_of_tags(layout: Layout, node: Node, path: tuple[str, ...]) -> Iterator[Item]:
+    fields_by_name = {field.name: field for field in layout.tagged}
     yield Item(path, (layout.tag_fault == "twice",), node.start)
     for child in node.children:
-        one = known.get(child.name)
-        sized = one is not None and layout.wrong_size is not None and layout.wrong_size[0] == one.tag
-        yield Item((*path, child.name), (sized,), child.start)
-        if one is not None:
-            yield from _of_field(one, child.children[0], (*path, child.name))
+        known_field = fields_by_name.get(child.name)
+        has_wrong_size = (
+            known_field is not None and layout.wrong_size is not None and layout.wrong_size[0] == known_field.tag
+        )
+        yield Item((*path, child.name), (has_wrong_size,), child.start)
+        if known_field is not None:
+            yield from _items_of_field(known_field, child.children[0], (*path, child.name))
 
 
-def _tags_above(path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _enclosing_tags(path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     return (path[: index + 2] for index, name in enumerate(path[:-1]) if name == "_tags")
 
 
-def departs_at(right: Layout, edit: Edit, values: dict[str, Any]) -> int | None:
+def first_departing_byte(kafka_layout: Layout, edit: Edit, values: dict[str, Any]) -> int | None:
     """The first byte of a frame written under an edit that departs, None if none does."""
-    written = edit.apply(right)
-    lists = []
-    frames = write(edit, right, values), write(None, right, values)
-    for layout, frame in zip((written, right), frames, strict=True):
+    written = edit.apply(kafka_layout)
+    item_lists = []
+    frames = write(edit, kafka_layout, values), write(None, kafka_layout, values)
+    for layout, frame in zip((written, kafka_layout), frames, strict=True):
         walked = walk(layout, frame, 4)
         assert walked.error is None
-        lists.append(list(items(layout, walked.nodes)))
-    there, wanted = lists
-    paths = {one.path for one in there}
-    wanted = [one for one in wanted if all(tag in paths for tag in _tags_above(one.path))]  # nobody has to write a tag
-    for one, other in zip(there, wanted, strict=False):
-        if one[:2] != other[:2]:
-            return one.start
-    if len(there) > len(wanted):
-        return there[len(wanted)].start
-    return len(frames[0]) if len(there) < len(wanted) else None
+        item_lists.append(list(items(layout, walked.nodes)))
+    written_items, right_items = item_lists
+    paths = {item.path for item in written_items}
+    right_items = [
+        item for item in right_items if all(tag in paths for tag in _enclosing_tags(item.path))
+    ]  # nobody has to write a tag
+    for item, right_item in zip(written_items, right_items, strict=False):
+        if item[:2] != right_item[:2]:
+            return item.start
+    if len(written_items) > len(right_items):
+        return written_items[len(right_items)].start
+    return len(frames[0]) if len(written_items) < len(right_items) else None
 
 
 @functools.cache
 def frame_of(api: str, version: int, is_request: bool) -> Layout:
-    found = api_by_name(api)
-    assert found is not None
-    known = api_layouts(found.key, version)
-    assert known is not None
+    api_entry = api_by_name(api)
+    assert api_entry is not None
+    layouts = api_layouts(api_entry.key, version)
+    assert layouts is not None
     if is_request:
-        return frame_layout(known.request_header, known.request)
-    return frame_layout(known.response_header, known.response)
+        return frame_layout(layouts.request_header, layouts.request)
+    return frame_layout(layouts.response_header, layouts.response)
 
 
 #: API, version, and whether it is the request.
@@ -120,76 +124,76 @@ MESSAGES: list[Of] = [
 ]  # fmt: skip
 
 
-def trials(of: Of, *, shuffled: Random | None = None) -> Iterator[tuple[Edit, dict[str, Any]]]:
+def trials(message: Of, *, shuffled: Random | None = None) -> Iterator[tuple[Edit, dict[str, Any]]]:
     """Every candidate of a message with values that both layouts can hold."""
-    right = frame_of(*of)
-    candidates = [*enumerate(single_edits(right, of[1]))]
+    kafka_layout = frame_of(*message)
+    candidates = [*enumerate(single_edits(kafka_layout, message[1]))]
     if shuffled is not None:
         shuffled.shuffle(candidates)
     for number, candidate in candidates:
-        values = Realistic(number).values(right)
-        _add(values, Realistic(number).values(candidate.layout))  # what other versions have
+        values = Realistic(number).values(kafka_layout)
+        _fill_in(values, Realistic(number).values(candidate.layout))  # what other versions have
         values["header"]["correlation_id"] = 1
         try:
-            write(candidate.edit, right, values)
+            write(candidate.edit, kafka_layout, values)
         except EncodeError:
             continue  # an integer that is too large for the width
         yield candidate.edit, values
 
 
-def _add(values: dict[str, Any], others: dict[str, Any]) -> None:
-    for name, other in others.items():
+def _fill_in(values: dict[str, Any], more_values: dict[str, Any]) -> None:
+    for name, other in more_values.items():
         match values.setdefault(name, other), other:
             case dict() as inner, dict():
-                _add(inner, other)
+                _fill_in(inner, other)
             case [dict(), *_] as elements, [dict(), *_]:
                 for index, element in enumerate(elements):
-                    _add(element, other[index % len(other)])
+                    _fill_in(element, other[index % len(other)])
 
 
-def misplaced(of: Of, only: Callable[[Edit], bool], *, step: int = 1) -> list[str]:
+def misplaced_trials(message: Of, accepts: Callable[[Edit], bool], *, step: int = 1) -> list[str]:
     """The trials of a message that are not placed where they depart."""
-    right, wrong, seen = frame_of(*of), [], 0
-    for edit, values in islice(trials(of), 0, None, step):
-        if not only(edit):
+    kafka_layout, misplaced, count = frame_of(*message), [], 0
+    for edit, values in islice(trials(message), 0, None, step):
+        if not accepts(edit):
             continue
-        frame, written = write(edit, right, values), edit.apply(right)
-        place = first_departure(right, written, walk(written, frame, 4).nodes, 4)
-        got, expected = place.start if place else None, departs_at(right, edit, values)
-        seen += 1
-        if got != expected:
-            wrong.append(f"{edit.kind} {edit.field}: {got}, not {expected} in {frame.hex()}")
-    assert seen
-    return wrong
+        frame, written = write(edit, kafka_layout, values), edit.apply(kafka_layout)
+        departure = first_departure(kafka_layout, written, walk(written, frame, 4).nodes, 4)
+        actual, expected = departure.start if departure else None, first_departing_byte(kafka_layout, edit, values)
+        count += 1
+        if actual != expected:
+            misplaced.append(f"{edit.kind} {edit.field}: {actual}, not {expected} in {frame.hex()}")
+    assert count
+    return misplaced
 
 
-def is_of_size(edit: Edit) -> bool:
+def is_tag_size(edit: Edit) -> bool:
     return edit.kind == "tag_size"
 
 
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.wide)], ids=["sample", "all"])
-@pytest.mark.parametrize("of", MESSAGES, ids=str)
-def test_the_first_departure_is_exact(of: Of, step: int) -> None:
-    assert not misplaced(of, lambda edit: not is_of_size(edit), step=step)
+@pytest.mark.parametrize("message", MESSAGES, ids=str)
+def test_first_departure_is_exact(message: Of, step: int) -> None:
+    assert not misplaced_trials(message, lambda edit: not is_tag_size(edit), step=step)
 
 
-@pytest.mark.parametrize("of", [("ApiVersions", 3, False), ("Fetch", 12, True)], ids=str)
-def test_the_first_departure_of_a_tag_with_a_wrong_size_is_exact(of: Of) -> None:
-    assert not misplaced(of, is_of_size)
+@pytest.mark.parametrize("message", [("ApiVersions", 3, False), ("Fetch", 12, True)], ids=str)
+def test_first_departure_of_a_tag_with_a_wrong_size_is_exact(message: Of) -> None:
+    assert not misplaced_trials(message, is_tag_size)
 
 
-@pytest.mark.parametrize("of", MESSAGES, ids=str)
-def test_a_diagnosis_begins_at_the_first_departure(of: Of) -> None:
-    api, version, is_request = of
-    right = frame_of(*of)
-    found = api_by_name(api)
-    assert found is not None
-    usable = (trial for trial in trials(of, shuffled=Random(version)) if not is_of_size(trial[0]))
+@pytest.mark.parametrize("message_key", MESSAGES, ids=str)
+def test_diagnosis_begins_at_the_first_departure(message_key: Of) -> None:
+    api, version, is_request = message_key
+    kafka_layout = frame_of(*message_key)
+    api_entry = api_by_name(api)
+    assert api_entry is not None
+    usable = (trial for trial in trials(message_key, shuffled=Random(version)) if not is_tag_size(trial[0]))
     for edit, values in islice(usable, 4):
         if is_request:
-            values["header"] |= {"request_api_key": found.key, "request_api_version": version}
-        frame = write(edit, right, values)
-        message = read_request(frame) if is_request else read_response(frame, found.key, version)
+            values["header"] |= {"request_api_key": api_entry.key, "request_api_version": version}
+        frame = write(edit, kafka_layout, values)
+        message = read_request(frame) if is_request else read_response(frame, api_entry.key, version)
         diagnosis = diagnose(message)
         if diagnosis is not None and diagnosis.edit == edit:
-            assert diagnosis.start == departs_at(right, edit, values), f"{edit} {frame.hex()}"
+            assert diagnosis.start == first_departing_byte(kafka_layout, edit, values), f"{edit} {frame.hex()}"

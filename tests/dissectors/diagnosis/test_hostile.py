@@ -27,7 +27,7 @@ SLACK = 500
 
 
 def work_left(broken: Broken) -> tuple[int, int]:
-    """What a diagnosis leaves of its work, and what it may: little below zero, or what making a base takes."""
+    """The work that a diagnosis has left, and the lowest value allowed: slightly below zero, or the cost of a base."""
     searches: list[Search] = []
 
     class Kept(Search):
@@ -38,14 +38,16 @@ def work_left(broken: Broken) -> tuple[int, int]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "Search", Kept)
         message = broken.message
-        check(message, diagnose(message))
+        check_diagnosis(message, diagnose(message))
     if not searches:
         return 0, 0  # no schema has that version
-    [one] = searches
-    return one._frame.work, -SLACK - MAKE * len(single_edits(one._layout, one._proposals.version))
+    [used_search] = searches
+    return used_search._frame.work, -SLACK - MAKE * len(
+        single_edits(used_search._layout, used_search._proposals.version)
+    )
 
 
-def check(message: Message, diagnosis: Diagnosis | None) -> None:
+def check_diagnosis(message: Message, diagnosis: Diagnosis | None) -> None:
     if diagnosis is None:
         return
     size = len(message.frame)
@@ -55,10 +57,10 @@ def check(message: Message, diagnosis: Diagnosis | None) -> None:
     assert "\n" not in diagnosis.sentence
     assert diagnosis.hint
     assert parse(diagnosis.edit.as_json()) == diagnosis.edit
-    likely = [rival.confidence for rival in diagnosis.rivals]
-    assert likely == sorted(likely, reverse=True)
-    assert all(0 <= each <= diagnosis.confidence for each in likely)
-    assert diagnosis.confidence + sum(likely) <= 1.01  # they are rounded
+    rival_confidences = [rival.confidence for rival in diagnosis.rivals]
+    assert rival_confidences == sorted(rival_confidences, reverse=True)
+    assert all(0 <= confidence <= diagnosis.confidence for confidence in rival_confidences)
+    assert diagnosis.confidence + sum(rival_confidences) <= 1.01  # they are rounded
     assert diagnosis.edit not in diagnosis.also
     if diagnosis.surplus is not None:
         assert -4096 <= diagnosis.surplus < size
@@ -66,32 +68,32 @@ def check(message: Message, diagnosis: Diagnosis | None) -> None:
 
 @settings(max_examples=15)
 @given(damaged(requests()) | st.binary(min_size=12, max_size=64))
-def test_any_damaged_request(frame: bytes) -> None:
+def test_damaged_request_gives_a_sane_diagnosis(frame: bytes) -> None:
     message = read_request(frame)
     note(frame.hex())
-    check(message, diagnose(message))
+    check_diagnosis(message, diagnose(message))
 
 
 @settings(max_examples=15)
 @given(st.data())
-def test_any_damaged_response(data: st.DataObject) -> None:
-    whole, key, version = data.draw(responses())
-    frame = framed(data.draw(damaged(st.just(whole[4:]))))
+def test_damaged_response_gives_a_sane_diagnosis(data: st.DataObject) -> None:
+    frame_before, key, version = data.draw(responses())
+    frame = framed(data.draw(damaged(st.just(frame_before[4:]))))
     note(f"{key} v{version} {frame.hex()}")
     message = read_response(frame, key, version)
-    check(message, diagnose(message))
+    check_diagnosis(message, diagnose(message))
 
 
 @settings(max_examples=10)
 @given(st.binary(max_size=48), st.sampled_from(API_VERSIONS))
-def test_random_bytes_as_a_response_to_anything(body: bytes, asked: tuple[int, int]) -> None:
-    message = read_response(framed(body), *asked)
-    check(message, diagnose(message))
+def test_random_response_gives_a_sane_diagnosis(body: bytes, api_version: tuple[int, int]) -> None:
+    message = read_response(framed(body), *api_version)
+    check_diagnosis(message, diagnose(message))
 
 
 @settings(max_examples=10)
 @given(st.integers(0, 1 << 30), st.sampled_from(Detail))
-def test_the_inspector_hears_broken_frames(seed: int, detail: Detail) -> None:
+def test_inspector_accepts_broken_frames(seed: int, detail: Detail) -> None:
     mutations = Mutations(seed)
     inspector = Inspector("hostile", detail)
     for number in range(2):
@@ -106,12 +108,12 @@ def test_the_inspector_hears_broken_frames(seed: int, detail: Detail) -> None:
 
 @settings(max_examples=10)
 @given(st.integers(0, 1 << 30))
-def test_a_broken_frame_alone_is_explained(seed: int) -> None:
+def test_explain_accepts_a_single_broken_frame(seed: int) -> None:
     request, broken = Mutations(seed).exchange()
     note(f"{broken.key} v{broken.version} {request.hex()} {broken.frame.hex()}")
-    asked = None if broken.is_request else (broken.key, broken.version)
-    explained = explain(broken.frame, answered=asked, request=None if asked is None else request)
-    check(explained.message, explained.message.diagnosis)
+    answered = None if broken.is_request else (broken.key, broken.version)
+    explained = explain(broken.frame, answered=answered, request=None if answered is None else request)
+    check_diagnosis(explained.message, explained.message.diagnosis)
     for finding in explained.findings:
         problem = finding.problem
         if problem.start is not None and problem.end is not None:
@@ -126,36 +128,36 @@ def test_a_broken_frame_alone_is_explained(seed: int) -> None:
         ("0000000a 0007000000000001ffff", None, None),
     ],
 )
-def test_what_once_broke_the_diagnosis(frame: str, key: int | None, version: int | None) -> None:
+def test_frames_that_once_broke_the_diagnosis_are_diagnosed(frame: str, key: int | None, version: int | None) -> None:
     data = bytes.fromhex(frame)
     message = read_request(data) if key is None or version is None else read_response(data, key, version)
-    check(message, diagnose(message))
+    check_diagnosis(message, diagnose(message))
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_the_work_for_a_large_frame_is_bounded(name: str) -> None:
-    left, least = work_left(LARGE[name]())
-    assert left >= least
+def test_work_for_a_large_frame_is_bounded(name: str) -> None:
+    remaining, minimum = work_left(LARGE[name]())
+    assert remaining >= minimum
 
 
-def test_the_work_for_very_many_texts_is_bounded() -> None:
+def test_work_for_very_many_strings_is_bounded() -> None:
     """DeleteTopics v4 with nearly as many names as are decoded of a frame, and no timeout behind them."""
     count = 190_000
     compact = bytes([(count + 1) & 0x7F | 0x80, count + 1 >> 7 & 0x7F | 0x80, count + 1 >> 14])
     frame = framed(bytes.fromhex("0014 0004 00000001 ffff 00") + compact + b"\x05abcd" * count)
-    left, least = work_left(Broken(frame, 20, 4, True))
-    assert left >= least
+    remaining, minimum = work_left(Broken(frame, 20, 4, True))
+    assert remaining >= minimum
 
 
 @settings(max_examples=8)
 @given(st.integers(0, 1 << 30))
-def test_the_work_for_a_small_frame_is_bounded(seed: int) -> None:
-    left, least = work_left(Mutations(seed).exchange()[1])
-    assert left >= least
+def test_work_for_a_small_frame_is_bounded(seed: int) -> None:
+    remaining, minimum = work_left(Mutations(seed).exchange()[1])
+    assert remaining >= minimum
 
 
 @pytest.mark.parametrize("name", ["metadata_with_a_misplaced_throttle", "noise", "smallest_elements"])
-def test_the_memory_for_a_large_frame_is_bounded(name: str) -> None:
+def test_memory_for_a_large_frame_is_bounded(name: str) -> None:
     message = LARGE[name]().message
     diagnose(message)  # layouts and readers are made
     tracemalloc.start()
@@ -166,10 +168,12 @@ def test_the_memory_for_a_large_frame_is_bounded(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["fetch_without_flexibility", "fetch_with_flexibility"])
-def test_what_a_large_frame_shows_at_its_beginning_is_named(name: str) -> None:
-    found = diagnose(LARGE[name]().message)
-    assert found is not None
-    assert "flexibility" in {each.kind for each in (found.edit, *found.also, *(rival.edit for rival in found.rivals))}
+def test_edit_visible_at_the_start_of_a_large_frame_is_named(name: str) -> None:
+    diagnosis = diagnose(LARGE[name]().message)
+    assert diagnosis is not None
+    assert "flexibility" in {
+        edit.kind for edit in (diagnosis.edit, *diagnosis.also, *(rival.edit for rival in diagnosis.rivals))
+    }
 
 
 @pytest.mark.parametrize(
@@ -181,7 +185,7 @@ def test_what_a_large_frame_shows_at_its_beginning_is_named(name: str) -> None:
     ],
     ids=str,
 )
-def test_what_a_large_frame_shows_at_its_end_alone_is_named_or_not_sure(edit: Edit) -> None:
-    found = diagnose(metadata(170, 3, edit).message)
-    assert found is not None
-    assert found.edit.kind == edit.kind or found.confidence < 0.9
+def test_edit_visible_only_at_the_end_of_a_large_frame_is_named_or_uncertain(edit: Edit) -> None:
+    diagnosis = diagnose(metadata(170, 3, edit).message)
+    assert diagnosis is not None
+    assert diagnosis.edit.kind == edit.kind or diagnosis.confidence < 0.9

@@ -8,36 +8,38 @@ from tests.independent import frames, payloads, valid
 from tests.independent.accuracy import Tally, tally
 
 
-def sample(each: int, per_payload: int) -> Tally:
-    found = islice(frames.of_kafka(), 0, None, 1 if each > 10 else 9)
-    return tally(chain(payloads.cases(per_payload, 1), frames.cases([*found, *frames.of_captures()], each, 1)))
+def sample_tally(per_family: int, per_payload: int) -> Tally:
+    valid_frames = islice(frames.kafka_frames(), 0, None, 1 if per_family > 10 else 9)
+    return tally(
+        chain(payloads.cases(per_payload, 1), frames.cases([*valid_frames, *frames.captured_frames()], per_family, 1))
+    )
 
 
-def test_a_sample_of_broken_frames_is_explained() -> None:
-    found = sample(1, 1)
-    assert found.share("first") >= 0.95, f"{found}\n{found.missed[:10]}"
-    assert found.share("none") <= 0.03, f"{found}\n{found.missed[:10]}"
+def test_sample_of_broken_frames_is_explained() -> None:
+    tally = sample_tally(1, 1)
+    assert tally.share("first") >= 0.95, f"{tally}\n{tally.missed[:10]}"
+    assert tally.share("none") <= 0.03, f"{tally}\n{tally.missed[:10]}"
 
 
 @pytest.mark.wide
 def test_each_family_of_broken_frames_is_explained() -> None:
-    found = sample(60, 20)
-    print(f"\n{found}")  # noqa: T201  # the table is for people
-    assert found.share("first") + found.share("twin") >= 0.98, found.missed[:40]
-    for family in found.families:
-        assert found.share("first", family) + found.share("twin", family) >= 0.9, f"{family}: {found.missed[:40]}"
+    tally = sample_tally(60, 20)
+    print(f"\n{tally}")  # noqa: T201  # the table is for people
+    assert tally.share("first") + tally.share("twin") >= 0.98, tally.missed[:40]
+    for family in tally.families:
+        assert tally.share("first", family) + tally.share("twin", family) >= 0.9, f"{family}: {tally.missed[:40]}"
 
 
-def test_frames_of_clients_and_brokers_have_no_unusual_value_and_no_diagnosis() -> None:
-    assert valid.false_alarms(valid.of_captures())[1:] == (0, [])
+def test_captured_frames_have_no_unusual_value_and_no_diagnosis() -> None:
+    assert valid.false_alarms(valid.captured_messages())[1:] == (0, [])
 
 
-def test_extreme_but_legal_values_are_no_errors() -> None:
-    count, unusual, wrong = valid.false_alarms(islice(valid.of_kafka(), 0, None, 37))
-    assert not wrong
+def test_extreme_but_legal_values_are_not_errors() -> None:
+    count, unusual, false_alarms = valid.false_alarms(islice(valid.kafka_messages(), 0, None, 37))
+    assert not false_alarms
     assert unusual > count / 10  # otherwise this tests nothing
 
 
 @pytest.mark.wide
-def test_no_row_of_kafkas_classes_is_an_error() -> None:
-    assert valid.false_alarms(valid.of_kafka())[2] == []
+def test_frames_written_by_kafka_have_no_diagnosis() -> None:
+    assert valid.false_alarms(valid.kafka_messages())[2] == []

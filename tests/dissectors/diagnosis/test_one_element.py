@@ -1,4 +1,4 @@
-"""Edits in one element, two at once, and what hides: named where the bytes tell, else with little confidence."""
+"""Edits of one element, pairs of edits, and edits that the bytes do not reveal: these have a low confidence."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ BROKERS = [{"node_id": node, "host": f"b{node}.example.com", "port": 9092, "rack
 METADATA = {"throttle_time_ms": 0, "brokers": BROKERS, "cluster_id": "c", "controller_id": 2, "topics": TOPICS}
 
 
-def diagnosed(edit: Edit, version: int = 4, body: dict[str, Any] = METADATA) -> Diagnosis | None:
-    """What diagnosis says of a Metadata response written under an edit."""
-    right = frame_layout(layout("ResponseHeader", int(version >= 9)), layout("MetadataResponse", version))
-    frame = write(edit, right, {"header": {"correlation_id": 7}, "body": body})
+def diagnose_metadata(edit: Edit, version: int = 4, body: dict[str, Any] = METADATA) -> Diagnosis | None:
+    """The diagnosis of a Metadata response that is written with an edit."""
+    kafka_layout = frame_layout(layout("ResponseHeader", int(version >= 9)), layout("MetadataResponse", version))
+    frame = write(edit, kafka_layout, {"header": {"correlation_id": 7}, "body": body})
     return diagnose(read_response(frame, 3, version))
 
 
 @pytest.mark.parametrize("index", range(3))
-def test_a_field_that_one_element_lacks_is_named_with_its_index(index: int) -> None:
+def test_field_missing_in_one_element_is_named_with_its_index(index: int) -> None:
     edit = Edit.of("field_missing", f"topics[{index}].is_internal", where=2)
-    diagnosis = diagnosed(edit)
+    diagnosis = diagnose_metadata(edit)
     assert diagnosis is not None
     assert (diagnosis.edit, diagnosis.path) == (edit, f"topics[{index}].is_internal")
 
 
-def test_an_edit_of_one_element_is_applied_to_no_other() -> None:
+def test_edit_of_one_element_is_applied_to_no_other() -> None:
     edit = parse({"kind": "field_missing", "field": "topics[1].name", "detail": {"where": 1}})
     written = edit.apply(layout("MetadataResponse", 4))
     [topics] = [field for field in written.fields if field.name == "topics"]
@@ -52,7 +52,7 @@ def test_an_edit_of_one_element_is_applied_to_no_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "then"),
+    ("first", "second"),
     [
         (Edit.of("header_version", "header", written=0), Edit.of("flexibility", "*", written="fixed")),
         (
@@ -62,17 +62,17 @@ def test_an_edit_of_one_element_is_applied_to_no_other() -> None:
     ],
     ids=["an old header before an old body", "version 1 with throttle_time_ms first"],
 )
-def test_two_edits_at_once_are_both_named(first: Edit, then: Edit) -> None:
+def test_both_of_two_edits_are_named(first: Edit, second: Edit) -> None:
     version = 9 if first.kind == "header_version" else 6
-    diagnosis = diagnosed(first.followed_by(then), version)
+    diagnosis = diagnose_metadata(first.followed_by(second), version)
     assert diagnosis is not None
     names = [diagnosis.edit, *diagnosis.also]
-    right = frame_layout(layout("ResponseHeader", int(version >= 9)), layout("MetadataResponse", version))
-    assert first.followed_by(then).apply(right) in [name.apply(right) for name in names]
+    kafka_layout = frame_layout(layout("ResponseHeader", int(version >= 9)), layout("MetadataResponse", version))
+    assert first.followed_by(second).apply(kafka_layout) in [name.apply(kafka_layout) for name in names]
     assert diagnosis.confidence > 0.5
 
 
-def test_a_placeholder_without_its_tag_buffer_is_named() -> None:
+def test_placeholder_without_its_tag_buffer_is_named() -> None:
     """franz-go#1359: a failed batch becomes null, and the tag buffer of its partition is left out."""
     batch = bytes.fromhex(
         "0000000000000000 0000003a ffffffff 02 a7a1b2c3 0000 00000000 00000190a1b2c3d4 00000190a1b2c3d4"
@@ -81,15 +81,15 @@ def test_a_placeholder_without_its_tag_buffer_is_named() -> None:
     partitions = [{"index": index, "records": None if index == 1 else batch} for index in range(3)]
     body = {"acks": -1, "timeout_ms": 30_000, "topic_data": [{"name": "orders", "partition_data": partitions}]}
     edit = Edit.of("tag_buffer_missing", "topic_data[0].partition_data[1]._tags")
-    right = frame_layout(layout("RequestHeader", 2), layout("ProduceRequest", 11))
+    kafka_layout = frame_layout(layout("RequestHeader", 2), layout("ProduceRequest", 11))
     header = {"request_api_key": 0, "request_api_version": 11, "correlation_id": 7, "client_id": "a"}
-    found = diagnose(read_request(write(edit, right, {"header": header, "body": body})))
-    assert found is not None
-    assert found.edit == edit
-    assert "topic_data[0].partition_data[1] has no tag buffer" in found.sentence
+    diagnosis = diagnose(read_request(write(edit, kafka_layout, {"header": header, "body": body})))
+    assert diagnosis is not None
+    assert diagnosis.edit == edit
+    assert "topic_data[0].partition_data[1] has no tag buffer" in diagnosis.sentence
 
 
-def test_the_same_field_in_two_structs_is_one_habit() -> None:
+def test_same_field_in_two_structs_is_one_edit() -> None:
     """franz-go#1265: both error codes of DescribeTopicPartitions are int32."""
     edit = Edit.of("int_width", "topics[].error_code", written="int32").followed_by(
         Edit.of("int_width", "topics[].partitions[].error_code", written="int32")
@@ -100,55 +100,59 @@ def test_the_same_field_in_two_structs_is_one_habit() -> None:
         for index in range(3)
     ]  # fmt: skip
     topic = {"name": "orders", "topic_id": "J8mAkzRyS6yJkB4mHqQxVA", "partitions": partitions}
-    right = frame_layout(layout("ResponseHeader", 1), layout("DescribeTopicPartitionsResponse", 0))
-    frame = write(edit, right, {"header": {"correlation_id": 7}, "body": {"topics": [topic]}})
-    found = diagnose(read_response(frame, 75, 0))
-    assert found is not None
-    assert found.edit == edit
+    kafka_layout = frame_layout(layout("ResponseHeader", 1), layout("DescribeTopicPartitionsResponse", 0))
+    frame = write(edit, kafka_layout, {"header": {"correlation_id": 7}, "body": {"topics": [topic]}})
+    diagnosis = diagnose(read_response(frame, 75, 0))
+    assert diagnosis is not None
+    assert diagnosis.edit == edit
 
 
-@pytest.mark.parametrize(("indexes", "sure"), [((0, 1, 2), True), ((1, 4001, 2), False), ((3, 3, 4), False)])
-def test_a_reading_with_absurd_values_is_not_sure(indexes: tuple[int, ...], sure: bool) -> None:
-    right = frame_layout(layout("ResponseHeader", 1), layout("OffsetCommitResponse", 9))
+@pytest.mark.parametrize(("indexes", "is_sure"), [((0, 1, 2), True), ((1, 4001, 2), False), ((3, 3, 4), False)])
+def test_reading_with_absurd_values_is_uncertain(indexes: tuple[int, ...], is_sure: bool) -> None:
+    kafka_layout = frame_layout(layout("ResponseHeader", 1), layout("OffsetCommitResponse", 9))
     partitions = [{"partition_index": index, "error_code": 0} for index in indexes]
     body = {"topics": [{"name": "orders", "partitions": partitions}]}
     edit = Edit.of("flexibility", "*", written="fixed")
-    found = diagnose(read_response(write(edit, right, {"header": {"correlation_id": 7}, "body": body}), 8, 9))
-    assert found is not None
-    assert found.edit == edit
-    assert (found.confidence >= 0.95) is sure
+    diagnosis = diagnose(
+        read_response(write(edit, kafka_layout, {"header": {"correlation_id": 7}, "body": body}), 8, 9)
+    )
+    assert diagnosis is not None
+    assert diagnosis.edit == edit
+    assert (diagnosis.confidence >= 0.95) is is_sure
 
 
-def test_an_edit_that_hides_in_an_empty_array_is_not_seen() -> None:
+def test_edit_of_the_elements_of_an_empty_array_is_not_seen() -> None:
     edit = Edit.of("field_missing", "topics[].name", where=1)
-    assert diagnosed(edit, body=METADATA | {"topics": []}) is None
+    assert diagnose_metadata(edit, body=METADATA | {"topics": []}) is None
 
 
-def test_a_null_where_it_is_legal_is_no_departure() -> None:
+def test_null_where_it_is_legal_is_not_a_departure() -> None:
     assert (
-        diagnosed(Edit.of("null_as_empty", "cluster_id", nullable_from=None), body=METADATA | {"cluster_id": None})
+        diagnose_metadata(
+            Edit.of("null_as_empty", "cluster_id", nullable_from=None), body=METADATA | {"cluster_id": None}
+        )
         is None
     )
 
 
-def test_what_could_be_one_of_several_is_not_certain() -> None:
-    right = frame_layout(layout("ResponseHeader", 1), layout("HeartbeatResponse", 4))
-    frame = write(Edit.of("tag_buffer_missing", "_tags"), right, {"header": {"correlation_id": 7}, "body": {}})
-    found = diagnose(read_response(frame, 12, 4))
-    assert found is not None
-    assert found.confidence < 0.95  # or L034 would not list the others
-    assert found.rivals
+def test_ambiguous_edit_is_uncertain_and_has_rivals() -> None:
+    kafka_layout = frame_layout(layout("ResponseHeader", 1), layout("HeartbeatResponse", 4))
+    frame = write(Edit.of("tag_buffer_missing", "_tags"), kafka_layout, {"header": {"correlation_id": 7}, "body": {}})
+    diagnosis = diagnose(read_response(frame, 12, 4))
+    assert diagnosis is not None
+    assert diagnosis.confidence < 0.95  # or L034 would not list the others
+    assert diagnosis.rivals
 
 
-def test_a_client_id_with_a_length_of_one_byte_is_named() -> None:
+def test_client_id_with_a_one_byte_length_is_named() -> None:
     """KAFKA-14935, and its length prefix is that of the right header."""
     header = {"request_api_key": 18, "request_api_version": 3, "correlation_id": 0, "client_id": "admin-1"}
     body = {"client_software_name": "apache-kafka-java", "client_software_version": "3.3.1"}
     edit = Edit.of("length_encoding", "header.client_id", written="int8")
-    right = frame_layout(layout("RequestHeader", 2), layout("ApiVersionsRequest", 3))
-    frame = write(edit, right, {"header": header, "body": body})
+    kafka_layout = frame_layout(layout("RequestHeader", 2), layout("ApiVersionsRequest", 3))
+    frame = write(edit, kafka_layout, {"header": header, "body": body})
     assert frame[12:20] == b"\x07admin-1"
-    found = diagnose(read_request(frame))
-    assert found is not None
-    assert (found.edit, found.path, found.start) == (edit, "header.client_id", 12)
-    assert "int16" in found.hint
+    diagnosis = diagnose(read_request(frame))
+    assert diagnosis is not None
+    assert (diagnosis.edit, diagnosis.path, diagnosis.start) == (edit, "header.client_id", 12)
+    assert "int16" in diagnosis.hint

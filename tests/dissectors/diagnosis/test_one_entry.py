@@ -5,7 +5,7 @@ from itertools import islice
 from tests.independent import one_entry
 
 
-def test_the_entry_that_is_written_wrongly_is_named() -> None:
+def test_wrongly_written_entry_is_named() -> None:
     tally = one_entry.tally(islice(one_entry.cases(), 0, None, 13))
     count = tally.total
     assert count["cases"] > 100

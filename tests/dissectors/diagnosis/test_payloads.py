@@ -40,7 +40,7 @@ ORDERS = "00000001 0006 6f7264657273"
          Edit.of("length_encoding", "topics[]", written="int32")),
     ],
 )  # fmt: skip
-def test_the_edit_of_a_payload_is_found(data: str, name: str, edit: Edit) -> None:
+def test_finds_the_edit_of_a_payload(data: str, name: str, edit: Edit) -> None:
     diagnosis = diagnose_payload(bytes.fromhex(data), name)
     assert diagnosis is not None
     assert edit in (diagnosis.edit, *diagnosis.also), diagnosis
@@ -55,7 +55,7 @@ def test_the_edit_of_a_payload_is_found(data: str, name: str, edit: Edit) -> Non
         ("0000000000000007", Edit.of("int_width", "version", written="int64")),
     ],
 )
-def test_the_version_of_user_data_of_streams_may_be_wrong(replace: str, edit: Edit) -> None:
+def test_finds_a_wrong_version_of_streams_user_data(replace: str, edit: Edit) -> None:
     data = PAYLOADS["streams-sub-7"]
     assert data[:4] == bytes((0, 0, 0, 7))
     diagnosis = diagnose_payload(bytes.fromhex(replace) + data[4:], "SubscriptionInfoData")
@@ -67,19 +67,19 @@ def test_the_version_of_user_data_of_streams_may_be_wrong(replace: str, edit: Ed
 def test_no_two_fields_share_a_struct(name: str) -> None:
     """An edit of one of them would be read in both."""
 
-    def structs(of: Layout) -> Iterator[Layout]:
-        for field in (*of.fields, *of.tagged):
+    def structs(layout: Layout) -> Iterator[Layout]:
+        for field in (*layout.fields, *layout.tagged):
             if field.struct is not None:
                 yield field.struct
                 yield from structs(field.struct)
 
     for version in versions(name):
-        found = [id(struct) for struct in structs(layout_of(name, version))]
-        assert len(set(found)) == len(found)
+        struct_ids = [id(struct) for struct in structs(layout_of(name, version))]
+        assert len(set(struct_ids)) == len(struct_ids)
 
 
 @pytest.mark.parametrize("name", sorted(PAYLOADS))
-def test_what_kafkas_classes_wrote_is_whole(name: str) -> None:
+def test_payloads_written_by_kafka_are_whole(name: str) -> None:
     kinds = {
         "connect-meta": "ConnectWorkerState",
         "connect-assign": "ConnectAssignment",
@@ -92,22 +92,22 @@ def test_what_kafkas_classes_wrote_is_whole(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["connect-meta-1", "connect-assign-0", "connect-assign-2"])
-def test_payloads_of_connect_have_the_same_engine(name: str) -> None:
+def test_finds_a_missing_version_in_connect_payloads(name: str) -> None:
     payload = "ConnectWorkerState" if "meta" in name else "ConnectAssignment"
     diagnosis = diagnose_payload(PAYLOADS[name][2:], payload)
     assert diagnosis is not None
     assert diagnosis.edit == VERSION_MISSING
 
 
-def test_fields_of_later_versions_are_no_error() -> None:
-    later = bytes.fromhex("0007 00000000 ffffffff 00000000 00000000 ffff 0000002a")
-    assert is_whole(later, SUBSCRIPTION)
-    assert not is_whole(b"\x00\x01" + later[2:], SUBSCRIPTION)
+def test_fields_of_later_versions_are_not_errors() -> None:
+    payload = bytes.fromhex("0007 00000000 ffffffff 00000000 00000000 ffff 0000002a")
+    assert is_whole(payload, SUBSCRIPTION)
+    assert not is_whole(b"\x00\x01" + payload[2:], SUBSCRIPTION)
 
 
 def departures(message: Message, protocol_type: str | None = None) -> list[Edit]:
-    found = [payload_departure(message, payload) for payload in group_payloads(message, protocol_type)]
-    return [each.edit for each in found if each is not None]
+    payload_departures = [payload_departure(message, payload) for payload in group_payloads(message, protocol_type)]
+    return [departure.edit for departure in payload_departures if departure is not None]
 
 
 SHORT = bytes.fromhex(f"0001 {ORDERS} ffffffff")
@@ -123,23 +123,23 @@ SHORT = bytes.fromhex(f"0001 {ORDERS} ffffffff")
          "groups[].members[].member_metadata"),
     ],
 )  # fmt: skip
-def test_the_edit_of_the_message_has_the_path_of_the_payload(message: Message, field: str) -> None:
+def test_edit_of_the_message_has_the_path_of_the_payload(message: Message, field: str) -> None:
     missing = Edit.of("field_missing", "owned_partitions", where=2)
     assert departures(message) == [Edit.of("embedded_layout", field, payload=SUBSCRIPTION, edit=missing)]
 
 
-def test_other_protocols_are_not_examined() -> None:
+def test_payloads_of_other_protocols_are_not_examined() -> None:
     registry = [{"name": "v0", "metadata": b'{"a": 1}'}]
     assert departures(request("JoinGroup", 5, protocol_type="sr", protocols=registry)) == []
     assert departures(request("SyncGroup", 5, protocol_type="x", assignments=[{"assignment": SHORT}])) == []
 
 
-def test_user_data_of_streams_is_examined_inside_the_subscription() -> None:
+def test_streams_user_data_is_examined_inside_the_subscription() -> None:
     body = as_stated(SUBSCRIPTION, b"\x00\x01").body
     inner = PAYLOADS["streams-sub-7"]
-    wrong = Edit.of("length_encoding", "user_end_point", written="int16")
+    wrong_edit = Edit.of("length_encoding", "user_end_point", written="int16")
     layout = at_version("SubscriptionInfoData", 7).body
-    broken = write(wrong, layout, decode(layout, inner).values)
+    broken = write(wrong_edit, layout, decode(layout, inner).values)
     assert len(broken) == len(inner) - 2
     for user_data, count in ((inner, 0), (broken, 1)):
         values = {"topics": ["orders"], "user_data": user_data, "owned_partitions": []}
@@ -148,10 +148,10 @@ def test_user_data_of_streams_is_examined_inside_the_subscription() -> None:
         edits = departures(request("JoinGroup", 5, protocol_type="consumer", protocols=protocols))
         assert len(edits) == count
     edit = dict(dict(edits[0].detail)["edit"].detail)
-    assert edit == {"payload": "SubscriptionInfoData", "edit": wrong}
+    assert edit == {"payload": "SubscriptionInfoData", "edit": wrong_edit}
 
 
-def test_two_edits_of_which_the_second_needs_what_the_first_removes_are_no_explanation() -> None:
+def test_contradictory_pair_of_edits_is_not_an_explanation() -> None:
     data = bytes.fromhex(
         "00020000001a636f6e6e6563742d312d663233343963363266383834393030330015687474703a2f2f776f726b65722d323a383038332f"
         "000000000000005700000001000000010000001900000001000762696c6c696e670000000300000003000000010000001900000000"

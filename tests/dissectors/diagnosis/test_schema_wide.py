@@ -47,21 +47,24 @@ def cases(
     key: int, version: int, is_request: bool, random: Random, source: type[Realistic] = Realistic
 ) -> Iterator[Case | str]:
     """A case for each kind of edit that the message can have; the kind alone where no values left a trace."""
-    known = api_layouts(key, version)
-    assert known is not None
-    parts = (known.request_header, known.request) if is_request else (known.response_header, known.response)
-    right = frame_layout(*parts)
+    layouts = api_layouts(key, version)
+    assert layouts is not None
+    parts = (layouts.request_header, layouts.request) if is_request else (layouts.response_header, layouts.response)
+    kafka_layout = frame_layout(*parts)
     kinds: dict[str, list[Candidate]] = defaultdict(list)
-    for candidate in single_edits(right, version):
+    for candidate in single_edits(kafka_layout, version):
         kinds[candidate.edit.kind].append(candidate)
     for kind, candidates in kinds.items():
-        made = (case(random.choice(candidates), right, key, version, is_request, random, source) for _ in range(TRIES))
-        yield next((each for each in made if each is not None), kind)
+        attempts = (
+            case(random.choice(candidates), kafka_layout, key, version, is_request, random, source)
+            for _ in range(TRIES)
+        )
+        yield next((attempt for attempt in attempts if attempt is not None), kind)
 
 
 def case(
     candidate: Candidate,
-    right: Layout,
+    kafka_layout: Layout,
     key: int,
     version: int,
     is_request: bool,
@@ -70,7 +73,7 @@ def case(
 ) -> Case | None:
     """A frame under an edit, None if it leaves no trace."""
     source = source_type(random.getrandbits(32))
-    body_layout = right.fields[1].struct
+    body_layout = kafka_layout.fields[1].struct
     written_body = candidate.layout.fields[1].struct
     assert body_layout is not None
     assert written_body is not None
@@ -81,15 +84,15 @@ def case(
         header |= {"request_api_key": key, "request_api_version": version, "client_id": source.client(body)}
     values = {"header": header, "body": body}
     try:
-        frame = write(candidate.edit, right, values)
-        if frame == write(None, right, values):
+        frame = write(candidate.edit, kafka_layout, values)
+        if frame == write(None, kafka_layout, values):
             return None
     except EncodeError:
         return None  # a value that the edited layout cannot hold, e.g. in a narrower integer
     message = read_request(frame) if is_request else read_response(frame, key, version)
     if message.well_formed:
         return None
-    return Case(candidate.edit, right, values, frame, message)
+    return Case(candidate.edit, kafka_layout, values, frame, message)
 
 
 def shape(layout: Layout) -> tuple[object, ...]:
@@ -109,18 +112,18 @@ def shape(layout: Layout) -> tuple[object, ...]:
     return (*fields, layout.flexible, layout.tag_fault)
 
 
-def same_bytes(edit: Edit, case: Case) -> bool:
+def writes_same_bytes(edit: Edit, case: Case) -> bool:
     try:
         return write(edit, case.layout, case.values) == case.frame
     except (EditError, EncodeError):
         return False
 
 
-def same_shape(edit: Edit, case: Case) -> bool:
+def makes_same_shape(edit: Edit, case: Case) -> bool:
     return shape(edit.apply(case.layout)) == shape(case.edit.apply(case.layout))
 
 
-def named(diagnosis: Diagnosis | None) -> list[Edit]:
+def named_edits(diagnosis: Diagnosis | None) -> list[Edit]:
     return [] if diagnosis is None else [diagnosis.edit, *(rival.edit for rival in diagnosis.rivals)]
 
 
@@ -139,21 +142,23 @@ class Tally:
         count = self.kinds[case.edit.kind]
         count["cases"] += 1
         diagnosis = diagnose(case.message)
-        edits = named(diagnosis)
-        places = [place for place, edit in enumerate(edits) if same_bytes(edit, case)]
-        shapes = [place for place, edit in enumerate(edits) if place in places or same_shape(edit, case)]
-        count["first"] += 0 in places
-        count["three"] += any(place < 3 for place in places)
+        edits = named_edits(diagnosis)
+        ranks = [rank for rank, edit in enumerate(edits) if writes_same_bytes(edit, case)]
+        shapes = [rank for rank, edit in enumerate(edits) if rank in ranks or makes_same_shape(edit, case)]
+        count["first"] += 0 in ranks
+        count["three"] += any(rank < 3 for rank in ranks)
         count["first shape"] += 0 in shapes
-        count["three shapes"] += any(place < 3 for place in shapes)
+        count["three shapes"] += any(rank < 3 for rank in shapes)
         if diagnosis is not None and diagnosis.confidence >= 0.95:
             self.sure += 1
-            self.sure_and_right += 0 in places
-        if 0 not in places:
+            self.sure_and_right += 0 in ranks
+        if 0 not in ranks:
             self.missed.append(f"{case.message.api} v{case.message.version} {case.edit.as_json()}: {edits[:3]}")
 
-    def share(self, what: str) -> float:
-        return sum(count[what] for count in self.kinds.values()) / sum(count["cases"] for count in self.kinds.values())
+    def share(self, column: str) -> float:
+        return sum(count[column] for count in self.kinds.values()) / sum(
+            count["cases"] for count in self.kinds.values()
+        )
 
     def __str__(self) -> str:
         rows = ["| kind of edit | cases | no trace | first | in three | first, by shape | in three, by shape |",
@@ -169,7 +174,7 @@ class Tally:
         return "\n".join(rows)
 
 
-def run(messages: list[tuple[int, int, bool]], seed: int, source: type[Realistic]) -> Tally:
+def run_cases(messages: list[tuple[int, int, bool]], seed: int, source: type[Realistic]) -> Tally:
     tally, random = Tally(), Random(seed)
     for key, version, is_request in messages:
         for case in cases(key, version, is_request, random, source):
@@ -178,29 +183,31 @@ def run(messages: list[tuple[int, int, bool]], seed: int, source: type[Realistic
     return tally
 
 
-def check(tally: Tally, first: float, three: float) -> None:
-    """Hold the shares, by bytes, against the least that they should be; what is called certain is right."""
+def check_shares(tally: Tally, first: float, in_three: float) -> None:
+    """Compare the shares, by bytes, with their minimum; diagnoses that are called certain must be right."""
     missed = "\n".join(tally.missed[:40])
     assert tally.share("first") >= first, missed
-    assert tally.share("three") >= three, missed
+    assert tally.share("three") >= in_three, missed
     assert tally.sure_and_right / tally.sure >= 0.99, missed
 
 
-def test_a_sample_of_the_schemas_is_diagnosed() -> None:
-    check(run(MESSAGES[::17], seed=5, source=Realistic), first=0.96, three=0.99)
+def test_sample_of_the_schemas_is_diagnosed() -> None:
+    check_shares(run_cases(MESSAGES[::17], seed=5, source=Realistic), first=0.96, in_three=0.99)
 
 
 @pytest.mark.wide
 @pytest.mark.parametrize("source", [Realistic, Recorded])
 def test_every_api_version_and_direction_is_diagnosed(source: type[Realistic]) -> None:
-    check(run(MESSAGES, 1, source), first=0.975, three=0.995)
+    check_shares(run_cases(MESSAGES, 1, source), first=0.975, in_three=0.995)
 
 
-def test_frames_that_read_well_have_no_diagnosis() -> None:
+def test_well_formed_frames_have_no_diagnosis() -> None:
     for key, version, is_request in MESSAGES[::7]:
-        known = api_layouts(key, version)
-        assert known is not None
-        header, body = (known.request_header, known.request) if is_request else (known.response_header, known.response)
+        layouts = api_layouts(key, version)
+        assert layouts is not None
+        header, body = (
+            (layouts.request_header, layouts.request) if is_request else (layouts.response_header, layouts.response)
+        )
         values = {
             "header": {"request_api_key": key, "request_api_version": version},
             "body": Realistic(key).values(body),

@@ -16,38 +16,38 @@ from dissectors.messages.message import api_layouts, read_request, read_response
         (0, 4, False), (7, 4, False), (-1, 4, False), (1 << 15, 4, False), (-32768, 2, False),
     ],
 )  # fmt: skip
-def test_a_seam_is_where_one_number_ends_and_another_begins(value: int, width: int, seam: bool) -> None:
+def test_seam_is_where_one_number_ends_and_another_begins(value: int, width: int, seam: bool) -> None:
     assert has_seam(value, width) == seam
 
 
-def test_a_throttle_time_behind_the_error_code_is_found_although_the_frame_decodes() -> None:
-    known = api_layouts(12, 1)
-    assert known is not None
-    layout = frame_layout(known.response_header, known.response)
+def test_misplaced_throttle_time_is_found_although_the_frame_decodes() -> None:
+    layouts = api_layouts(12, 1)
+    assert layouts is not None
+    layout = frame_layout(layouts.response_header, layouts.response)
     edit = Edit.of("field_moved", "throttle_time_ms", from_=0, to=1)
     broken = write(edit, layout, {"header": {"correlation_id": 9}, "body": {"throttle_time_ms": 0, "error_code": 27}})
     message = read_response(broken, 12, 1)
     assert message.well_formed
     assert message.unusual
-    found = diagnose(message)
-    assert found is not None
-    assert found.edit == edit
-    assert found.confidence < 1
+    diagnosis = diagnose(message)
+    assert diagnosis is not None
+    assert diagnosis.edit == edit
+    assert diagnosis.confidence < 1
 
 
-def test_an_unknown_error_code_alone_is_no_diagnosis() -> None:
-    known = api_layouts(12, 1)
-    assert known is not None
-    layout = frame_layout(known.response_header, known.response)
+def test_unknown_error_code_alone_is_not_a_diagnosis() -> None:
+    layouts = api_layouts(12, 1)
+    assert layouts is not None
+    layout = frame_layout(layouts.response_header, layouts.response)
     frame = write(None, layout, {"header": {"correlation_id": 9}, "body": {"throttle_time_ms": 0, "error_code": 13165}})
     assert diagnose(read_response(frame, 12, 1)) is None
 
 
-def test_a_permission_that_does_not_exist_is_a_sign() -> None:
+def test_unknown_permission_is_a_sign_of_a_wrong_layout() -> None:
     edit = Edit.of("field_moved", "filters[].permission_type", from_=6, to=5)
-    known = api_layouts(31, 2)
-    assert known is not None
-    layout = frame_layout(known.request_header, known.request)
+    layouts = api_layouts(31, 2)
+    assert layouts is not None
+    layout = frame_layout(layouts.request_header, layouts.request)
     header = {"request_api_key": 31, "request_api_version": 2, "correlation_id": 9, "client_id": "admin"}
     names = ("orders", "metrics")
     filters = [
@@ -56,6 +56,6 @@ def test_a_permission_that_does_not_exist_is_a_sign() -> None:
     ]  # fmt: skip
     message = read_request(write(edit, layout, {"header": header, "body": {"filters": filters}}))
     assert message.well_formed
-    found = diagnose(message)
-    assert found is not None
-    assert found.edit == edit
+    diagnosis = diagnose(message)
+    assert diagnosis is not None
+    assert diagnosis.edit == edit

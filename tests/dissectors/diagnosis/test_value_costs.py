@@ -1,4 +1,4 @@
-"""Evidence: what values cost where they are read, and what the fields of a frame say of each other."""
+"""Evidence: the cost of values in their fields, and of contradictions between fields."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MEMBER = "shop-5b776efe-8e7e-4a5d-9f89-641f34d89cbe"
         ("timestamp", "int64", -2, -200),
     ],
 )
-def test_numbers_that_a_field_can_hold_cost_less(name: str, type: str, likely: int, unlikely: int) -> None:
+def test_plausible_numbers_cost_less_than_implausible_ones(name: str, type: str, likely: int, unlikely: int) -> None:
     cost = integer(Field(name, type))
     assert cost(likely) < cost(unlikely)
 
@@ -55,24 +55,24 @@ def test_numbers_that_a_field_can_hold_cost_less(name: str, type: str, likely: i
         (b"Unknown topic.", "error_message", "member_id"),
     ],
 )
-def test_a_string_costs_less_where_such_strings_stand(raw: bytes, likely: str, unlikely: str) -> None:
+def test_string_costs_less_in_a_field_where_it_is_common(raw: bytes, likely: str, unlikely: str) -> None:
     assert text(Field(likely, "string"))(raw) < text(Field(unlikely, "string"))(raw)
 
 
-def test_what_a_field_mostly_holds_is_worth_a_few_bits_only() -> None:
-    """A long string is not cheap because it stands in the right place: the rest of the frame has a say too."""
+def test_typical_value_of_a_field_saves_only_a_few_bits() -> None:
+    """A long string in the right field is not cheap: it must not outweigh the rest of the frame."""
     raw = MEMBER.encode()
     assert text(Field("group_id", "string"))(raw) - text(Field("member_id", "string"))(raw) < 16
 
 
-def test_control_characters_are_dear_in_any_field() -> None:
+def test_control_characters_are_expensive_in_any_field() -> None:
     assert text(Field("member_id", "string"))(b"\x17" + MEMBER.encode()) > 1.5 * text(Field("topic", "string"))(
         MEMBER.encode()
     )
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong"),
+    ("consistent", "contradictory"),
     [
         ({"replica_nodes": [2, 3], "leader_id": 2}, {"replica_nodes": [2, 3], "leader_id": 7}),
         ({"replica_nodes": [2, 3], "isr_nodes": [3]}, {"replica_nodes": [2, 3], "isr_nodes": [0]}),
@@ -90,107 +90,109 @@ def test_control_characters_are_dear_in_any_field() -> None:
         ({"member_id": MEMBER}, {"member_id": "range"}),
     ],
 )
-def test_fields_that_contradict_each_other_cost(right: dict[str, Any], wrong: dict[str, Any]) -> None:
+def test_contradictory_fields_cost_more(consistent: dict[str, Any], contradictory: dict[str, Any]) -> None:
     header = {"client_id": "shop"}
-    assert relation_cost(header, right) < relation_cost(header, wrong)
+    assert relation_cost(header, consistent) < relation_cost(header, contradictory)
 
 
-def test_an_edit_stands_for_another_one_if_it_leaves_the_same_bytes() -> None:
-    right = frame_layout(layout("ResponseHeader", 0), layout("OffsetCommitResponse", 3))
-    last = Edit.of("field_moved", "throttle_time_ms", from_=0, to=1).apply(right)
-    read = {"header": {"correlation_id": 7}, "body": {"throttle_time_ms": 0, "topics": []}}
-    assert writes_same_bytes(right, last, read, right, read)
+def test_edit_stands_for_another_if_it_writes_the_same_bytes() -> None:
+    kafka_layout = frame_layout(layout("ResponseHeader", 0), layout("OffsetCommitResponse", 3))
+    moved_last = Edit.of("field_moved", "throttle_time_ms", from_=0, to=1).apply(kafka_layout)
+    values = {"header": {"correlation_id": 7}, "body": {"throttle_time_ms": 0, "topics": []}}
+    assert writes_same_bytes(kafka_layout, moved_last, values, kafka_layout, values)
     assert not writes_same_bytes(
-        right, last, read, right, {**read, "body": {"throttle_time_ms": 0}}
+        kafka_layout, moved_last, values, kafka_layout, {**values, "body": {"throttle_time_ms": 0}}
     )  # topics could be any
-    assert not writes_same_bytes(right, last, read, right, {**read, "body": {"throttle_time_ms": 9, "topics": []}})
+    assert not writes_same_bytes(
+        kafka_layout, moved_last, values, kafka_layout, {**values, "body": {"throttle_time_ms": 9, "topics": []}}
+    )
 
 
 def _response(key: int, version: int, body: dict[str, Any], edit: Edit) -> Message:
     probe = read_response(bytes((0, 0, 0, 4, 0, 0, 0, 1)), key, version)
-    right = right_layout(probe)
-    assert right is not None
-    return read_response(write(edit, right, {"header": {"correlation_id": 1}, "body": body}), key, version)
+    kafka_layout = right_layout(probe)
+    assert kafka_layout is not None
+    return read_response(write(edit, kafka_layout, {"header": {"correlation_id": 1}, "body": body}), key, version)
 
 
-def test_arrays_of_numbers_that_could_be_either_of_two_are_rivals() -> None:
+def test_interchangeable_arrays_of_numbers_are_rivals() -> None:
     """Their elements are called by index, whatever the array: that makes them no one reading."""
     partition = {"partition_index": 4, "replicas": [2], "adding_replicas": [5, 1, 3], "removing_replicas": []}
     body = {"topics": [{"name": "orders", "partitions": [partition]}]}
     field = "topics[].partitions[].adding_replicas"
-    found = diagnose(_response(46, 0, body, Edit.of("field_duplicated", field, where=1)))
-    assert found is not None
-    assert found.confidence < 0.95
-    assert field in (found.edit.field, *(rival.edit.field for rival in found.rivals))
+    diagnosis = diagnose(_response(46, 0, body, Edit.of("field_duplicated", field, where=1)))
+    assert diagnosis is not None
+    assert diagnosis.confidence < 0.95
+    assert field in (diagnosis.edit.field, *(rival.edit.field for rival in diagnosis.rivals))
 
 
-def test_a_closed_set_of_words_says_which_of_two_strings_is_missing() -> None:
+def test_known_strings_tell_which_of_two_fields_is_missing() -> None:
     body = {"groups": [{"group_id": "billing", "group_state": "Stable", "protocol_type": "consumer"}]}
-    found = diagnose(_response(15, 1, body, Edit.of("field_missing", "groups[].group_state", where=2)))
-    assert found is not None
-    assert found.edit == Edit.of("field_missing", "groups[].group_state", where=2)
+    diagnosis = diagnose(_response(15, 1, body, Edit.of("field_missing", "groups[].group_state", where=2)))
+    assert diagnosis is not None
+    assert diagnosis.edit == Edit.of("field_missing", "groups[].group_state", where=2)
 
 
-def test_a_member_id_that_begins_with_the_client_id_is_one() -> None:
-    right = frame_layout(layout("RequestHeader", 1), layout("HeartbeatRequest", 0))
+def test_member_id_is_recognised_by_the_client_id_in_it() -> None:
+    kafka_layout = frame_layout(layout("RequestHeader", 1), layout("HeartbeatRequest", 0))
     header = {"request_api_key": 12, "request_api_version": 0, "correlation_id": 1, "client_id": "shop"}
     body = {"group_id": "billing", "generation_id": 3, "member_id": MEMBER}
     edit = Edit.of("field_moved", "member_id", from_=2, to=0)
-    found = diagnose(read_request(write(edit, right, {"header": header, "body": body})))
-    assert found is not None
-    assert edit in (found.edit, *found.also)
+    diagnosis = diagnose(read_request(write(edit, kafka_layout, {"header": header, "body": body})))
+    assert diagnosis is not None
+    assert edit in (diagnosis.edit, *diagnosis.also)
 
 
-def test_a_reading_that_was_not_looked_at_twice_is_no_better_for_it() -> None:
+def test_superficial_reading_is_not_preferred() -> None:
     """The values contradict each other in every reading: leaders are not among the replicas."""
     partitions = [
         {
-            "partition_index": at,
+            "partition_index": index,
             "leader_id": 101,
             "replica_nodes": [1, 1],
             "isr_nodes": [101, 2],
             "offline_replicas": [3],
         }
-        for at in range(4)
+        for index in range(4)
     ]
     body = {"throttle_time_ms": 640, "controller_id": 1, "topics": [{"name": "orders", "partitions": partitions}]}
     edit = Edit.of("field_moved", "throttle_time_ms", from_=0, to=1)
-    found = diagnose(_response(3, 9, body, edit))
-    assert found is not None
-    assert edit in (found.edit, *found.also)
+    diagnosis = diagnose(_response(3, 9, body, edit))
+    assert diagnosis is not None
+    assert edit in (diagnosis.edit, *diagnosis.also)
 
 
-def test_the_element_before_the_first_odd_byte_is_tried() -> None:
-    keys = [{"api_key": at, "min_version": 0, "max_version": at % 4} for at in range(60)]
+def test_element_before_the_first_odd_byte_is_tried() -> None:
+    keys = [{"api_key": index, "min_version": 0, "max_version": index % 4} for index in range(60)]
     edit = Edit.of("field_missing", "api_keys[19].api_key", where=0)
-    found = diagnose(_response(18, 3, {"api_keys": keys}, edit))
-    assert found is not None
-    assert found.edit == edit
+    diagnosis = diagnose(_response(18, 3, {"api_keys": keys}, edit))
+    assert diagnosis is not None
+    assert diagnosis.edit == edit
 
 
-def test_a_missing_field_before_a_payload_is_not_the_length_of_the_payload() -> None:
+def test_missing_field_before_a_payload_is_not_taken_for_its_length() -> None:
     payload = bytes.fromhex("0000 00000001 0006 6f7264657273 00000002 00000000 00000001 ffffffff")
     body = bytes(2) + len(payload).to_bytes(4, "big") + payload
     frame = (4 + len(body)).to_bytes(4, "big") + (7).to_bytes(4, "big") + body
-    found = diagnose(read_response(frame, 14, 3))
-    assert found is not None
-    assert (found.edit.kind, found.edit.field) == ("field_missing", "throttle_time_ms")
+    diagnosis = diagnose(read_response(frame, 14, 3))
+    assert diagnosis is not None
+    assert (diagnosis.edit.kind, diagnosis.edit.field) == ("field_missing", "throttle_time_ms")
     zeros = bytes(6) + payload  # and if that is what is missing, it is found
     frame = (4 + len(zeros)).to_bytes(4, "big") + (7).to_bytes(4, "big") + zeros
-    found = diagnose(read_response(frame, 14, 3))
-    assert found is not None
-    assert (found.edit.kind, found.edit.field) == ("length_missing", "assignment")
+    diagnosis = diagnose(read_response(frame, 14, 3))
+    assert diagnosis is not None
+    assert (diagnosis.edit.kind, diagnosis.edit.field) == ("length_missing", "assignment")
 
 
-def test_fields_that_may_be_missing_as_well_are_named() -> None:
+def test_fields_that_may_equally_be_missing_are_named() -> None:
     row = {"high_watermark": 5, "last_stable_offset": 5, "log_start_offset": 5, "aborted_transactions": None}
     body = {"responses": [{"topic": "orders", "partitions": [row]}]}
-    right = layout("FetchResponse", 11)
-    edited = Edit.of("field_missing", "responses[].partitions[].log_start_offset", where=4).apply(right)
+    kafka_layout = layout("FetchResponse", 11)
+    edited = Edit.of("field_missing", "responses[].partitions[].log_start_offset", where=4).apply(kafka_layout)
     written = bytes(4) + encode(edited, body)
     frame = (len(written)).to_bytes(4, "big") + written
-    found = diagnose(read_response(frame, 1, 11))
-    assert found is not None
-    assert found.confidence < 0.5
-    assert all(name in found.sentence for name in row if name != "aborted_transactions"), found.sentence
-    assert "these bytes do not show which" in found.sentence
+    diagnosis = diagnose(read_response(frame, 1, 11))
+    assert diagnosis is not None
+    assert diagnosis.confidence < 0.5
+    assert all(name in diagnosis.sentence for name in row if name != "aborted_transactions"), diagnosis.sentence
+    assert "these bytes do not show which" in diagnosis.sentence

@@ -22,9 +22,9 @@ METADATA_12 = frame_layout(layout("ResponseHeader", 1), layout("MetadataResponse
 
 def struct_at(shape: Layout, *path: str) -> Layout:
     for name in path:
-        found = next(field.struct for field in (*shape.fields, *shape.tagged) if field.name == name)
-        assert found is not None
-        shape = found
+        struct = next(field.struct for field in (*shape.fields, *shape.tagged) if field.name == name)
+        assert struct is not None
+        shape = struct
     return shape
 
 
@@ -39,36 +39,36 @@ def field_at(shape: Layout, *path: str) -> Field:
     )
 
 
-def test_a_field_of_a_struct_in_arrays_is_moved() -> None:
+def test_field_of_a_struct_in_nested_arrays_is_moved() -> None:
     edit = Edit.of("field_moved", "topics[].partitions[].leader_epoch", from_=3, to=0)
-    before = names(METADATA_12, "body", "topics", "partitions")
-    after = names(edit.apply(METADATA_12), "body", "topics", "partitions")
-    assert after == ["leader_epoch", *(name for name in before if name != "leader_epoch")]
+    original_names = names(METADATA_12, "body", "topics", "partitions")
+    edited_names = names(edit.apply(METADATA_12), "body", "topics", "partitions")
+    assert edited_names == ["leader_epoch", *(name for name in original_names if name != "leader_epoch")]
 
 
-def test_a_body_alone_and_the_body_of_a_frame_are_changed_alike() -> None:
+def test_edit_changes_a_body_and_the_body_of_a_frame_alike() -> None:
     frame = frame_layout(layout("ResponseHeader", 0), METADATA_1)
     for edit in (Edit.of("field_missing", "brokers[].rack", where=3), Edit.of("flexibility", written="compact")):
         assert struct_at(edit.apply(frame), "body") == edit.apply(METADATA_1)
 
 
-def test_a_field_of_another_version_comes_with_its_struct() -> None:
+def test_field_of_another_version_comes_with_its_struct() -> None:
     edit = Edit.of("field_from_version", "responses[].partitions[].aborted_transactions", from_version=4, place=3)
-    made = edit.apply(layout("FetchResponse", 3))
-    assert names(made, "responses", "partitions")[3] == "aborted_transactions"
-    assert names(made, "responses", "partitions", "aborted_transactions") == ["producer_id", "first_offset"]
+    edited = edit.apply(layout("FetchResponse", 3))
+    assert names(edited, "responses", "partitions")[3] == "aborted_transactions"
+    assert names(edited, "responses", "partitions", "aborted_transactions") == ["producer_id", "first_offset"]
 
 
-def test_a_field_in_a_tagged_struct() -> None:
+def test_field_in_a_tagged_struct_is_removed() -> None:
     edit = Edit.of("field_missing", "node_endpoints[].rack", where=3)
-    made = edit.apply(layout("ProduceResponse", 10))
-    assert names(made, "node_endpoints") == ["node_id", "host", "port"]
+    edited = edit.apply(layout("ProduceResponse", 10))
+    assert names(edited, "node_endpoints") == ["node_id", "host", "port"]
     values = {"responses": [], "node_endpoints": [{"node_id": 1, "host": "a", "port": 9092}]}
     data = write(edit, layout("ProduceResponse", 10), values)
-    assert walk(made, data).values["node_endpoints"] == values["node_endpoints"]
+    assert walk(edited, data).values["node_endpoints"] == values["node_endpoints"]
 
 
-def test_fields_and_tags_of_the_header() -> None:
+def test_edits_apply_to_fields_and_tags_of_the_header() -> None:
     frame = frame_layout(layout("RequestHeader", 2), layout("MetadataRequest", 12))
     assert "client_id" not in names(Edit.of("field_missing", "header.client_id", where=3).apply(frame), "header")
     compact = Edit.of("length_encoding", "header.client_id", written="compact").apply(frame)
@@ -79,7 +79,7 @@ def test_fields_and_tags_of_the_header() -> None:
     )
 
 
-def test_the_elements_of_an_array_are_not_its_length() -> None:
+def test_lengths_of_an_array_and_of_its_elements_are_edited_separately() -> None:
     shape = layout("DeleteTopicsRequest", 5)
     of_array = field_at(Edit.of("length_encoding", "topic_names", written="fixed").apply(shape), "topic_names")
     of_elements = field_at(Edit.of("length_encoding", "topic_names[]", written="fixed").apply(shape), "topic_names")
@@ -87,36 +87,36 @@ def test_the_elements_of_an_array_are_not_its_length() -> None:
     assert (of_elements.length, of_elements.element_length) == ("uvarint", "int16")
 
 
-def test_a_star_is_all_of_a_kind() -> None:
+def test_star_selects_all_fields_of_a_kind() -> None:
     fixed = Edit.of("length_encoding", "*", written="fixed").apply(METADATA_12)
     assert field_at(fixed, "body", "topics").length == "int32"
     assert field_at(fixed, "body", "topics", "name").length == "int16"
     assert struct_at(fixed, "body", "topics").flexible  # the tag buffers stay
     assert field_at(fixed, "header", "correlation_id") == field_at(METADATA_12, "header", "correlation_id")
-    off = Edit.of("length_off_by_one", "*", delta=1).apply(METADATA_12)
-    assert field_at(off, "body", "brokers", "host").length == "uvarint+1"
-    assert field_at(off, "body", "topics", "partitions", "isr_nodes").length == "uvarint+1"
+    off_by_one = Edit.of("length_off_by_one", "*", delta=1).apply(METADATA_12)
+    assert field_at(off_by_one, "body", "brokers", "host").length == "uvarint+1"
+    assert field_at(off_by_one, "body", "topics", "partitions", "isr_nodes").length == "uvarint+1"
 
 
-def test_flexibility_makes_the_layout_of_the_neighbour_and_back() -> None:
+def test_flexibility_edit_makes_the_layout_of_the_neighbouring_version() -> None:
     fixed, compact = layout("HeartbeatRequest", 3), layout("HeartbeatRequest", 4)
     assert Edit.of("flexibility", written="fixed").apply(compact) == fixed
     assert Edit.of("flexibility", written="compact").apply(fixed) == compact
 
 
-def test_two_edits_on_top_of_each_other() -> None:
+def test_second_edit_is_applied_on_top_of_the_first() -> None:
     both = Edit.of("body_version", "*", body_version=8, header=0).followed_by(
         Edit.of("field_moved", "throttle_time_ms", from_=0, to=3)
     )
-    made = both.apply(METADATA_12)
+    edited = both.apply(METADATA_12)
     body = names(layout("MetadataResponse", 8))
-    assert names(made, "body")[:4] == [*body[1:4], "throttle_time_ms"]
-    assert not struct_at(made, "header").flexible
+    assert names(edited, "body")[:4] == [*body[1:4], "throttle_time_ms"]
+    assert not struct_at(edited, "header").flexible
     data = write(both, METADATA_12, {"header": {"correlation_id": 7}, "body": {"throttle_time_ms": 5}})
-    assert walk(made, data, 4).values["body"]["throttle_time_ms"] == 5
+    assert walk(edited, data, 4).values["body"]["throttle_time_ms"] == 5
 
 
-def test_the_second_edit_is_one_of_the_layout_that_the_first_gives() -> None:
+def test_second_edit_refers_to_the_layout_that_the_first_gives() -> None:
     missing = Edit.of("field_missing", "throttle_time_ms", where=0)
     moved = Edit.of("field_moved", "cluster_id", from_=1, to=0)  # 2 in the right layout
     assert names(missing.followed_by(moved).apply(METADATA_12), "body")[:2] == ["cluster_id", "brokers"]
@@ -124,57 +124,57 @@ def test_the_second_edit_is_one_of_the_layout_that_the_first_gives() -> None:
         moved.apply(METADATA_12)
 
 
-def test_what_is_written_whatever_the_value() -> None:
+def test_null_edits_override_the_given_value() -> None:
     null = Edit.of("null_in_non_nullable", "topics", nullable_from=1)
     empty = Edit.of("null_as_empty", "topics", nullable_from=1)
     assert write(null, layout("MetadataRequest", 0), {"topics": [{"name": "a"}]}) == b"\xff\xff\xff\xff"
     assert write(empty, layout("MetadataRequest", 1), {"topics": None}) == bytes(4)
 
 
-def test_faults_of_tag_buffers() -> None:
+def test_tag_buffer_edits_write_the_expected_bytes() -> None:
     shape = layout("FetchResponse", 12)  # no tags in the elements, diverging_epoch and others in partitions
     values = {"_tags": [[5, b"a"], [77, b"bc"]]}
-    right = write(None, shape, values)
-    assert write(Edit.of("tag_order", "_tags", tag=5), shape, values) == right[:-7] + bytes.fromhex(
+    unedited = write(None, shape, values)
+    assert write(Edit.of("tag_order", "_tags", tag=5), shape, values) == unedited[:-7] + bytes.fromhex(
         "4d 02 6263 05 01 61"
     )
-    assert write(Edit.of("tag_buffer_extra", "_tags"), shape, values) == right + b"\0"
-    assert write(Edit.of("tag_buffer_missing", "_tags"), shape, values) == right[:-8]
+    assert write(Edit.of("tag_buffer_extra", "_tags"), shape, values) == unedited + b"\0"
+    assert write(Edit.of("tag_buffer_missing", "_tags"), shape, values) == unedited[:-8]
     tagged = layout("ProduceResponse", 10)
     assert write(Edit.of("tag_size", "_tags", tag=0), tagged, {"node_endpoints": []}).endswith(
         bytes.fromhex("01 00 02 01")
     )
 
 
-def test_prefixes_written_twice() -> None:
+def test_duplicated_prefixes_are_written_twice() -> None:
     frame = frame_layout(layout("ResponseHeader", 0), layout("HeartbeatResponse", 0))
     values: dict[str, Any] = {"header": {"correlation_id": 7}, "body": {}}
-    twice = Edit.of("duplicated_prefix", "header.correlation_id", prefix="correlation_id")
-    size = Edit.of("duplicated_prefix", "size", prefix="size")
+    duplicated_id = Edit.of("duplicated_prefix", "header.correlation_id", prefix="correlation_id")
+    duplicated_size = Edit.of("duplicated_prefix", "size", prefix="size")
     assert write(None, frame, values) == bytes.fromhex("00000006 00000007 0000")
-    assert write(twice, frame, values) == bytes.fromhex("0000000a 00000007 00000007 0000")
-    assert write(size, frame, values) == bytes.fromhex("0000000a 00000006 00000007 0000")
+    assert write(duplicated_id, frame, values) == bytes.fromhex("0000000a 00000007 00000007 0000")
+    assert write(duplicated_size, frame, values) == bytes.fromhex("0000000a 00000006 00000007 0000")
 
 
-def test_the_body_of_another_api() -> None:
+def test_body_of_another_api_is_written() -> None:
     frame = frame_layout(layout("ResponseHeader", 0), layout("AddOffsetsToTxnResponse", 1))
     edit = Edit.of("body_of_api", api="Heartbeat", body_version=1)
     written = write(edit, frame, {"header": {"correlation_id": 7}, "body": {"throttle_time_ms": 1, "error_code": 27}})
     assert written == bytes.fromhex("0000000a 00000007 00000001 001b")
 
 
-def test_a_payload_without_its_length() -> None:
+def test_payload_is_written_without_its_length() -> None:
     payload = bytes.fromhex("0000 00000001 0001 74 ffffffff")
     edit = Edit.of("length_missing", "protocols[].metadata", payload="ConsumerProtocolSubscription", payload_version=0)
     shape, values = layout("JoinGroupRequest", 0), {"protocols": [{"name": "range", "metadata": payload}]}
-    right = write(None, shape, values)
-    assert right.endswith(len(payload).to_bytes(4, "big") + payload)
-    assert write(edit, shape, values) == right.removesuffix(len(payload).to_bytes(4, "big") + payload) + payload
+    unedited = write(None, shape, values)
+    assert unedited.endswith(len(payload).to_bytes(4, "big") + payload)
+    assert write(edit, shape, values) == unedited.removesuffix(len(payload).to_bytes(4, "big") + payload) + payload
     with pytest.raises(EncodeError):
         write(edit, shape, {"protocols": [{"name": "range", "metadata": b"x"}]})
 
 
-def test_bytes_at_the_end() -> None:
+def test_truncated_and_trailing_bytes_are_written() -> None:
     shape = layout("HeartbeatResponse", 1)
     assert write(Edit.of("truncated", "*", bytes=2), shape, {"throttle_time_ms": 1}) == bytes.fromhex("00000001")
     assert write(Edit.of("trailing_bytes", "*", bytes=2), shape, {}) == bytes(8)
@@ -234,10 +234,10 @@ def test_bytes_at_the_end() -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_an_edit_that_does_not_fit_is_an_edit_error(edit: Edit) -> None:
-    with pytest.raises(EditError) as caught:
+def test_rejects_edits_that_do_not_fit_the_layout(edit: Edit) -> None:
+    with pytest.raises(EditError) as raised:
         edit.apply(METADATA_12)
-    assert len(str(caught.value)) > 10
+    assert len(str(raised.value)) > 10
     with pytest.raises(EditError):
         Edit.of("flexibility", written="compact").followed_by(edit).apply(METADATA_12)
 
@@ -254,12 +254,12 @@ def test_an_edit_that_does_not_fit_is_an_edit_error(edit: Edit) -> None:
     ],
     ids=str,
 )
-def test_a_body_alone_has_no_header_and_an_old_one_no_tags(edit: Edit) -> None:
+def test_rejects_header_and_tag_edits_of_a_body_without_them(edit: Edit) -> None:
     with pytest.raises(EditError):
         edit.apply(METADATA_1)
 
 
-def test_something_is_left_of_a_struct() -> None:
+def test_rejects_edits_that_leave_a_struct_empty() -> None:
     shape = layout("MetadataRequest", 0)
     with pytest.raises(EditError, match="nothing would be left of MetadataRequestTopic"):
         Edit.of("field_missing", "topics[].name", where=0).apply(shape)
@@ -270,7 +270,7 @@ def test_something_is_left_of_a_struct() -> None:
     assert not Edit.of("field_missing", "topics", where=0).apply(shape).fields  # a body may be empty
 
 
-def test_a_layout_that_no_schema_has_has_no_other_versions() -> None:
+def test_layout_outside_the_schemas_has_no_other_versions() -> None:
     shape = Layout("Mine", (Field("a", "int32", default=0),))
     for edit in (
         Edit.of("field_from_version", "b", from_version=0, place=0),
@@ -290,45 +290,45 @@ PATHS = st.sampled_from(
 
 
 @given(st.sampled_from([made for made, _ in TABLE]), PATHS, st.integers(-2, 9), layouts(), st.booleans())
-def test_any_path_fits_or_is_an_edit_error(
-    made: dict[str, Any], path: str, number: int, shape: Layout, whole: bool
+def test_any_path_is_applied_or_rejected(
+    edit_json: dict[str, Any], path: str, number: int, shape: Layout, has_header: bool
 ) -> None:
-    detail = {name: number if isinstance(value, int) else value for name, value in made["detail"].items()}
-    shape = frame_layout(layout("ResponseHeader", 1), shape) if whole else shape
-    edit = parse(made | {"field": path, "detail": detail})
+    detail = {name: number if isinstance(value, int) else value for name, value in edit_json["detail"].items()}
+    shape = frame_layout(layout("ResponseHeader", 1), shape) if has_header else shape
+    edit = parse(edit_json | {"field": path, "detail": detail})
     try:
         edit.apply(shape)
-        write(edit, shape, {"header": {}, "body": {}} if whole else {})
+        write(edit, shape, {"header": {}, "body": {}} if has_header else {})
     except (EditError, EncodeError) as error:
-        text = str(error)
-        assert text[:1] != "'"  # as of a KeyError
+        message = str(error)
+        assert message[:1] != "'"  # as of a KeyError
 
 
 @given(COMPOSED, layouts())
-def test_edits_leave_the_layout_as_it_is(edit: Edit, shape: Layout) -> None:
+def test_edits_leave_the_original_layout_unchanged(edit: Edit, shape: Layout) -> None:
     before = repr(shape)
     frame = frame_layout(layout("ResponseHeader", 1), shape)
     try:
-        made = edit.apply(frame)
+        edited = edit.apply(frame)
     except EditError:
         pass
     else:
-        assert made is frame or made.derived is not frame.derived
+        assert edited is frame or edited.derived is not frame.derived
     assert repr(shape) == before
     assert frame == frame_layout(layout("ResponseHeader", 1), shape)
 
 
-def test_no_candidate_changes_the_layout_that_it_is_of() -> None:
+def test_candidates_leave_the_original_layout_unchanged() -> None:
     for message in (read_response(bytes(8), 3, 12), read_request(bytes.fromhex("0000000a 0001 000b 00000000 ffff"))):
-        right = right_layout(message)
-        assert right is not None
-        before = repr(right)
-        for candidate in single_edits(right, message.version):
-            assert candidate.layout is not right
-        assert repr(right) == before
+        kafka_layout = right_layout(message)
+        assert kafka_layout is not None
+        before = repr(kafka_layout)
+        for candidate in single_edits(kafka_layout, message.version):
+            assert candidate.layout is not kafka_layout
+        assert repr(kafka_layout) == before
 
 
-def test_every_kind_has_a_type_for_each_detail() -> None:
+def test_details_of_every_kind_have_a_type() -> None:
     assert {str(type_) for kind in KINDS.values() for type_ in kind.details.values()} == {
         "<class 'int'>",
         "<class 'str'>",

@@ -20,7 +20,7 @@ TABLE = [(json.loads(made), text) for made, text in re.findall(r"```json\n(.*?)\
 #: Any edit of the table, and two of them on top of each other.
 EDITS = st.sampled_from([parse(made) for made, _ in TABLE])
 COMPOSED = st.lists(EDITS, min_size=1, max_size=3).map(
-    lambda steps: steps[0] if len(steps) == 1 else steps[0].followed_by(chained(steps[1:]))
+    lambda steps: steps[0] if len(steps) == 1 else steps[0].followed_by(chain_edits(steps[1:]))
 )
 
 JUNK = st.recursive(
@@ -33,32 +33,32 @@ JUNK = st.recursive(
 )
 
 
-def chained(steps: list[Edit]) -> Edit:
+def chain_edits(steps: list[Edit]) -> Edit:
     first, *rest = steps
-    return first.followed_by(chained(rest)) if rest else first
+    return first.followed_by(chain_edits(rest)) if rest else first
 
 
-def test_every_kind_stands_in_the_documentation_once() -> None:
-    assert sorted(made["kind"] for made, _ in TABLE) == sorted(KINDS)
+def test_every_kind_is_documented_once() -> None:
+    assert sorted(edit_json["kind"] for edit_json, _ in TABLE) == sorted(KINDS)
 
 
-@pytest.mark.parametrize(("made", "text"), TABLE, ids=[made["kind"] for made, _ in TABLE])
-def test_the_notation_is_that_of_the_documentation(made: dict[str, Any], text: str) -> None:
-    edit = parse(made)
-    assert edit.as_json() == made
+@pytest.mark.parametrize(("edit_json", "text"), TABLE, ids=[made["kind"] for made, _ in TABLE])
+def test_notation_is_that_of_the_documentation(edit_json: dict[str, Any], text: str) -> None:
+    edit = parse(edit_json)
+    assert edit.as_json() == edit_json
     assert list(edit.as_json()) == ["kind", "field", "detail"]
     assert str(edit) == text
-    assert f"`{edit.kind}`" + (f" (`{'`, `'.join(made['detail'])}`)" if made["detail"] else "") + ":" in PAGE
+    assert f"`{edit.kind}`" + (f" (`{'`, `'.join(edit_json['detail'])}`)" if edit_json["detail"] else "") + ":" in PAGE
 
 
 @pytest.mark.parametrize(
     "written", re.findall(r"`(\w+)`", PAGE.partition("`record_encoding` (`written`)")[2].partition(".")[0])
 )
-def test_every_encoding_of_records_in_the_documentation_exists(written: str) -> None:
+def test_documented_record_encodings_exist(written: str) -> None:
     assert "records are written as" not in str(Edit.of("record_encoding", "records", written=written))
 
 
-def test_a_second_edit_is_under_then() -> None:
+def test_second_edit_is_stored_under_then() -> None:
     first = Edit.of("body_version", "*", body_version=8, header=None)
     second = Edit.of("tag_buffer_missing", "header._tags")
     both = first.followed_by(second)
@@ -69,15 +69,15 @@ def test_a_second_edit_is_under_then() -> None:
 
 
 @given(COMPOSED)
-def test_json_gives_the_same_edit_back(edit: Edit) -> None:
-    apply_known = parse(json.loads(json.dumps(edit.as_json())))
-    assert apply_known == edit
-    assert hash(apply_known) == hash(edit)
-    assert apply_known.steps == edit.steps
+def test_json_round_trip_gives_the_same_edit(edit: Edit) -> None:
+    parsed = parse(json.loads(json.dumps(edit.as_json())))
+    assert parsed == edit
+    assert hash(parsed) == hash(edit)
+    assert parsed.steps == edit.steps
 
 
 @pytest.mark.parametrize(("api_key", "version"), [(3, 5), (3, 12), (1, 11), (18, 3), (11, 6)])
-def test_json_gives_every_candidate_back(api_key: int, version: int) -> None:
+def test_candidates_survive_a_json_round_trip(api_key: int, version: int) -> None:
     layout = right_layout(read_response(bytes(8), api_key, version))
     assert layout is not None
     for candidate in single_edits(layout, version):
@@ -87,14 +87,14 @@ def test_json_gives_every_candidate_back(api_key: int, version: int) -> None:
         assert "{" not in str(edit)
 
 
-def test_from_is_written_with_an_underscore_in_python_alone() -> None:
+def test_from_has_an_underscore_only_in_python() -> None:
     edit = Edit.of("field_moved", "throttle_time_ms", from_=0, to=4)
     assert edit.as_json()["detail"] == {"from": 0, "to": 4}
     assert dict(edit.detail) == {"from": 0, "to": 4}
 
 
 @given(JUNK)
-def test_what_is_no_edit_is_an_edit_error(junk: Any) -> None:
+def test_arbitrary_json_is_an_edit_or_rejected(junk: Any) -> None:
     try:
         edit = parse(junk)
     except EditError:
@@ -104,18 +104,18 @@ def test_what_is_no_edit_is_an_edit_error(junk: Any) -> None:
 
 
 @given(EDITS, st.data())
-def test_a_detail_of_another_type_is_an_edit_error(edit: Edit, data: st.DataObject) -> None:
-    made = edit.as_json()
-    made["detail"] = {name: data.draw(JUNK) for name in made["detail"]}
+def test_detail_of_another_type_is_accepted_or_rejected(edit: Edit, data: st.DataObject) -> None:
+    edit_json = edit.as_json()
+    edit_json["detail"] = {name: data.draw(JUNK) for name in edit_json["detail"]}
     try:
-        apply_known = parse(made)
+        parsed = parse(edit_json)
     except EditError:
         return
-    assert str(apply_known)
+    assert str(parsed)
 
 
 @pytest.mark.parametrize(
-    ("made", "says"),
+    ("edit_json", "message_start"),
     [
         ({}, 'an edit is {"kind", "field", "detail"}'),
         ([], 'an edit is {"kind", "field", "detail"}'),
@@ -145,18 +145,18 @@ def test_a_detail_of_another_type_is_an_edit_error(edit: Edit, data: st.DataObje
         ),
     ],
 )
-def test_errors_are_sentences(made: Any, says: str) -> None:
-    with pytest.raises(EditError) as caught:
-        parse(made)
-    assert str(caught.value).startswith(says)
+def test_rejects_invalid_edits_with_a_sentence(edit_json: Any, message_start: str) -> None:
+    with pytest.raises(EditError) as raised:
+        parse(edit_json)
+    assert str(raised.value).startswith(message_start)
 
 
-def test_edits_without_end_are_an_edit_error() -> None:
-    inside: dict[str, Any] = {"kind": "generic_error_body", "field": "*"}
-    on_top = dict(inside)
+def test_rejects_deeply_nested_edits() -> None:
+    nested: dict[str, Any] = {"kind": "generic_error_body", "field": "*"}
+    chained = dict(nested)
     for _ in range(10_000):
-        inside = {"kind": "embedded_layout", "field": "a", "detail": {"payload": "X", "edit": inside}}
-        on_top = {"kind": "generic_error_body", "field": "*", "then": on_top}
-    for made in (inside, on_top):
+        nested = {"kind": "embedded_layout", "field": "a", "detail": {"payload": "X", "edit": nested}}
+        chained = {"kind": "generic_error_body", "field": "*", "then": chained}
+    for edit_json in (nested, chained):
         with pytest.raises(EditError, match="an edit can contain at most 8"):
-            parse(made)
+            parse(edit_json)

@@ -1,4 +1,4 @@
-"""Edits of what stands inside bytes, and the rules that find them."""
+"""Edits of payloads inside fields of bytes, and the rules that find them."""
 
 from typing import Any
 
@@ -26,15 +26,15 @@ WHOLE = SHORT + bytes(4)
 WITHOUT_OWNED = Edit.of("field_missing", "owned_partitions", where=2)
 
 
-def subscribed(edit: Edit) -> Edit:
+def subscription_edit(edit: Edit) -> Edit:
     return Edit.of("embedded_layout", METADATA, payload="ConsumerProtocolSubscription", edit=edit)
 
 
-def produced(*data: bytes) -> dict[str, Any]:
+def produce_body(*data: bytes) -> dict[str, Any]:
     return {"topic_data": [{"name": "a", "partition_data": [{"index": 0, "records": element} for element in data]}]}
 
 
-def batches(**more: Any) -> bytes:
+def record_batches(**more: Any) -> bytes:
     entries = [
         {"value": b"a" * 40, "timestamp": 1_790_000_000_000, "headers": [{"key": "h", "value": b"v"}]},
         {"value": b"b" * 41, "key": b"k", "timestamp": 1_790_000_000_077},
@@ -45,51 +45,51 @@ def batches(**more: Any) -> bytes:
 
 @pytest.mark.parametrize("written", ENCODINGS)
 @pytest.mark.parametrize("compression", ["none", "zstd"])
-def test_records_are_written_in_every_way(written: str, compression: str) -> None:
+def test_records_are_written_in_every_encoding(written: str, compression: str) -> None:
     edit = Edit.of("record_encoding", RECORDS, written=written)
-    data = write(edit, PRODUCE, produced(batches(compression=compression), b"", batches()))
-    read = decode(PRODUCE, data)
-    assert read.error is None
-    assert read.end == len(data)
-    [topic] = read.values["topic_data"]
+    data = write(edit, PRODUCE, produce_body(record_batches(compression=compression), b"", record_batches()))
+    decoded = decode(PRODUCE, data)
+    assert decoded.error is None
+    assert decoded.end == len(data)
+    [topic] = decoded.values["topic_data"]
     for partition in (topic["partition_data"][0], topic["partition_data"][2]):
         assert written in {departure.written for departure in departures(bytes(partition["records"]))}
     assert topic["partition_data"][1]["records"] == b""
 
 
-def test_what_is_no_batch_of_format_2_stays_as_it_is() -> None:
-    old, cut, bad = batches(magic=1, compression="gzip"), batches()[:-3], b"\0" * 20
+def test_data_other_than_whole_version_2_batches_is_unchanged() -> None:
+    old, truncated, zeros = record_batches(magic=1, compression="gzip"), record_batches()[:-3], b"\0" * 20
     edit = Edit.of("record_encoding", RECORDS, written="record_length_int32")
-    right = write(None, PRODUCE, produced(old, cut, bad))
-    assert write(edit, PRODUCE, produced(old, cut, bad)) == right
-    assert write(edit, PRODUCE, {"topic_data": None} | produced()) == write(None, PRODUCE, produced())
+    unedited = write(None, PRODUCE, produce_body(old, truncated, zeros))
+    assert write(edit, PRODUCE, produce_body(old, truncated, zeros)) == unedited
+    assert write(edit, PRODUCE, {"topic_data": None} | produce_body()) == write(None, PRODUCE, produce_body())
 
 
-def test_the_payload_in_a_field_is_written_under_its_own_edit() -> None:
+def test_payload_in_a_field_is_written_with_its_own_edit() -> None:
     protocols = [{"name": "range", "metadata": WHOLE}, {"name": "sticky", "metadata": WHOLE + b"rest"}]
-    read = decode(JOIN, write(subscribed(WITHOUT_OWNED), JOIN, {"protocols": protocols})).values
-    assert [bytes(protocol["metadata"]) for protocol in read["protocols"]] == [SHORT, SHORT + b"rest"]
+    written = decode(JOIN, write(subscription_edit(WITHOUT_OWNED), JOIN, {"protocols": protocols})).values
+    assert [bytes(protocol["metadata"]) for protocol in written["protocols"]] == [SHORT, SHORT + b"rest"]
 
 
-def test_the_payload_in_a_frame_too() -> None:
-    known = api_layouts(11, 5)
-    assert known is not None
-    frame = frame_layout(known.request_header, known.request)
+def test_payload_in_a_frame_is_written_with_its_own_edit() -> None:
+    layouts = api_layouts(11, 5)
+    assert layouts is not None
+    frame = frame_layout(layouts.request_header, layouts.request)
     values = {"header": {"client_id": "c"}, "body": {"protocols": [{"name": "range", "metadata": WHOLE}]}}
-    assert SHORT + bytes(4) not in write(subscribed(WITHOUT_OWNED), frame, values)
-    assert len(write(None, frame, values)) == len(write(subscribed(WITHOUT_OWNED), frame, values)) + 4
+    assert SHORT + bytes(4) not in write(subscription_edit(WITHOUT_OWNED), frame, values)
+    assert len(write(None, frame, values)) == len(write(subscription_edit(WITHOUT_OWNED), frame, values)) + 4
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\0\1\0\0\0\1", b"\xff\xff\0\0"])
-def test_bytes_that_are_no_payload_stay_as_they_are(data: bytes) -> None:
+def test_bytes_that_are_not_a_payload_are_unchanged(data: bytes) -> None:
     protocols = {"protocols": [{"name": "range", "metadata": data}]}
-    assert write(subscribed(WITHOUT_OWNED), JOIN, protocols) == write(None, JOIN, protocols)
+    assert write(subscription_edit(WITHOUT_OWNED), JOIN, protocols) == write(None, JOIN, protocols)
 
 
-def test_an_edit_that_does_not_fit_the_version_of_the_payload_is_an_edit_error() -> None:
-    zero = bytes.fromhex("0000 00000000 00000000")
+def test_rejects_an_edit_that_does_not_fit_the_payload_version() -> None:
+    version_0 = bytes.fromhex("0000 00000000 00000000")
     with pytest.raises(EditError, match="owned_partitions"):
-        write(subscribed(WITHOUT_OWNED), JOIN, {"protocols": [{"name": "range", "metadata": zero}]})
+        write(subscription_edit(WITHOUT_OWNED), JOIN, {"protocols": [{"name": "range", "metadata": version_0}]})
 
 
 @pytest.mark.parametrize(
@@ -102,33 +102,33 @@ def test_an_edit_that_does_not_fit_the_version_of_the_payload_is_an_edit_error()
         (2, "owned_partitions generation_id", Edit.of("body_version", "*", body_version=0, header=None)),
     ],
 )
-def test_a_subscription_that_ends_early_is_named(version: int, without: str, edit: Edit) -> None:
+def test_subscription_that_ends_early_is_diagnosed(version: int, without: str, edit: Edit) -> None:
     shape = layout("ConsumerProtocolSubscription", version)
-    owned = [{"topic": "orders", "partitions": [1]}]
-    values = {"topics": ["orders"], "generation_id": 7, "rack_id": "b", "owned_partitions": owned}
-    right = version.to_bytes(2, "big") + write(None, shape, values)
-    layout_problems = version.to_bytes(2, "big") + write(edit, shape, values)
-    assert without not in edit.field or layout_problems != right
-    diagnosis = diagnose_payload(layout_problems, "ConsumerProtocolSubscription")
+    owned_partitions = [{"topic": "orders", "partitions": [1]}]
+    values = {"topics": ["orders"], "generation_id": 7, "rack_id": "b", "owned_partitions": owned_partitions}
+    whole_payload = version.to_bytes(2, "big") + write(None, shape, values)
+    broken = version.to_bytes(2, "big") + write(edit, shape, values)
+    assert without not in edit.field or broken != whole_payload
+    diagnosis = diagnose_payload(broken, "ConsumerProtocolSubscription")
     assert diagnosis is not None
     assert edit in (diagnosis.edit, *diagnosis.also)
-    found = subscribed(diagnosis.edit)
-    joins = [{"protocols": [{"metadata": each}]} for each in (right, layout_problems)]
-    assert write(found, JOIN, joins[0]) == write(None, JOIN, joins[1])
+    message_edit = subscription_edit(diagnosis.edit)
+    joins = [{"protocols": [{"metadata": metadata}]} for metadata in (whole_payload, broken)]
+    assert write(message_edit, JOIN, joins[0]) == write(None, JOIN, joins[1])
 
 
 @pytest.mark.parametrize("data", ["", "00", "0000", "0001 00000001 0009 61", "ffff 00000000", "0000 ffffffff 00"])
-def test_what_no_edit_writes_has_no_name(data: str) -> None:
+def test_payload_that_no_edit_writes_has_no_diagnosis(data: str) -> None:
     for payload in ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment"):
         assert diagnose_payload(bytes.fromhex(data), payload) is None
 
 
-def test_a_payload_that_reads_well_is_not_asked_for() -> None:
+def test_well_formed_payloads_decode_without_error() -> None:
     assert decode(subscription(WHOLE), WHOLE).error is None
     assert decode(assignment(bytes(10)), bytes(10)).error is None
 
 
-def edit_of(story: str, code: str) -> tuple[Edit, float | None]:
+def finding_edit(story: str, code: str) -> tuple[Edit, float | None]:
     [finding] = findings(story, code)
     assert isinstance(finding.edit, EditEntry)
     entry = finding.edit
@@ -140,8 +140,8 @@ def test_l028_carries_the_edit() -> None:
         '> JoinGroup v2 {"group_id": "g", "protocol_type": "consumer", "protocols": '
         f'[{{"name": "range", "metadata": "{SHORT.hex()}"}}]}}'
     )
-    edit, confidence = edit_of(story, "L028")
-    assert edit == subscribed(WITHOUT_OWNED)
+    edit, confidence = finding_edit(story, "L028")
+    assert edit == subscription_edit(WITHOUT_OWNED)
     assert confidence is not None
     assert confidence >= 0.5
 
@@ -151,27 +151,27 @@ def test_l029_carries_the_edit() -> None:
     > SyncGroup v5 {"group_id": "g", "generation_id": 1, "member_id": "m-1", "protocol_type": "consumer",
       "assignments": [{"member_id": "m-1", "assignment": "0000 00000001 0001 61 00000001 00000000"}]}
     """
-    edit, _ = edit_of(story, "L029")
+    edit, _ = finding_edit(story, "L029")
     assert edit == Edit.of("embedded_layout", "assignments[].assignment", payload="ConsumerProtocolAssignment",
                            edit=Edit.of("field_missing", "user_data", where=1))  # fmt: skip
 
 
 def test_r007_carries_the_edit() -> None:
     edit = Edit.of("record_encoding", RECORDS, written="record_length_int32")
-    data = write(edit, PRODUCE, produced(batches()))
-    wrong = bytes(decode(PRODUCE, data).values["topic_data"][0]["partition_data"][0]["records"])
+    data = write(edit, PRODUCE, produce_body(record_batches()))
+    wrong_records = bytes(decode(PRODUCE, data).values["topic_data"][0]["partition_data"][0]["records"])
     story = (
         '> Produce v9 {"topic_data": [{"name": "a", "partition_data": '
-        f'[{{"index": 0, "records": "{wrong.hex()}"}}]}}]}}'
+        f'[{{"index": 0, "records": "{wrong_records.hex()}"}}]}}]}}'
     )
-    assert edit_of(story, "R007") == (edit, 1.0)
+    assert finding_edit(story, "R007") == (edit, 1.0)
 
 
-def test_record_data_in_a_plain_struct() -> None:
-    inside = Layout("S", (Field("records", "records", length="int32", nullable=True),))
-    shape = Layout("Mine", (Field("s", "struct", struct=inside, length="int8", nullable=True, default={}),))
+def test_record_data_in_a_nested_struct_is_edited() -> None:
+    inner = Layout("S", (Field("records", "records", length="int32", nullable=True),))
+    shape = Layout("Mine", (Field("s", "struct", struct=inner, length="int8", nullable=True, default={}),))
     edit = Edit.of("record_encoding", "s.records", written="headers_missing")
-    data = batches()
+    data = record_batches()
     assert write(edit, shape, {"s": {"records": data}}) != write(None, shape, {"s": {"records": data}})
     for values in ({"s": {"records": None}}, {"s": None}):
         assert write(edit, shape, values) == write(None, shape, values)

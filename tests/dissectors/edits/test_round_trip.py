@@ -1,4 +1,4 @@
-"""The loop closed: what is written under an edit is read back by the walk over the layout that the edit gives.
+"""Round trip: the walk over an edited layout reads back what the edit writes.
 
 Not so: `truncated` and `trailing_bytes` (no layout has them), `record_encoding` and `embedded_layout` (the layout
 around them is right), `tag_order` and `null_as_empty`, which read well in the right one, and `body_of_api`, which the
@@ -29,31 +29,33 @@ NOT_CANDIDATES = {
 
 @functools.lru_cache(maxsize=16)
 def frame_of(key: int, version: int, is_request: bool) -> Layout:
-    known = api_layouts(key, version)
-    assert known is not None
+    layouts = api_layouts(key, version)
+    assert layouts is not None
     if is_request:
-        return frame_layout(known.request_header, known.request)
-    return frame_layout(known.response_header, known.response)
+        return frame_layout(layouts.request_header, layouts.request)
+    return frame_layout(layouts.response_header, layouts.response)
 
 
 @functools.lru_cache(maxsize=16)
 def edits_of(key: int, version: int, is_request: bool) -> dict[str, list[Candidate]]:
     """The candidates of a frame by the kind of their edit."""
     by_kind: dict[str, list[Candidate]] = {}
-    for edit in single_edits(frame_of(key, version, is_request), version):
-        by_kind.setdefault(edit.edit.kind, []).append(edit)
+    for candidate in single_edits(frame_of(key, version, is_request), version):
+        by_kind.setdefault(candidate.edit.kind, []).append(candidate)
     return by_kind
 
 
-def as_written(shape: Layout, given: dict[str, Any]) -> dict[str, Any]:
+def readable_values(shape: Layout, given_values: dict[str, Any]) -> dict[str, Any]:
     """What there is to read back: fields that write null or empty whatever the value do so."""
-    made = {
-        field.name: _one(field, given[field.name]) for field in (*shape.fields, *shape.tagged) if field.name in given
+    expected = {
+        field.name: _readable_value(field, given_values[field.name])
+        for field in (*shape.fields, *shape.tagged)
+        if field.name in given_values
     }
-    return made | ({"_tags": given["_tags"]} if "_tags" in given and shape.flexible else {})
+    return expected | ({"_tags": given_values["_tags"]} if "_tags" in given_values and shape.flexible else {})
 
 
-def _one(field: Field, value: Any) -> Any:
+def _readable_value(field: Field, value: Any) -> Any:
     if field.writes == "null":
         value = None
     if value is None:
@@ -61,19 +63,23 @@ def _one(field: Field, value: Any) -> Any:
         return ([] if field.array else "" if field.type == "string" else b"") if field.length == "uvarint-1" else None
     if field.struct is None:
         return value
-    return [as_written(field.struct, element) for element in value] if field.array else as_written(field.struct, value)
+    return (
+        [readable_values(field.struct, element) for element in value]
+        if field.array
+        else readable_values(field.struct, value)
+    )
 
 
-def check(data: st.DataObject, right: Layout, candidate: Candidate) -> None:
+def check_round_trip(data: st.DataObject, kafka_layout: Layout, candidate: Candidate) -> None:
     edit, written = candidate.edit, candidate.layout
-    note(f"{right.name}: {edit}")
-    given = data.draw(values(written))
-    frame = write(edit, right, given)
-    expected = as_written(written, given)
+    note(f"{kafka_layout.name}: {edit}")
+    given_values = data.draw(values(written))
+    frame = write(edit, kafka_layout, given_values)
+    expected = readable_values(written, given_values)
     if edit.kind == "duplicated_prefix" and edit.field == "size":
         expected["header"]["size"] = len(frame) - 8
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
-    walked = walk(edit.apply(right), frame, 4)
+    walked = walk(edit.apply(kafka_layout), frame, 4)
     assert walked.error is None
     assert walked.end == len(frame)
     assert walked.values == expected
@@ -82,11 +88,11 @@ def check(data: st.DataObject, right: Layout, candidate: Candidate) -> None:
 
 
 @given(st.data(), st.sampled_from(API_VERSIONS), st.booleans())
-def test_what_is_written_under_a_candidate_is_read_under_it(
+def test_candidate_layout_reads_what_it_writes(
     data: st.DataObject, api_version: tuple[int, int], is_request: bool
 ) -> None:
-    right = frame_of(*api_version, is_request)
-    check(data, right, data.draw(st.sampled_from(single_edits(right, api_version[1]))))
+    kafka_layout = frame_of(*api_version, is_request)
+    check_round_trip(data, kafka_layout, data.draw(st.sampled_from(single_edits(kafka_layout, api_version[1]))))
 
 
 #: Messages that have all kinds of fields between them.
@@ -94,21 +100,21 @@ VARIED = [(1, 12, False), (0, 9, False), (3, 0, True), (3, 12, False), (11, 9, F
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS.keys() - NOT_CANDIDATES))
-def test_every_kind_is_read_back(kind: str) -> None:
+def test_every_edit_kind_is_read_back(kind: str) -> None:
     @settings(max_examples=10, database=None)
-    @given(st.data(), st.sampled_from([of for of in VARIED if kind in edits_of(*of)]))
+    @given(st.data(), st.sampled_from([message for message in VARIED if kind in edits_of(*message)]))
     def is_read_back(data: st.DataObject, of: tuple[int, int, bool]) -> None:
-        check(data, frame_of(*of), data.draw(st.sampled_from(edits_of(*of)[kind])))
+        check_round_trip(data, frame_of(*of), data.draw(st.sampled_from(edits_of(*of)[kind])))
 
     is_read_back()
 
 
 @settings(max_examples=10)
 @given(st.data(), st.sampled_from(VARIED))
-def test_two_edits_at_once_are_read_back(data: st.DataObject, of: tuple[int, int, bool]) -> None:
-    right = frame_of(*of)
-    first = data.draw(st.sampled_from([each for kind in edits_of(*of).values() for each in kind]))
+def test_two_combined_edits_are_read_back(data: st.DataObject, message: tuple[int, int, bool]) -> None:
+    kafka_layout = frame_of(*message)
+    first = data.draw(st.sampled_from([candidate for kind in edits_of(*message).values() for candidate in kind]))
     assume(first.edit.field != "size")
-    second = data.draw(st.sampled_from(single_edits(first.layout, of[1])))
+    second = data.draw(st.sampled_from(single_edits(first.layout, message[1])))
     assume(second.edit.field != "size")
-    check(data, right, Candidate(first.edit.followed_by(second.edit), second.layout, 0.0))
+    check_round_trip(data, kafka_layout, Candidate(first.edit.followed_by(second.edit), second.layout, 0.0))

@@ -24,9 +24,9 @@ METADATA = {
 
 
 def layout_of(version: int) -> Layout:
-    known = api_layouts(3, version)
-    assert known is not None
-    return frame_layout(known.response_header, known.response)
+    layouts = api_layouts(3, version)
+    assert layouts is not None
+    return frame_layout(layouts.response_header, layouts.response)
 
 
 SCOPES = [
@@ -41,51 +41,51 @@ SCOPES = [
 ]
 
 
-@pytest.mark.parametrize(("version", "kind", "field", "detail", "longer"), SCOPES)
-def test_a_scope_is_written_and_diagnosed(
-    version: int, kind: str, field: str, detail: dict[str, object], longer: int
+@pytest.mark.parametrize(("version", "kind", "field", "detail", "growth"), SCOPES)
+def test_length_edit_of_a_scope_is_written_and_diagnosed(
+    version: int, kind: str, field: str, detail: dict[str, object], growth: int
 ) -> None:
     edit, layout = Edit.of(kind, field, **detail), layout_of(version)
-    right, broken = write(None, layout, METADATA), write(edit, layout, METADATA)
-    assert broken != right
-    assert len(broken) - len(right) == longer
+    unedited, broken = write(None, layout, METADATA), write(edit, layout, METADATA)
+    assert broken != unedited
+    assert len(broken) - len(unedited) == growth
     assert parse(edit.as_json()) == edit
-    found = diagnose(read_response(broken, 3, version))
-    assert found is not None
-    assert write(found.edit, layout, METADATA) == broken, str(found.edit)
-    assert found.confidence > 0.9
+    diagnosis = diagnose(read_response(broken, 3, version))
+    assert diagnosis is not None
+    assert write(diagnosis.edit, layout, METADATA) == broken, str(diagnosis.edit)
+    assert diagnosis.confidence > 0.9
 
 
-def test_a_width_that_is_none_is_an_edit_error() -> None:
+def test_rejects_an_unknown_length_width() -> None:
     with pytest.raises(EditError, match="int16 or int32, not int64"):
         Edit.of("length_encoding", "*strings", written="int64").apply(layout_of(5))
 
 
 @pytest.mark.parametrize("delta", [-2, 1, 3])
-def test_the_size_of_a_tag_is_named_with_its_difference(delta: int) -> None:
-    known = api_layouts(18, 3)
-    assert known is not None
-    layout = frame_layout(known.response_header, known.response)
+def test_wrong_tag_size_is_diagnosed_with_its_difference(delta: int) -> None:
+    layouts = api_layouts(18, 3)
+    assert layouts is not None
+    layout = frame_layout(layouts.response_header, layouts.response)
     keys = [{"api_key": key, "min_version": 0, "max_version": 9} for key in (0, 1, 3, 18)]
     values = {"header": {"correlation_id": 1}, "body": {"api_keys": keys, "finalized_features_epoch": 7}}
     broken = write(Edit.of("tag_size", "_tags", tag=1, delta=delta), layout, values)
-    found = diagnose(read_response(broken, 18, 3))
-    assert found is not None
-    assert found.edit == Edit.of("tag_size", "_tags", tag=1, delta=delta)
-    assert f"{abs(delta)} too {'large' if delta > 0 else 'small'}" in found.sentence
+    diagnosis = diagnose(read_response(broken, 18, 3))
+    assert diagnosis is not None
+    assert diagnosis.edit == Edit.of("tag_size", "_tags", tag=1, delta=delta)
+    assert f"{abs(delta)} too {'large' if delta > 0 else 'small'}" in diagnosis.sentence
 
 
-def test_the_difference_of_a_size_may_be_left_out() -> None:
+def test_difference_of_a_tag_size_defaults_to_one() -> None:
     edit = parse({"kind": "tag_size", "field": "_tags", "detail": {"tag": 0}})
     assert edit == Edit.of("tag_size", "_tags", tag=0, delta=1)
     with pytest.raises(EditError, match="wrong by 0 bytes"):
         Edit.of("tag_size", "_tags", tag=0, delta=0).apply(layout_of(9))
 
 
-def test_a_string_of_a_flexible_version_is_written_with_the_lengths_of_the_message() -> None:
-    known = api_layouts(14, 3)
-    assert known is not None
+def test_added_string_has_the_length_encoding_of_its_message() -> None:
+    layouts = api_layouts(14, 3)
+    assert layouts is not None
     edit = Edit.of("field_from_version", "protocol_name", from_version=5, place=4)
-    written = write(edit, known.request, {"group_id": "g", "member_id": "m", "protocol_name": "range"})
+    written = write(edit, layouts.request, {"group_id": "g", "member_id": "m", "protocol_name": "range"})
     assert b"\x00\x05range" in written
-    assert decode(edit.apply(known.request), written).values["protocol_name"] == "range"
+    assert decode(edit.apply(layouts.request), written).values["protocol_name"] == "range"

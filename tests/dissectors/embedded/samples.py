@@ -19,7 +19,7 @@ DATA = Path(__file__).parents[2] / "data" / "embedded"
 METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
-def read(row: dict[str, Any]) -> Message:
+def read_row(row: dict[str, Any]) -> Message:
     frame = bytes.fromhex(row["frame"])
     return read_request(frame) if row["request"] else read_response(frame, row["api_key"], row["version"])
 
@@ -33,33 +33,33 @@ PAYLOADS = {
 }
 
 
-def real(name: str) -> Message:
-    return read(FRAMES[name])
+def real_message(name: str) -> Message:
+    return read_row(FRAMES[name])
 
 
 def request(api: str, version: int, **values: Any) -> Message:
-    known = schemas.api_by_name(api)
-    assert known is not None
-    layouts = api_layouts(known.key, version)
+    api_entry = schemas.api_by_name(api)
+    assert api_entry is not None
+    layouts = api_layouts(api_entry.key, version)
     assert layouts is not None
-    header = {"request_api_key": known.key, "request_api_version": version, "correlation_id": 7, "client_id": "t"}
+    header = {"request_api_key": api_entry.key, "request_api_version": version, "correlation_id": 7, "client_id": "t"}
     return read_request(framed(encode(layouts.request_header, header) + encode(layouts.request, values)))
 
 
 def response(api: str, version: int, **values: Any) -> Message:
-    known = schemas.api_by_name(api)
-    assert known is not None
-    layouts = api_layouts(known.key, version)
+    api_entry = schemas.api_by_name(api)
+    assert api_entry is not None
+    layouts = api_layouts(api_entry.key, version)
     assert layouts is not None
-    rest = encode(layouts.response_header, {"correlation_id": 7}) + encode(layouts.response, values)
-    return read_response(framed(rest), known.key, version)
+    payload = encode(layouts.response_header, {"correlation_id": 7}) + encode(layouts.response, values)
+    return read_response(framed(payload), api_entry.key, version)
 
 
 def framed(data: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + data
 
 
-def fetched(topic: str, data: bytes, version: int = 12) -> Message:
+def fetch_response(topic: str, data: bytes, version: int = 12) -> Message:
     """A Fetch response with record data of one topic, named by its id from v13 on."""
     partition = {"partition_index": 0, "high_watermark": 1, "aborted_transactions": None, "records": data}
     name = {"topic_id": topic} if version >= 13 else {"topic": topic}
@@ -71,7 +71,7 @@ def batch(*values: bytes | None, key: bytes | None = None, **fields: Any) -> byt
     return records.encode([{"records": [{"key": key, "value": value} for value in values], **fields}])
 
 
-def joined(metadata: bytes, name: str = "range", protocol_type: str = "consumer") -> Message:
+def join_request(metadata: bytes, name: str = "range", protocol_type: str = "consumer") -> Message:
     """A JoinGroup request with one protocol."""
     protocols = [{"name": name, "metadata": metadata}]
     return request("JoinGroup", 9, group_id="g", protocol_type=protocol_type, protocols=protocols)
@@ -83,17 +83,17 @@ def tree(message: Message) -> tuple[list[Node], Node]:
     return nodes, nodes[-1]
 
 
-def every(nodes: list[Node]) -> Iterator[Node]:
+def all_nodes(nodes: list[Node]) -> Iterator[Node]:
     for node in nodes:
         yield node
-        yield from every(node.children)
+        yield from all_nodes(node.children)
 
 
-def at(nodes: list[Node], path: str) -> Node:
+def node_at(nodes: list[Node], path: str) -> Node:
     """The node at ``protocols.0.metadata``."""
     first, _, rest = path.partition(".")
     [node] = [node for node in nodes if node.name == first]
-    return at(node.children, rest) if rest else node
+    return node_at(node.children, rest) if rest else node
 
 
 def keys(value: Any) -> Iterator[str]:
@@ -108,12 +108,12 @@ def keys(value: Any) -> Iterator[str]:
 
 def types(value: Any) -> list[str]:
     """The types of all payloads in a body."""
-    found = []
+    names = []
     if isinstance(value, dict):
         if isinstance(value.get("data"), dict):
-            found.append(value["type"])
+            names.append(value["type"])
         value = list(value.values())
     if isinstance(value, list):
         for element in value:
-            found += types(element)
-    return found
+            names += types(element)
+    return names

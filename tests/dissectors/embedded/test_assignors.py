@@ -5,26 +5,26 @@ import pytest
 from dissectors import embedded
 from dissectors.wire.encode import encode
 from dissectors.wire.layout import layout
-from tests.dissectors.embedded.samples import PAYLOADS, joined, real, response
+from tests.dissectors.embedded.samples import PAYLOADS, join_request, real_message, response
 
 VERSIONS = range(1, 12)
 
 
-def subscribed(user_data: bytes, assignor: str) -> dict[str, Any]:
+def expand_user_data(user_data: bytes, assignor: str) -> dict[str, Any]:
     data = b"\x00\x00" + encode(layout("ConsumerProtocolSubscription", 0), {"topics": ["t"], "user_data": user_data})
-    [protocol] = embedded.expand(joined(data, assignor))["protocols"]
+    [protocol] = embedded.expand(join_request(data, assignor))["protocols"]
     return dict(protocol["metadata"]["data"])
 
 
-def assigned(user_data: bytes, version: int = 5, assignor: str | None = "stream") -> dict[str, Any]:
+def expand_assignment(user_data: bytes, version: int = 5, assignor: str | None = "stream") -> dict[str, Any]:
     data = b"\x00\x00" + encode(layout("ConsumerProtocolAssignment", 0), {"user_data": user_data})
     message = response("SyncGroup", version, protocol_type="consumer", protocol_name=assignor, assignment=data)
     return dict(embedded.expand(message)["assignment"]["data"])
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_streams_instance_says_what_it_has(version: int) -> None:
-    payload = subscribed(PAYLOADS[f"streams-sub-{version}"], "stream")["user_data"]
+def test_streams_subscription_is_decoded_in_each_version(version: int) -> None:
+    payload = expand_user_data(PAYLOADS[f"streams-sub-{version}"], "stream")["user_data"]
     assert payload["type"] == "SubscriptionInfoData"
     assert "rest" not in payload
     data = payload["data"]
@@ -35,8 +35,8 @@ def test_a_streams_instance_says_what_it_has(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_streams_instance_is_given_tasks(version: int) -> None:
-    payload = assigned(PAYLOADS[f"streams-assign-{version}"])["user_data"]
+def test_streams_assignment_is_decoded_in_each_version(version: int) -> None:
+    payload = expand_assignment(PAYLOADS[f"streams-assign-{version}"])["user_data"]
     assert payload["type"] == "AssignmentInfo"
     assert "rest" not in payload
     data = payload["data"]
@@ -54,45 +54,45 @@ def test_a_streams_instance_is_given_tasks(version: int) -> None:
         assert data["next_rebalance_ms"] == 1_700_000_000_000
 
 
-def test_a_task_of_a_named_topology_keeps_its_name() -> None:
-    [task] = assigned(PAYLOADS["streams-assign-named"])["user_data"]["data"]["active_tasks"]
+def test_task_of_a_named_topology_keeps_its_name() -> None:
+    [task] = expand_assignment(PAYLOADS["streams-assign-named"])["user_data"]["data"]["active_tasks"]
     assert "".join(map(chr, task["named_topology"])) == "top"
 
 
-def test_streams_assignments_are_known_where_no_assignor_is_named() -> None:
-    assert assigned(PAYLOADS["streams-assign-11"], version=3)["user_data"]["type"] == "AssignmentInfo"
-    assert assigned(b"mine", version=3)["user_data"] == b"mine"
+def test_streams_assignment_is_recognised_without_an_assignor_name() -> None:
+    assert expand_assignment(PAYLOADS["streams-assign-11"], version=3)["user_data"]["type"] == "AssignmentInfo"
+    assert expand_assignment(b"mine", version=3)["user_data"] == b"mine"
 
 
 @pytest.mark.parametrize("data", [b"\x00\x00\x00\x0c", b"\xff\xff\xff\xff", b"\x00"])
-def test_streams_user_data_of_no_known_version_stays_bytes(data: bytes) -> None:
-    assert subscribed(data, "stream")["user_data"] == data
-    assert "version" in subscribed(data, "stream")["user_data_error"]
-    assert assigned(data)["user_data"] == data
-    assert "version" in assigned(data)["user_data_error"]
+def test_streams_user_data_of_an_unknown_version_stays_bytes(data: bytes) -> None:
+    assert expand_user_data(data, "stream")["user_data"] == data
+    assert "version" in expand_user_data(data, "stream")["user_data_error"]
+    assert expand_assignment(data)["user_data"] == data
+    assert "version" in expand_assignment(data)["user_data_error"]
 
 
-def test_no_streams_user_data_is_no_error() -> None:
-    assert "user_data_error" not in subscribed(b"", "stream") | assigned(b"")
+def test_empty_streams_user_data_is_not_an_error() -> None:
+    assert "user_data_error" not in expand_user_data(b"", "stream") | expand_assignment(b"")
 
 
-def test_sticky_assignors_say_what_they_had() -> None:
+def test_sticky_user_data_holds_the_previous_assignment() -> None:
     previous = [{"topic": "orders", "partitions": [0, 1]}]
-    sticky = subscribed(PAYLOADS["sticky"], "sticky")["user_data"]
+    sticky = expand_user_data(PAYLOADS["sticky"], "sticky")["user_data"]
     assert sticky == {
         "type": "StickyAssignorUserData",
         "data": {"previous_assignment": previous, "generation": 7},
     }
-    before_generations = subscribed(PAYLOADS["sticky"][:-4], "sticky")["user_data"]
+    before_generations = expand_user_data(PAYLOADS["sticky"][:-4], "sticky")["user_data"]
     assert before_generations["data"] == {"previous_assignment": previous}
-    assert subscribed(PAYLOADS["cooperative"], "cooperative-sticky")["user_data"]["data"] == {"generation": 7}
+    assert expand_user_data(PAYLOADS["cooperative"], "cooperative-sticky")["user_data"]["data"] == {"generation": 7}
 
 
-def test_librdkafka_says_more_than_java_does() -> None:
-    [protocol] = embedded.expand(real("confluent-3.9.1 JoinGroup v5 request sticky"))["protocols"]
+def test_sticky_user_data_of_librdkafka_is_decoded() -> None:
+    [protocol] = embedded.expand(real_message("confluent-3.9.1 JoinGroup v5 request sticky"))["protocols"]
     data = protocol["metadata"]["data"]["user_data"]["data"]
     assert data.keys() == {"previous_assignment", "generation"}
 
 
-def test_user_data_of_other_assignors_is_left_alone() -> None:
-    assert subscribed(PAYLOADS["sticky"], "range")["user_data"] == PAYLOADS["sticky"]
+def test_user_data_of_other_assignors_stays_bytes() -> None:
+    assert expand_user_data(PAYLOADS["sticky"], "range")["user_data"] == PAYLOADS["sticky"]

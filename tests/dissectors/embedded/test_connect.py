@@ -3,17 +3,17 @@ from typing import Any
 import pytest
 
 from dissectors import embedded
-from tests.dissectors.embedded.samples import PAYLOADS, at, joined, response, tree
+from tests.dissectors.embedded.samples import PAYLOADS, join_request, node_at, response, tree
 
 URL = "http://w1:8083/"
 
 
 def worker_state(name: str) -> dict[str, Any]:
-    [protocol] = embedded.expand(joined(PAYLOADS[name], "sessioned", "connect"))["protocols"]
+    [protocol] = embedded.expand(join_request(PAYLOADS[name], "sessioned", "connect"))["protocols"]
     return dict(protocol["metadata"])
 
 
-def assigned(name: str) -> dict[str, Any]:
+def expand_assignment(name: str) -> dict[str, Any]:
     message = response("SyncGroup", 5, protocol_type="connect", assignment=PAYLOADS[name])
     return dict(embedded.expand(message)["assignment"])
 
@@ -28,27 +28,27 @@ ASSIGNED = {
 MOVED = {**ASSIGNED, "revoked": [{"connector": "old", "tasks": [-1]}], "delay": 300_000}
 
 
-def test_an_eager_worker_says_where_it_is_and_what_it_read() -> None:
+def test_eager_worker_state_has_url_and_config_offset() -> None:
     expected = {"type": "ConnectWorkerState", "version": 0, "data": {"url": URL, "config_offset": 13}}
     assert worker_state("connect-meta-0") == expected
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_cooperative_worker_says_what_it_runs(version: int) -> None:
+def test_cooperative_worker_state_has_its_assignment(version: int) -> None:
     allocation = {"type": "ConnectAssignment", "version": version, "data": MOVED}
     assert worker_state(f"connect-meta-{version}")["data"]["allocation"] == allocation
     assert worker_state(f"connect-meta-empty-{version}")["data"]["allocation"] is None
 
 
-def test_assignments_of_each_version() -> None:
-    assert assigned("connect-assign-0")["data"] == ASSIGNED
-    assert assigned("connect-assign-1") == {"type": "ConnectAssignment", "version": 1, "data": MOVED}
-    assert assigned("connect-assign-2") == {"type": "ConnectAssignment", "version": 2, "data": MOVED}
+def test_assignment_is_decoded_in_each_version() -> None:
+    assert expand_assignment("connect-assign-0")["data"] == ASSIGNED
+    assert expand_assignment("connect-assign-1") == {"type": "ConnectAssignment", "version": 1, "data": MOVED}
+    assert expand_assignment("connect-assign-2") == {"type": "ConnectAssignment", "version": 2, "data": MOVED}
 
 
-def test_the_tree_goes_as_deep() -> None:
-    message = joined(PAYLOADS["connect-meta-2"], "sessioned", "connect")
+def test_tree_reaches_fields_of_nested_payloads() -> None:
+    message = join_request(PAYLOADS["connect-meta-2"], "sessioned", "connect")
     _, body = tree(message)
     embedded.expand_nodes(message, body)
-    delay = at(body.children, "protocols.0.metadata.data.allocation.data.delay")
+    delay = node_at(body.children, "protocols.0.metadata.data.allocation.data.delay")
     assert (delay.value, message.frame[delay.start : delay.end]) == (300_000, (300_000).to_bytes(4, "big"))

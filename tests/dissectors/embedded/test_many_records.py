@@ -7,20 +7,20 @@ import pytest
 from dissectors import embedded
 from dissectors.embedded.tree import MAX_RECORDS
 from dissectors.records.encode import encode
-from tests.dissectors.embedded.samples import fetched, tree
+from tests.dissectors.embedded.samples import fetch_response, tree
 from tests.growth.work import cpu_seconds
 
 SECRET = b"hunter2-hunter2"
 
 
-def batch(count: int, magic: int = 2) -> bytes:
+def gzip_batch(count: int, magic: int = 2) -> bytes:
     return encode([{"magic": magic, "compression": "gzip", "records": [{"key": b"k", "value": SECRET}] * count}])
 
 
-@pytest.mark.parametrize(("magic", "most"), [(2, MAX_RECORDS - 50), (1, MAX_RECORDS // 2 - 50)])
-def test_more_records_than_the_most_have_no_nodes(magic: int, most: int) -> None:
-    for count, has_nodes in ((most, True), (2 * most, False)):
-        message = fetched("orders", batch(count, magic))
+@pytest.mark.parametrize(("magic", "limit"), [(2, MAX_RECORDS - 50), (1, MAX_RECORDS // 2 - 50)])
+def test_records_above_the_limit_have_no_nodes(magic: int, limit: int) -> None:
+    for count, has_nodes in ((limit, True), (2 * limit, False)):
+        message = fetch_response("orders", gzip_batch(count, magic))
         _, body = tree(message)
         embedded.expand_nodes(message, body)
         field = body.children[-2].children[0].children[-2].children[0].children[-2]
@@ -29,14 +29,14 @@ def test_more_records_than_the_most_have_no_nodes(magic: int, most: int) -> None
         assert (field.meaning == "too many records to show") != has_nodes
 
 
-def test_secrets_in_too_many_records_are_withheld() -> None:
-    message = fetched("__cluster_metadata", batch(2 * MAX_RECORDS))
+def test_secrets_in_too_many_records_are_redacted() -> None:
+    message = fetch_response("__cluster_metadata", gzip_batch(2 * MAX_RECORDS))
     assert embedded.holds_secret_topic(message)
     _, body = tree(message)
     assert embedded.expand_nodes(message, body)
 
 
-def test_a_hundred_thousand_records_take_less_than_a_second() -> None:
-    message = fetched("orders", batch(100_000))
+def test_hundred_thousand_records_take_less_than_a_second() -> None:
+    message = fetch_response("orders", gzip_batch(100_000))
     _, body = tree(message)
     assert cpu_seconds(lambda: embedded.expand_nodes(message, body)) < 1

@@ -4,8 +4,8 @@ import pytest
 
 from dissectors import embedded
 from dissectors.wire.node import Node
-from tests.dissectors.embedded.samples import FRAMES, every, keys, real, tree, types
-from tests.dissectors.spans import hole
+from tests.dissectors.embedded.samples import FRAMES, all_nodes, keys, real_message, tree, types
+from tests.dissectors.spans import find_gap
 
 TOPICS = {"Qa9HKp_3SxyQje5uwSyrTQ": "__consumer_offsets"}
 READABLE = sorted(FRAMES.keys() - {"snapshot from byte 100"})
@@ -13,68 +13,68 @@ COMPRESSED = {"confluent-4.3.1 Fetch v16 response", "java-4.3.1 ShareFetch v2 re
 
 
 @pytest.mark.parametrize("name", READABLE)
-def test_nothing_in_a_real_frame_is_left_undecoded(name: str) -> None:
-    body = embedded.expand(real(name), TOPICS.get)
+def test_real_frame_is_decoded_completely(name: str) -> None:
+    body = embedded.expand(real_message(name), TOPICS.get)
     assert types(body)
     assert not [key for key in keys(body) if key.endswith("_error") or key in ("rest", "error")]
 
 
 @pytest.mark.parametrize("name", sorted(set(READABLE) - COMPRESSED))
-def test_the_fields_inside_cover_every_byte_of_a_real_frame(name: str) -> None:
-    message = real(name)
+def test_nodes_of_payloads_cover_every_byte_of_a_real_frame(name: str) -> None:
+    message = real_message(name)
     nodes, body = tree(message)
     embedded.expand_nodes(message, body, TOPICS.get)
-    assert hole(nodes, 0, len(message.frame)) is None
+    assert find_gap(nodes, 0, len(message.frame)) is None
 
 
 @pytest.mark.parametrize("name", READABLE)
-def test_the_tree_and_the_body_hold_the_same_payloads(name: str) -> None:
-    message = real(name)
+def test_tree_and_body_hold_the_same_payloads(name: str) -> None:
+    message = real_message(name)
     _, body = tree(message)
     embedded.expand_nodes(message, body, TOPICS.get)
-    in_tree = [node.meaning for node in every([body]) if any(child.name == "data" for child in node.children)]
+    in_tree = [node.meaning for node in all_nodes([body]) if any(child.name == "data" for child in node.children)]
     assert in_tree == types(embedded.expand(message, TOPICS.get))
 
 
-def plain(node: Node) -> Any:
+def plain_value(node: Node) -> Any:
     """A node as the value that the decoder would give."""
     if not node.children:
         return node.value
     if all(child.name.isdigit() for child in node.children):
-        return [plain(child) for child in node.children]
-    made = {child.name: plain(child) for child in node.children if child.name != "_tags"}
-    return {"type": node.meaning, **made} if "data" in made else made
+        return [plain_value(child) for child in node.children]
+    fields = {child.name: plain_value(child) for child in node.children if child.name != "_tags"}
+    return {"type": node.meaning, **fields} if "data" in fields else fields
 
 
 @pytest.mark.parametrize("name", [name for name in READABLE if "Group" in name])
-def test_the_tree_and_the_body_hold_the_same_values(name: str) -> None:
-    message = real(name)
+def test_tree_and_body_hold_the_same_values(name: str) -> None:
+    message = real_message(name)
     _, body = tree(message)
     embedded.expand_nodes(message, body)
-    assert plain(body) == embedded.expand(message)
+    assert plain_value(body) == embedded.expand(message)
 
 
-def test_the_message_itself_is_not_changed() -> None:
-    message, again = real("__consumer_offsets"), real("__consumer_offsets")
+def test_expansion_leaves_the_message_unchanged() -> None:
+    message, unchanged = real_message("__consumer_offsets"), real_message("__consumer_offsets")
     embedded.presentable(message)
     embedded.expand_nodes(message, tree(message)[1])
-    assert message == again
+    assert message == unchanged
 
 
-def test_topics_named_by_id_need_a_name() -> None:
-    message = real("__consumer_offsets by id")
+def test_internal_topic_given_by_id_needs_a_name() -> None:
+    message = real_message("__consumer_offsets by id")
     assert "GroupMetadataValue" in types(embedded.expand(message, TOPICS.get))
     assert types(embedded.expand(message)) == []
 
 
-def test_the_metadata_topic_is_known_by_its_id() -> None:
-    found = types(embedded.expand(real("__cluster_metadata")))
-    assert {"LeaderChangeMessage", "KRaftVersionRecord", "VotersRecord"} < set(found)
-    assert {"FeatureLevelRecord", "UserScramCredentialRecord", "RegisterBrokerRecord"} < set(found)
+def test_metadata_topic_is_recognised_by_its_id() -> None:
+    found_types = types(embedded.expand(real_message("__cluster_metadata")))
+    assert {"LeaderChangeMessage", "KRaftVersionRecord", "VotersRecord"} < set(found_types)
+    assert {"FeatureLevelRecord", "UserScramCredentialRecord", "RegisterBrokerRecord"} < set(found_types)
 
 
-def test_ends_of_transactions_are_decoded_in_every_topic() -> None:
-    body = embedded.expand(real("sarama_v0.11.0.0-3.9.1 Fetch v5 response"))
+def test_transaction_markers_are_decoded_in_every_topic() -> None:
+    body = embedded.expand(real_message("sarama_v0.11.0.0-3.9.1 Fetch v5 response"))
     markers = [
         record
         for topic in body["responses"]

@@ -42,77 +42,77 @@ every_message = pytest.mark.parametrize(("api", "is_request", "body"), MESSAGES,
 
 def message_of(api: str, is_request: bool, body: dict[str, Any]) -> Message:
     """The message in its newest version."""
-    found = schemas.api_by_name(api)
-    assert found is not None
+    api_entry = schemas.api_by_name(api)
+    assert api_entry is not None
     if is_request:
-        return read_request(request(api, found.max_version, body))
-    return read_response(response(api, found.max_version, body), found.key, found.max_version)
+        return read_request(request(api, api_entry.max_version, body))
+    return read_response(response(api, api_entry.max_version, body), api_entry.key, api_entry.max_version)
 
 
 def again(message: Message, frame: bytes) -> Message:
     return read_request(frame) if message.is_request else read_response(frame, message.api_key, message.version)
 
 
-def values(nodes: list[Node]) -> list[object]:
-    return [value for node in nodes for value in (node.value, *values(node.children))]
+def node_values(nodes: list[Node]) -> list[object]:
+    return [value for node in nodes for value in (node.value, *node_values(node.children))]
 
 
 @every_message
-def test_the_secret_is_in_the_message_at_first(api: str, is_request: bool, body: dict[str, Any]) -> None:
+def test_sample_message_contains_its_secret(api: str, is_request: bool, body: dict[str, Any]) -> None:
     message = message_of(api, is_request, body)
     assert (message.error, message.trailing) == (None, 0)
     assert may_hold_secrets(message)
     assert not unreadable_secret(message)
     assert SECRET in repr(message.body)
     assert SECRET.encode() in message.frame
-    assert SECRET in repr(values(walk_message(message).nodes))
+    assert SECRET in repr(node_values(walk_message(message).nodes))
 
 
 @every_message
-def test_the_values_are_without_the_secret(api: str, is_request: bool, body: dict[str, Any]) -> None:
+def test_redacted_values_do_not_contain_the_secret(api: str, is_request: bool, body: dict[str, Any]) -> None:
     message = message_of(api, is_request, body)
-    shown = redacted(message)
-    assert SECRET not in repr(shown)
-    assert f"(redacted, {len(SECRET)} bytes)" in repr(shown)
+    redacted_body = redacted(message)
+    assert SECRET not in repr(redacted_body)
+    assert f"(redacted, {len(SECRET)} bytes)" in repr(redacted_body)
     assert SECRET in repr(message.body), "the message itself is left alone"
 
 
 @every_message
-def test_the_tree_is_without_the_secret(api: str, is_request: bool, body: dict[str, Any]) -> None:
+def test_redacted_tree_does_not_contain_the_secret(api: str, is_request: bool, body: dict[str, Any]) -> None:
     message = message_of(api, is_request, body)
     tree = walk_message(message)
     spans = redact_tree(message, tree.nodes)
     assert [message.frame[start:end] for start, end in spans] == [SECRET.encode()] * len(spans)
-    assert SECRET not in repr(values(tree.nodes))
+    assert SECRET not in repr(node_values(tree.nodes))
 
 
 @every_message
-def test_the_frame_is_without_the_secret_and_reads_as_before(api: str, is_request: bool, body: dict[str, Any]) -> None:
+def test_redacted_frame_has_no_secret_and_decodes_as_before(api: str, is_request: bool, body: dict[str, Any]) -> None:
     message = message_of(api, is_request, body)
     frame = redacted_frame(message)
     assert SECRET.encode() not in frame
     assert len(frame) == len(message.frame)
-    reread = again(message, frame)
-    assert (reread.error, reread.trailing, reread.header) == (None, 0, message.header)
-    assert repr(reread.body).replace("\\x00" * len(SECRET), SECRET) == repr(message.body)
+    reread_message = again(message, frame)
+    assert (reread_message.error, reread_message.trailing, reread_message.header) == (None, 0, message.header)
+    assert repr(reread_message.body).replace("\\x00" * len(SECRET), SECRET) == repr(message.body)
 
 
 @every_message
-def test_what_is_broken_is_withheld_whole(api: str, is_request: bool, body: dict[str, Any]) -> None:
-    whole = message_of(api, is_request, body)
-    for frame in (whole.frame[:-1], whole.frame + b"\0", whole.frame[: whole.body_start - 1]):
-        message = again(whole, frame)
+def test_damaged_message_is_redacted_whole(api: str, is_request: bool, body: dict[str, Any]) -> None:
+    undamaged = message_of(api, is_request, body)
+    for frame in (undamaged.frame[:-1], undamaged.frame + b"\0", undamaged.frame[: undamaged.body_start - 1]):
+        message = again(undamaged, frame)
         assert unreadable_secret(message)
         assert redacted(message) == {}
         tree = walk_message(message)
         assert redact_tree(message, tree.nodes) == [(message.body_start, len(frame))]
-        assert SECRET not in repr(values(tree.nodes))
-        shown = redacted_frame(message)
-        assert shown[: message.body_start] == frame[: message.body_start]
-        assert not any(shown[message.body_start :])
+        assert SECRET not in repr(node_values(tree.nodes))
+        redacted_bytes = redacted_frame(message)
+        assert redacted_bytes[: message.body_start] == frame[: message.body_start]
+        assert not any(redacted_bytes[message.body_start :])
 
 
-def test_a_version_that_the_schemas_do_not_have_is_withheld_whole() -> None:
+def test_version_outside_the_schemas_is_redacted_whole() -> None:
     frame = bytearray(request("SaslAuthenticate", 1, {"auth_bytes": SECRET.encode()}))
     frame[7] = 99
     message = read_request(bytes(frame))
@@ -120,9 +120,9 @@ def test_a_version_that_the_schemas_do_not_have_is_withheld_whole() -> None:
     assert (redacted(message), SECRET.encode() in redacted_frame(message)) == ({}, False)
 
 
-@pytest.mark.parametrize("text", ["", "00", "00000002", "00000002 0024", "00000006 0024 0002 0000"])
-def test_a_frame_that_is_hardly_there_is_withheld_too(text: str) -> None:
-    frame = bytes.fromhex(text)
+@pytest.mark.parametrize("hex_text", ["", "00", "00000002", "00000002 0024", "00000006 0024 0002 0000"])
+def test_very_short_frame_is_redacted_without_error(hex_text: str) -> None:
+    frame = bytes.fromhex(hex_text)
     for message in (read_request(frame), read_response(frame, 36, 2)):
         assert redacted(message) == {}
         assert len(redacted_frame(message)) == len(frame)
@@ -146,42 +146,42 @@ def test_a_frame_that_is_hardly_there_is_withheld_too(text: str) -> None:
         "MY.PASSWORD",
     ],
 )
-def test_a_configuration_that_kafka_keeps_secret_is_known_by_its_name(name: str) -> None:
+def test_secret_config_is_recognised_by_its_name(name: str) -> None:
     body = {"resources": [{"resource_name": "1", "configs": [{"name": name, "value": SECRET}]}]}
     assert SECRET not in repr(redacted(message_of("IncrementalAlterConfigs", True, body)))
 
 
 @pytest.mark.parametrize("name", ["retention.ms", "cleanup.policy", "ssl.keystore.location", "sasl.mechanism", ""])
-def test_other_configurations_are_shown(name: str) -> None:
+def test_other_configs_are_shown(name: str) -> None:
     body = {"resources": [{"resource_name": "1", "configs": [{"name": name, "value": SECRET}]}]}
     message = message_of("IncrementalAlterConfigs", True, body)
     assert redacted(message) == message.body
     assert redacted_frame(message) == message.frame
 
 
-def test_what_the_broker_calls_sensitive_is_secret_with_its_synonyms() -> None:
+def test_sensitive_config_is_redacted_with_its_synonyms() -> None:
     config = {"name": "own.plugin.pin", "value": SECRET, "is_sensitive": True}
     body = {"results": [{"configs": [config | {"synonyms": [{"name": "pin", "value": SECRET}]}]}]}
     message = message_of("DescribeConfigs", False, body)
-    [shown] = redacted(message)["results"][0]["configs"]
-    assert shown["value"] == shown["synonyms"][0]["value"] == "(redacted, 7 bytes)"
+    [redacted_config] = redacted(message)["results"][0]["configs"]
+    assert redacted_config["value"] == redacted_config["synonyms"][0]["value"] == "(redacted, 7 bytes)"
     assert SECRET.encode() not in redacted_frame(message)
 
 
-def test_a_secret_that_is_null_stays_null() -> None:
+def test_null_secret_stays_null() -> None:
     body = {"results": [{"configs": [{"name": "ssl.key.password", "value": None, "is_sensitive": True}]}]}
     message = message_of("DescribeConfigs", False, body)
     assert redacted(message) == message.body
     assert redacted_frame(message) == message.frame
 
 
-def test_null_where_the_structs_of_secrets_should_be_is_shown_as_it_is() -> None:
+def test_null_array_of_secrets_stays_null() -> None:
     message = read_request(request("AlterConfigs", 1, {"resources": [{"configs": None}]}))
     assert redacted(message)["resources"][0]["configs"] is None
     assert redacted_frame(message) == message.frame
 
 
-def test_the_size_of_a_secret_is_counted_in_bytes() -> None:
+def test_size_of_a_secret_is_counted_in_bytes() -> None:
     body = {"resources": [{"configs": [{"name": "password", "value": "größer"}]}]}
     message = message_of("AlterConfigs", True, body)
     assert redacted(message)["resources"][0]["configs"][0]["value"] == "(redacted, 8 bytes)"
@@ -197,39 +197,39 @@ def test_the_size_of_a_secret_is_counted_in_bytes() -> None:
         ("Produce", 9, {"topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": SECRET.encode()}]}]}),
     ],
 )
-def test_nothing_else_is_touched(api: str, version: int, body: dict[str, Any]) -> None:
+def test_message_without_secrets_is_unchanged(api: str, version: int, body: dict[str, Any]) -> None:
     message = read_request(request(api, version, body))
     tree = walk_message(message)
-    before = repr(tree)
+    original_text = repr(tree)
     assert not may_hold_secrets(message)
     assert redacted(message) is message.body
     assert redacted_frame(message) is message.frame
     assert redact_tree(message, tree.nodes) == []
-    assert repr(tree) == before
+    assert repr(tree) == original_text
 
 
-def test_what_is_broken_but_holds_no_secrets_is_shown() -> None:
+def test_damaged_message_without_secrets_is_shown() -> None:
     message = read_request(request("Metadata", 12, {"topics": [{"name": "orders"}]})[:-1])
     assert not unreadable_secret(message)
     assert redacted(message) == message.body != {}
     assert redacted_frame(message) == message.frame
 
 
-def test_every_message_with_a_field_named_like_a_secret_is_on_the_list() -> None:
+def test_every_message_with_a_secret_field_name_is_listed() -> None:
     """A new release may bring one: then this fails, and it has to be decided."""
     listed = {api + ("Request" if is_request else "Response") for api, is_request, _ in MESSAGES}
-    told = {"hmac", "auth_bytes", "salt", "salted_password", "password", "secret", "is_sensitive"}
-    found = set()
+    secret_names = {"hmac", "auth_bytes", "salt", "salted_password", "password", "secret", "is_sensitive"}
+    with_secrets = set()
 
-    def look(message: str, fields: list[dict[str, Any]]) -> None:
+    def collect(message: str, fields: list[dict[str, Any]]) -> None:
         for field in fields:
-            if snake_case(field["name"]) in told:
-                found.add(message)
-            look(message, field.get("fields", []))
+            if snake_case(field["name"]) in secret_names:
+                with_secrets.add(message)
+            collect(message, field.get("fields", []))
 
     for name in schemas.message_names():
         message = schemas.message(name)
         if message["type"] in ("request", "response"):
-            look(name, message["fields"])
-    assert found <= listed
-    assert len(found) >= 8
+            collect(name, message["fields"])
+    assert with_secrets <= listed
+    assert len(with_secrets) >= 8

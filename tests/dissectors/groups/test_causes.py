@@ -8,17 +8,21 @@ from tests.kproxy.browse.group_story import Story
 
 def causes(story: Story, now: float) -> list[str]:
     """The cause of each generation."""
-    return [f"{each.generation}: {each.cause.text}" for each in story.view(now).boundaries if each.cause is not None]
+    return [
+        f"{boundary.generation}: {boundary.cause.text}"
+        for boundary in story.view(now).boundaries
+        if boundary.cause is not None
+    ]
 
 
-def both_join(story: Story, at: float, generation: int, first: str, then: str) -> None:
-    """One joins, the other is told and joins, and both get their assignment."""
-    asked = [story.ask(at, first, "JoinGroup")]
-    story.say(at + 0.1, then, "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=generation - 1)
-    asked.append(story.ask(at + 0.2, then, "JoinGroup"))
-    for request in asked:
+def both_join(story: Story, at: float, generation: int, first: str, second: str) -> None:
+    """One client joins, the other learns of it and rejoins, and both get their assignment."""
+    requests = [story.ask(at, first, "JoinGroup")]
+    story.say(at + 0.1, second, "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=generation - 1)
+    requests.append(story.ask(at + 0.2, second, "JoinGroup"))
+    for request in requests:
         story.answer(request, at + 0.3, generation_id=generation)
-    story.synced(at + 0.4, first, then, generation=generation)
+    story.synced(at + 0.4, first, second, generation=generation)
 
 
 def test_each_generation_has_a_cause() -> None:
@@ -50,7 +54,7 @@ def test_each_generation_has_a_cause() -> None:
     assert not [stall for stall in story.stalls(130) if stall.kind is StallKind.DISTURBED]
 
 
-def test_a_join_that_is_refused_begins_nothing() -> None:
+def test_refused_join_is_not_a_cause() -> None:
     story = Story()
     story.joined(0, "a")
     story.say(5, "b", "JoinGroup", error="INCONSISTENT_GROUP_PROTOCOL")
@@ -58,7 +62,7 @@ def test_a_join_that_is_refused_begins_nothing() -> None:
     assert causes(story, 11)[-1] == "2: a 5dc891 (the leader) rejoined by itself"
 
 
-def test_epochs_have_causes() -> None:
+def test_each_epoch_has_a_cause() -> None:
     story = Story()
     story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, to=1)
     story.say(5, "b", "ConsumerGroupHeartbeat", generation_id=0, to=2)
@@ -71,7 +75,7 @@ def test_epochs_have_causes() -> None:
     ]  # fmt: skip
 
 
-def test_a_process_that_causes_one_rebalance_after_the_other() -> None:
+def test_process_that_causes_repeated_rebalances_is_named() -> None:
     story = Story()
     story.joined(0, "a")
     for number in range(6):
@@ -83,23 +87,23 @@ def test_a_process_that_causes_one_rebalance_after_the_other() -> None:
     assert not [stall for stall in story.stalls(50) if stall.kind is StallKind.DISTURBED]  # it is over
 
 
-def test_a_cooperative_member_joins_again_after_each_rebalance() -> None:
+def test_second_join_of_a_cooperative_member_is_not_a_disturbance() -> None:
     """It has given up partitions, which the second rebalance assigns. Found with Java's client."""
     story = Story()
     story.joined(0, "a")
     for number in range(8):
-        new = chr(ord("b") + number)
-        both_join(story, 4 + 4 * number, 2 + 2 * number, new, "a")
-        both_join(story, 6 + 4 * number, 3 + 2 * number, "a", new)
+        joiner = chr(ord("b") + number)
+        both_join(story, 4 + 4 * number, 2 + 2 * number, joiner, "a")
+        both_join(story, 6 + 4 * number, 3 + 2 * number, "a", joiner)
     assert not [stall for stall in story.stalls(37) if stall.kind is StallKind.DISTURBED]
 
 
-def test_rebalances_that_are_far_apart_or_asked_for_are_none() -> None:
-    for apart, asked in (16, ""), (5, "REBALANCE_IN_PROGRESS"), (5, "ILLEGAL_GENERATION"), (5, "NOT_COORDINATOR"):
+def test_distant_or_requested_rebalances_are_not_a_disturbance() -> None:
+    for interval, error in (16, ""), (5, "REBALANCE_IN_PROGRESS"), (5, "ILLEGAL_GENERATION"), (5, "NOT_COORDINATOR"):
         story = Story()
         for number in range(9):
-            story.joined(apart * number, "a", generation=number + 1)
-            if asked:
-                story.say(apart * number + 1, "a", "Heartbeat", error=asked, generation_id=number + 1)
-        found = story.stalls(apart * 8 + 1)
-        assert not [stall for stall in found if stall.kind is StallKind.DISTURBED], apart
+            story.joined(interval * number, "a", generation=number + 1)
+            if error:
+                story.say(interval * number + 1, "a", "Heartbeat", error=error, generation_id=number + 1)
+        stalls = story.stalls(interval * 8 + 1)
+        assert not [stall for stall in stalls if stall.kind is StallKind.DISTURBED], interval

@@ -30,19 +30,19 @@ _NAMES = {
 }
 
 
-def facts(line: RequestLine | ResponseLine) -> Any:
+def group_facts(line: RequestLine | ResponseLine) -> Any:
     """Only what a group needs of a frame."""
     return SimpleNamespace(**{name: getattr(line, name) for name in _NAMES if hasattr(line, name)})
 
 
-def followed(lines: list[Line], *, from_facts: bool) -> GroupHistory:
+def follow_group(lines: list[Line], *, from_facts: bool) -> GroupHistory:
     groups = ConsumerGroups(timeline=True)
     for row, line in enumerate(sorted(lines, key=lambda line: line.ts)):
         at = nanoseconds(line.ts)
         if from_facts and isinstance(line, RequestLine):
-            groups.on_request(facts(line), row, at)
+            groups.on_request(group_facts(line), row, at)
         elif from_facts and isinstance(line, ResponseLine):
-            groups.on_response(facts(line), row, at)
+            groups.on_response(group_facts(line), row, at)
         else:
             observe_line(groups, line, row, at)
     [group] = groups
@@ -50,60 +50,66 @@ def followed(lines: list[Line], *, from_facts: bool) -> GroupHistory:
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_facts_are_enough(name: str) -> None:
+def test_facts_alone_give_the_same_result_as_lines(name: str) -> None:
     tell, now = CASES[name]
     tell(story := Story(name))
     at = BEGAN + int(now * SECOND)
-    plain, lines = (followed(story.lines, from_facts=number) for number in (True, False))
-    assert all_stalls(plain, at) == all_stalls(lines, at)
-    assert (plain.status(), plain.generation, plain.rebalances) == (lines.status(), lines.generation, lines.rebalances)
-    assert [lane.transitions for lane in plain.lanes.values()] == [lane.transitions for lane in lines.lanes.values()]
+    from_facts, from_lines = (follow_group(story.lines, from_facts=number) for number in (True, False))
+    assert all_stalls(from_facts, at) == all_stalls(from_lines, at)
+    assert (from_facts.status(), from_facts.generation, from_facts.rebalances) == (
+        from_lines.status(),
+        from_lines.generation,
+        from_lines.rebalances,
+    )
+    assert [lane.transitions for lane in from_facts.lanes.values()] == [
+        lane.transitions for lane in from_lines.lanes.values()
+    ]
 
 
-def test_a_frame_of_no_group_or_of_another_api_has_none() -> None:
+def test_frames_without_group_membership_are_ignored() -> None:
     groups = ConsumerGroups(timeline=True)
-    for other in (
+    for frame in (
         request(1),
         request(2, group_id="g"),
         request(3, api="JoinGroup"),
         request(4, api="Nope", group_id=""),
     ):
-        assert groups.on_request(other, 0, 0) is None
-        assert groups.on_response(response(other, group_id=other.group_id), 0, 0) is None
+        assert groups.on_request(frame, 0, 0) is None
+        assert groups.on_response(response(frame, group_id=frame.group_id), 0, 0) is None
     assert list(groups) == []
 
 
-def waiting(*asked: RequestLine) -> tuple[UnansweredRequests, list[Event]]:
+def requests_in_flight(*request_lines: RequestLine) -> tuple[UnansweredRequests, list[Event]]:
     """Requests in flight, and the event of each."""
     lane = Lane("m", "m", "c", "", "", 0, 0)
-    requests, events = UnansweredRequests(), [Event(EventKind.HEARTBEAT, 0, row) for row in range(len(asked))]
-    for each, event in zip(asked, events, strict=True):
-        assert requests.add(each, lane, event)
+    requests, events = UnansweredRequests(), [Event(EventKind.HEARTBEAT, 0, row) for row in range(len(request_lines))]
+    for line, event in zip(request_lines, events, strict=True):
+        assert requests.add(line, lane, event)
     return requests, events
 
 
-def test_a_response_is_that_of_the_request_at_its_offset_whatever_its_correlation_id() -> None:
-    asked = [request(7, offset=offset) for offset in (0, 100, 200)]
-    requests, events = waiting(*asked)
-    for place in (1, 0, 2):
-        found = requests.pop(response(asked[place]))
-        assert found is not None
-        assert found[1] is events[place]
-        assert requests.pop(response(asked[place])) is None
+def test_response_is_paired_by_request_offset_not_correlation_id() -> None:
+    lines = [request(7, offset=offset) for offset in (0, 100, 200)]
+    requests, events = requests_in_flight(*lines)
+    for index in (1, 0, 2):
+        pair = requests.pop(response(lines[index]))
+        assert pair is not None
+        assert pair[1] is events[index]
+        assert requests.pop(response(lines[index])) is None
     assert requests.pop(response(request(7, connection_id="n-2"))) is None
 
 
-def test_in_the_first_traces_it_is_that_of_the_oldest_request_with_its_correlation_id() -> None:
-    requests, events = waiting(request(6, offset=0), request(7, offset=100), request(7, offset=200))
-    answers = [requests.pop(response(request(7), request_offset=None)) for _ in range(3)]
-    assert [answer and answer[1] for answer in answers] == [*events[1:], None]
+def test_response_without_an_offset_is_paired_with_the_oldest_request() -> None:
+    requests, events = requests_in_flight(request(6, offset=0), request(7, offset=100), request(7, offset=200))
+    pairs = [requests.pop(response(request(7), request_offset=None)) for _ in range(3)]
+    assert [pair and pair[1] for pair in pairs] == [*events[1:], None]
     assert [event for _, event, _ in requests.remove("n-1")] == events[:1]
 
 
-def test_requests_of_a_connection_or_of_all_are_removed_the_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removes_requests_of_a_connection_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unanswered_requests, "MAX_IN_FLIGHT", 3)
-    asked = [request(number, connection_id=name) for number, name in enumerate(("n-1", "n-2", "n-1"))]
-    requests, events = waiting(*asked)
+    lines = [request(number, connection_id=name) for number, name in enumerate(("n-1", "n-2", "n-1"))]
+    requests, events = requests_in_flight(*lines)
     lane = Lane("m", "m", "c", "", "", 0, 0)
     assert not requests.add(request(9), lane, events[0])
     assert [event for _, event, _ in requests.remove("n-1")] == [events[0], events[2]]

@@ -1,4 +1,4 @@
-"""Groups as real clients made them: traces of consumers that hang, and what is said of why."""
+"""Groups of real clients: traces of consumers that hang, and the reasons that are reported."""
 
 from __future__ import annotations
 
@@ -13,96 +13,96 @@ from tests.kproxy.browse.sample_overviews import captured, feed
 from tests.kproxy.browse.sessions import SECOND
 
 
-def seen(lines: list[Line], *, seconds: float | None = None) -> GroupView:
-    """The group after all lines, or as it was after so many seconds of the trace."""
+def view_after(lines: list[Line], *, seconds: float | None = None) -> GroupView:
+    """The group after all lines, or after that many seconds of the trace."""
     end = time_of(lines[-1].ts) if seconds is None else time_of(lines[0].ts) + int(seconds * SECOND)
     view = feed(GroupsOverview(), [line for line in lines if time_of(line.ts) <= end]).view("billing", end)
     assert view is not None
     return view
 
 
-def labels(view: GroupView, keys: tuple[str, ...]) -> set[str]:
+def client_ids(view: GroupView, keys: tuple[str, ...]) -> set[str]:
     """Client ids of lanes."""
     return {lane.member.client_id for lane in view.lanes if lane.member.key in keys}
 
 
-def only(view: GroupView) -> Stall:
+def only_stall(view: GroupView) -> Stall:
     [stall] = view.stalls
     return stall
 
 
-def test_an_application_that_does_not_poll_is_named_while_the_others_wait_for_it() -> None:
+def test_consumer_that_does_not_poll_is_blamed_for_the_waiting_rebalance() -> None:
     lines = lines_of("application-does-not-poll")
-    now, afterwards = seen(lines, seconds=20), seen(lines)
-    stall = only(now)
-    assert (now.row.state, now.row.generation, now.row.members) == (GroupStatus.PREPARING, 2, 3)
+    earlier, final = view_after(lines, seconds=20), view_after(lines)
+    stall = only_stall(earlier)
+    assert (earlier.row.state, earlier.row.generation, earlier.row.members) == (GroupStatus.PREPARING, 2, 3)
     assert (stall.kind, stall.until, stall.severity) == (StallKind.JOIN_WAITS, None, "warning")
-    assert (labels(now, stall.waiting), labels(now, stall.blamed)) == ({"shop-b", "shop-c"}, {"shop-a"})
+    assert (client_ids(earlier, stall.waiting), client_ids(earlier, stall.blamed)) == ({"shop-b", "shop-c"}, {"shop-a"})
     assert (
         "missing: shop-a 73467b (it sends heartbeats, got REBALANCE_IN_PROGRESS 9 times but does not rejoin)"
         in stall.text
     )
     assert "poll loop" in stall.hint
-    over = only(afterwards)
-    assert (over.kind, over.since, over.row) == (stall.kind, stall.since, stall.row)
-    assert over.until is not None
-    assert (over.until - over.since) / SECOND == pytest.approx(15.8, abs=0.1)
-    assert "got REBALANCE_IN_PROGRESS 16 times" in over.text
+    ended_stall = only_stall(final)
+    assert (ended_stall.kind, ended_stall.since, ended_stall.row) == (stall.kind, stall.since, stall.row)
+    assert ended_stall.until is not None
+    assert (ended_stall.until - ended_stall.since) / SECOND == pytest.approx(15.8, abs=0.1)
+    assert "got REBALANCE_IN_PROGRESS 16 times" in ended_stall.text
 
 
-def test_a_rebalance_that_waits_for_a_killed_member_at_real_kafka() -> None:
-    view = seen(lines_of("killed-member"), seconds=17)
-    stall = only(view)
-    assert (stall.kind, labels(view, stall.blamed)) == (StallKind.JOIN_WAITS, {"shop-b"})
+def test_killed_member_is_blamed_for_the_waiting_rebalance() -> None:
+    view = view_after(lines_of("killed-member"), seconds=17)
+    stall = only_stall(view)
+    assert (stall.kind, client_ids(view, stall.blamed)) == (StallKind.JOIN_WAITS, {"shop-b"})
     assert "its connection was closed by the client" in stall.text
     assert "session.timeout.ms" in stall.hint
-    afterwards = seen(lines_of("killed-member"))
-    assert [stall.kind for stall in afterwards.stalls] == [StallKind.JOIN_WAITS]
-    assert [boundary.generation for boundary in afterwards.boundaries] == [1, 2]
-    assert {lane.member.client_id: lane.member.state for lane in afterwards.lanes} == {
+    final = view_after(lines_of("killed-member"))
+    assert [stall.kind for stall in final.stalls] == [StallKind.JOIN_WAITS]
+    assert [boundary.generation for boundary in final.boundaries] == [1, 2]
+    assert {lane.member.client_id: lane.member.state for lane in final.lanes} == {
         "shop-a": MembershipState.LEFT,
         "shop-b": MembershipState.OUT,
         "shop-c": MembershipState.LEFT,
         "shop-d": MembershipState.LEFT,
     }
-    assert afterwards.row.rebalances == 2
-    assert afterwards.row.longest_rebalance_ns == pytest.approx(7.76 * SECOND, rel=0.01)
+    assert final.row.rebalances == 2
+    assert final.row.longest_rebalance_ns == pytest.approx(7.76 * SECOND, rel=0.01)
 
 
-def test_partitions_that_are_not_given_up_at_real_kafka() -> None:
-    now, afterwards = (seen(lines_of("partitions-not-given-up"), seconds=seconds) for seconds in (25, None))
-    assert (now.row.protocol, now.row.state) == (Protocol.CONSUMER, GroupStatus.RECONCILING)
-    stall = only(now)
-    assert (stall.kind, labels(now, stall.blamed)) == (StallKind.LAGGING, {"shop-a"})
-    assert (labels(now, stall.waiting), stall.until) == ({"shop-b"}, None)
+def test_member_that_keeps_its_partitions_is_blamed_for_the_lag() -> None:
+    earlier, final = (view_after(lines_of("partitions-not-given-up"), seconds=seconds) for seconds in (25, None))
+    assert (earlier.row.protocol, earlier.row.state) == (Protocol.CONSUMER, GroupStatus.RECONCILING)
+    stall = only_stall(earlier)
+    assert (stall.kind, client_ids(earlier, stall.blamed)) == (StallKind.LAGGING, {"shop-a"})
+    assert (client_ids(earlier, stall.waiting), stall.until) == ({"shop-b"}, None)
     assert "at epoch 2, and the group at 3" in stall.text
-    over = only(afterwards)
-    assert over.until is not None
-    assert (over.until - over.since) / SECOND == pytest.approx(23.7, abs=0.1)
-    assert afterwards.row.longest_rebalance_ns == over.until - over.since
+    ended_stall = only_stall(final)
+    assert ended_stall.until is not None
+    assert (ended_stall.until - ended_stall.since) / SECOND == pytest.approx(23.7, abs=0.1)
+    assert final.row.longest_rebalance_ns == ended_stall.until - ended_stall.since
 
 
-def test_a_process_that_is_frozen_and_comes_back_to_find_itself_thrown_out() -> None:
-    now, afterwards = (seen(lines_of("frozen-process"), seconds=seconds) for seconds in (15, None))
-    stall = only(now)
-    assert (stall.kind, labels(now, stall.blamed)) == (StallKind.SILENT, {"shop-a"})
-    refused, silent = afterwards.stalls
+def test_frozen_member_is_silent_and_then_refused() -> None:
+    earlier, final = (view_after(lines_of("frozen-process"), seconds=seconds) for seconds in (15, None))
+    stall = only_stall(earlier)
+    assert (stall.kind, client_ids(earlier, stall.blamed)) == (StallKind.SILENT, {"shop-a"})
+    refused, silent = final.stalls
     assert (silent.kind, silent.codes, silent.since) == (StallKind.SILENT, ("S019",), stall.since)
     assert silent.until is not None
     assert (silent.until - silent.since) / SECOND == pytest.approx(10.1, abs=0.1)
     assert refused.kind is StallKind.REFUSED
     assert "UNKNOWN_MEMBER_ID" in refused.text
-    first, again = (lane.member for lane in afterwards.lanes if lane.member.client_id == "shop-a")
-    assert (first.state, again.state) == (MembershipState.OUT, MembershipState.LEFT)
+    first, rejoined = (lane.member for lane in final.lanes if lane.member.client_id == "shop-a")
+    assert (first.state, rejoined.state) == (MembershipState.OUT, MembershipState.LEFT)
 
 
-def test_the_leader_of_real_captures_is_told_from_sizes() -> None:
-    view = seen(lines_of("killed-member"), seconds=5)
+def test_leader_of_a_real_capture_is_recognised_by_sizes() -> None:
+    view = view_after(lines_of("killed-member"), seconds=5)
     [leader] = [lane.member for lane in view.lanes if lane.member.leader]
     assert view.row.leader == leader.label == "shop-b 514073"
 
 
-def test_real_captures_are_counted_as_by_hand() -> None:
+def test_counts_of_real_captures_match_the_lines() -> None:
     groups, end = feed(GroupsOverview(), captured()), time_of(captured()[-1].ts)
     frames = [line for line in captured() if isinstance(line, RequestLine | ResponseLine) and line.group_id is not None]
     names = {line.group_id for line in frames if line.api in ("JoinGroup", "ConsumerGroupHeartbeat")}
@@ -110,16 +110,16 @@ def test_real_captures_are_counted_as_by_hand() -> None:
     assert len(names) > 3
     assert names <= rows.keys()
     for name, row in rows.items():
-        answers = [line for line in frames if line.group_id == name and isinstance(line, ResponseLine)]
-        commits = [line for line in answers if line.api in ("OffsetCommit", "TxnOffsetCommit") and not line.errors]
+        responses = [line for line in frames if line.group_id == name and isinstance(line, ResponseLine)]
+        commits = [line for line in responses if line.api in ("OffsetCommit", "TxnOffsetCommit") and not line.errors]
         assert row.commits == len(commits)
         view = groups.view(name, end)
         assert view is not None
-        joins = [line for line in answers if line.api in ("JoinGroup", "ConsumerGroupHeartbeat") and not line.errors]
+        joins = [line for line in responses if line.api in ("JoinGroup", "ConsumerGroupHeartbeat") and not line.errors]
         generations = {
             line.generation_id for line in joins if line.generation_id is not None and line.generation_id > 0
         }
         assert generations <= {boundary.generation for boundary in view.boundaries}
-        refused = [line for line in answers if line.api in ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit")]
+        refused = [line for line in responses if line.api in ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit")]
         errors = {error.name for line in refused for error in line.errors} - {"MEMBER_ID_REQUIRED"}
         assert errors <= {name for name, _ in row.errors}

@@ -1,4 +1,4 @@
-"""Each way in which a group stands still, made with a few lines, and what must not be taken for one."""
+"""Each kind of stall of a group, made with a few lines, and situations that are not stalls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def two_members(*, until: float = 10) -> Story:
     return story
 
 
-def test_members_that_do_what_they_should_stand_nowhere_still() -> None:
+def test_healthy_group_has_no_stalls() -> None:
     story = two_members(until=30)
     story.say(15, "a", "OffsetCommit", generation_id=1)
     view = story.view(30)
@@ -29,7 +29,7 @@ def test_members_that_do_what_they_should_stand_nowhere_still() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "said"),
+    ("reason", "description"),
     [
         ("told", "b 5dc891 (it sends heartbeats, got REBALANCE_IN_PROGRESS 5 times but does not rejoin)"),
         ("silent", "b 5dc891 (silent for 8.0 s)"),
@@ -37,22 +37,22 @@ def test_members_that_do_what_they_should_stand_nowhere_still() -> None:
         ("quiet", "b 5dc891 (has not rejoined yet)"),
     ],
 )
-def test_join_waits_for_a_member_and_says_why_that_does_not_come(reason: str, said: str) -> None:
+def test_waiting_join_names_the_missing_member_and_why(reason: str, description: str) -> None:
     story = two_members(until=10 if reason != "quiet" else 2)
     if reason == "killed":
         story.closes(10.2, "b")
     story.ask(11, "a", "JoinGroup")
     if reason == "told":
         story.beats(11.5, 16, "b", error="REBALANCE_IN_PROGRESS")
-    now, blamed, waits = 17, ("b" + TAIL,), ("a" + TAIL,)
-    [stall] = story.stalls(now)
-    assert (stall.kind, stall.waiting, stall.blamed, stall.until) == (StallKind.JOIN_WAITS, waits, blamed, None)
+    at, blamed, waiting = 17, ("b" + TAIL,), ("a" + TAIL,)
+    [stall] = story.stalls(at)
+    assert (stall.kind, stall.waiting, stall.blamed, stall.until) == (StallKind.JOIN_WAITS, waiting, blamed, None)
     assert stall.since == BEGAN + 11 * SECOND
-    assert stall.text.endswith("; missing: " + said)
-    assert story.view(now).row.state is GroupStatus.PREPARING
+    assert stall.text.endswith("; missing: " + description)
+    assert story.view(at).row.state is GroupStatus.PREPARING
 
 
-def test_join_waits_for_a_member_id_that_was_given_out_and_not_used() -> None:
+def test_join_waits_for_an_unused_member_id() -> None:
     story = Story()
     story.joined(0, "a")
     story.say(1, "z", "JoinGroup", member=None, error="MEMBER_ID_REQUIRED")
@@ -63,7 +63,7 @@ def test_join_waits_for_a_member_id_that_was_given_out_and_not_used() -> None:
     assert "did not join with it" in stall.hint
 
 
-def test_join_waits_for_nobody_that_is_seen() -> None:
+def test_join_may_wait_without_a_visible_missing_member() -> None:
     story = Story()
     story.ask(0, "a", "JoinGroup")
     [stall] = story.stalls(10)
@@ -71,15 +71,15 @@ def test_join_waits_for_nobody_that_is_seen() -> None:
     assert "group.initial.rebalance.delay.ms" in stall.hint
 
 
-def test_a_join_that_is_answered_soon_is_no_stall() -> None:
+def test_join_answered_within_seconds_is_not_a_stall() -> None:
     story = two_members(until=16)
-    asked = story.ask(10, "c", "JoinGroup")
+    join_request = story.ask(10, "c", "JoinGroup")
     assert kinds(story.stalls(14)) == []
-    story.answer(asked, 14, generation_id=2)
+    story.answer(join_request, 14, generation_id=2)
     assert kinds(story.stalls(15)) == []
 
 
-def test_a_join_that_is_left_out_when_all_others_are_answered() -> None:
+def test_join_left_unanswered_when_the_others_are_answered_is_a_stall() -> None:
     story = two_members()
     story.ask(10, "c", "JoinGroup")
     story.joined(12, "a", "b", generation=2)
@@ -89,27 +89,27 @@ def test_a_join_that_is_left_out_when_all_others_are_answered() -> None:
     assert "got generation 2" in stall.text
 
 
-def test_a_leader_that_sends_no_assignment_is_blamed_for_those_that_wait_for_it() -> None:
+def test_leader_without_an_assignment_is_blamed_for_waiting_members() -> None:
     story = Story()
-    a, b = (story.ask(0, who, "JoinGroup") for who in "ab")
-    story.answer(a, 0.1, generation_id=1, size=LEADER)
-    story.answer(b, 0.1, generation_id=1)
-    asked = story.ask(0.2, "b", "SyncGroup", generation_id=1)
+    leader_join, follower_join = (story.ask(0, client, "JoinGroup") for client in "ab")
+    story.answer(leader_join, 0.1, generation_id=1, size=LEADER)
+    story.answer(follower_join, 0.1, generation_id=1)
+    sync_request = story.ask(0.2, "b", "SyncGroup", generation_id=1)
     [stall] = story.stalls(8)
     assert (stall.kind, stall.waiting, stall.blamed) == (StallKind.SYNC_MISSING, ("b" + TAIL,), ("a" + TAIL,))
     assert "it is the leader" in stall.text
     view = story.view(8)
     assert (view.row.state, view.row.generation, view.row.leader) == (GroupStatus.COMPLETING, 1, "a 5dc891")
     story.synced(12, "a")
-    forgotten, over = story.stalls(15)
-    assert (forgotten.kind, forgotten.waiting) == (StallKind.SYNC_WAITS, ("b" + TAIL,))
-    assert "a 5dc891 has been answered 3.0 s earlier" in forgotten.text
-    assert (over.kind, over.since, over.until) == (stall.kind, stall.since, BEGAN + 12 * SECOND)
-    story.answer(asked, 12.002)
+    unanswered_sync, ended_stall = story.stalls(15)
+    assert (unanswered_sync.kind, unanswered_sync.waiting) == (StallKind.SYNC_WAITS, ("b" + TAIL,))
+    assert "a 5dc891 has been answered 3.0 s earlier" in unanswered_sync.text
+    assert (ended_stall.kind, ended_stall.since, ended_stall.until) == (stall.kind, stall.since, BEGAN + 12 * SECOND)
+    story.answer(sync_request, 12.002)
     assert kinds(story.stalls(15)) == ["sync-missing"]
 
 
-def test_a_member_that_does_not_sync_is_found_as_by_the_rule_which_is_named() -> None:
+def test_member_without_a_sync_is_found_with_its_rule() -> None:
     story = Story()
     story.answer(story.ask(0, "a", "JoinGroup"), 0.1, generation_id=1)
     story.finds(60, "a", "S013", "member 'a' joined group 'billing' but sent no SyncGroup within 60 s")
@@ -118,19 +118,19 @@ def test_a_member_that_does_not_sync_is_found_as_by_the_rule_which_is_named() ->
     assert "a 5dc891 has sent no SyncGroup for 60.9 s after the JoinGroup response (generation 1)" in stall.text
 
 
-def test_syncs_that_wait_for_a_leader_that_is_not_seen() -> None:
+def test_sync_waits_for_an_invisible_leader() -> None:
     story = Story()
     story.answer(story.ask(0, "b", "JoinGroup"), 0.1, generation_id=1)
-    asked = story.ask(0.2, "b", "SyncGroup", generation_id=1)
+    sync_request = story.ask(0.2, "b", "SyncGroup", generation_id=1)
     [stall] = story.stalls(8)
     assert (stall.kind, stall.waiting, stall.blamed) == (StallKind.SYNC_WAITS, ("b" + TAIL,), ())
     assert "the leader, which is not visible here, has not sent the assignment" in stall.text
-    story.answer(asked, 20)
-    [over] = story.stalls(21)
-    assert (over.kind, over.until) == (StallKind.SYNC_WAITS, BEGAN + 20 * SECOND)
+    story.answer(sync_request, 20)
+    [ended_stall] = story.stalls(21)
+    assert (ended_stall.kind, ended_stall.until) == (StallKind.SYNC_WAITS, BEGAN + 20 * SECOND)
 
 
-def test_a_coordinator_that_keeps_the_leaders_assignment_to_itself() -> None:
+def test_coordinator_that_withholds_the_assignment_is_blamed() -> None:
     story = Story()
     story.answer(story.ask(0, "a", "JoinGroup"), 0.1, generation_id=1, size=LEADER)
     story.ask(0.2, "a", "SyncGroup", generation_id=1, size=LEADER)
@@ -139,51 +139,51 @@ def test_a_coordinator_that_keeps_the_leaders_assignment_to_itself() -> None:
     assert "has sent the assignment, but the coordinator does not respond" in stall.text
 
 
-def test_a_member_that_is_told_to_join_and_does_not_though_nobody_is_seen_to_wait() -> None:
+def test_member_that_ignores_a_rebalance_is_named_without_a_visible_waiter() -> None:
     story = two_members(until=5)
     story.beats(5, 20, "b", error="REBALANCE_IN_PROGRESS")
-    stall, other = story.stalls(20)
+    stall, not_rejoining = story.stalls(20)
     assert (stall.kind, stall.blamed) == (StallKind.SILENT, ("a" + TAIL,))
-    assert (other.kind, other.blamed) == (StallKind.NOT_REJOINING, ("b" + TAIL,))
-    assert "got REBALANCE_IN_PROGRESS 15 times within 14.0 s" in other.text
+    assert (not_rejoining.kind, not_rejoining.blamed) == (StallKind.NOT_REJOINING, ("b" + TAIL,))
+    assert "got REBALANCE_IN_PROGRESS 15 times within 14.0 s" in not_rejoining.text
     story.joined(21, "a", "b", generation=2)
     assert kinds(story.stalls(22)) == ["not-rejoining", "heartbeats-stopped"]
 
 
-def test_heartbeats_that_stop_and_come_back() -> None:
+def test_stall_ends_when_heartbeats_resume() -> None:
     story = two_members(until=10)
     story.beats(10, 30, "b")
     [stall] = story.stalls(20)
     assert (stall.kind, stall.blamed, stall.until) == (StallKind.SILENT, ("a" + TAIL,), None)
     assert "has sent nothing for 11.0 s, after a heartbeat every 1.0 s" in stall.text
     story.beats(21, 30, "a")
-    [over] = story.stalls(30)
-    assert (over.since, over.until) == (BEGAN + 9 * SECOND, BEGAN + 21 * SECOND)
+    [ended_stall] = story.stalls(30)
+    assert (ended_stall.since, ended_stall.until) == (BEGAN + 9 * SECOND, BEGAN + 21 * SECOND)
 
 
-def test_a_heartbeat_that_nobody_answers_is_the_coordinators_silence() -> None:
+def test_unanswered_heartbeat_is_blamed_on_the_coordinator() -> None:
     story = two_members()
-    asked = story.ask(11, "a", "Heartbeat", generation_id=1)
+    heartbeat = story.ask(11, "a", "Heartbeat", generation_id=1)
     story.beats(11, 20, "b")
     [stall] = story.stalls(20)
     assert (stall.kind, stall.waiting) == (StallKind.UNANSWERED, ("a" + TAIL,))
-    story.answer(asked, 21)
+    story.answer(heartbeat, 21)
     story.beats(22, 30, "a", "b")
-    [over] = story.stalls(30)
-    assert (over.kind, over.until) == (StallKind.UNANSWERED, BEGAN + 21 * SECOND)
+    [ended_stall] = story.stalls(30)
+    assert (ended_stall.kind, ended_stall.until) == (StallKind.UNANSWERED, BEGAN + 21 * SECOND)
 
 
-@pytest.mark.parametrize("ends", ["closes", "misses"])
-def test_nobody_waits_on_a_connection_that_has_ended_or_was_not_observed(ends: str) -> None:
+@pytest.mark.parametrize("event", ["closes", "misses"])
+def test_ended_or_unobserved_connection_has_no_waiting_request(event: str) -> None:
     story = Story()
     story.joined(0, "a")
     story.ask(1, "b", "OffsetCommit", member="a" + TAIL, generation_id=1)  # the same member on another connection
-    getattr(story, ends)(2, "b")
+    getattr(story, event)(2, "b")
     story.beats(3, 20, "a")
     assert story.stalls(20) == []
 
 
-def test_what_was_not_seen_is_not_missing() -> None:
+def test_missed_lines_excuse_missing_heartbeats() -> None:
     story = two_members()
     story.ask(10, "a", "Heartbeat", generation_id=1)
     story.misses(11, "a")
@@ -191,7 +191,7 @@ def test_what_was_not_seen_is_not_missing() -> None:
     assert story.stalls(40) == []
 
 
-def test_a_rebalance_of_which_the_end_was_not_seen_is_over() -> None:
+def test_rebalance_with_a_missed_end_is_over() -> None:
     story = two_members()
     story.ask(10, "a", "JoinGroup")
     story.ask(10, "b", "JoinGroup")
@@ -201,14 +201,14 @@ def test_a_rebalance_of_which_the_end_was_not_seen_is_over() -> None:
     assert (view.stalls, view.row.state, view.row.members) == ((), GroupStatus.STABLE, 2)
 
 
-def test_lines_that_are_missing_may_be_anybodys_heartbeats() -> None:
+def test_missed_lines_of_all_connections_excuse_silence() -> None:
     story = two_members()
     story.misses(30, None)
     story.beats(31, 40, "a", "b")
     assert story.stalls(40) == []
 
 
-def test_a_connection_whose_id_is_used_again_has_ended() -> None:
+def test_connection_with_a_reused_id_has_ended() -> None:
     story = two_members()
     story.ask(10, "a", "Heartbeat", generation_id=1)
     story.lines.append(opened("n-a", at=BEGAN + 20 * SECOND))
@@ -219,27 +219,31 @@ def test_a_connection_whose_id_is_used_again_has_ended() -> None:
     assert [lane.member.member_id for lane in view.lanes] == ["a" + TAIL, "b" + TAIL, ""]
 
 
-def test_a_member_that_goes_without_leaving_keeps_its_partitions() -> None:
+def test_member_that_disconnects_without_leaving_is_lost() -> None:
     story = two_members()
     story.closes(10, "a")
     story.beats(10, 30, "b")
     [stall] = story.stalls(30)
     assert (stall.kind, stall.blamed, stall.severity) == (StallKind.LOST, ("a" + TAIL,), "warning")
     story.joined(31, "b", generation=2)
-    [over] = story.stalls(35)
-    assert (over.kind, over.since, over.until) == (StallKind.LOST, BEGAN + 10 * SECOND, BEGAN + 31_001_000_000)
+    [ended_stall] = story.stalls(35)
+    assert (ended_stall.kind, ended_stall.since, ended_stall.until) == (
+        StallKind.LOST,
+        BEGAN + 10 * SECOND,
+        BEGAN + 31_001_000_000,
+    )
     assert {lane.member.state for lane in story.view(35).lanes} == {MembershipState.MEMBER, MembershipState.OUT}
 
 
-def test_the_end_of_a_capture_is_nobodys_death() -> None:
+def test_end_of_a_capture_is_not_the_loss_of_members() -> None:
     story = two_members()
-    for who in "ab":
-        story.closes(10, who, by=None)
+    for client in "ab":
+        story.closes(10, client, by=None)
     view = story.view(60)
     assert (view.stalls, view.row.state) == ((), GroupStatus.STABLE)
 
 
-def test_a_member_that_leaves_is_not_missed() -> None:
+def test_member_that_leaves_is_not_missing() -> None:
     story = two_members()
     story.say(10, "a", "LeaveGroup", member=None)
     story.closes(10.5, "a")
@@ -249,7 +253,7 @@ def test_a_member_that_leaves_is_not_missed() -> None:
     assert (view.stalls, view.row.state, view.row.members) == ((), GroupStatus.EMPTY, 0)
 
 
-def test_a_member_that_joins_for_ever() -> None:
+def test_member_that_keeps_joining_is_in_a_join_loop() -> None:
     story = Story()
     for second in range(5):
         story.answer(story.ask(second, "a", "JoinGroup"), second + 0.1, generation_id=second + 1)
@@ -258,21 +262,25 @@ def test_a_member_that_joins_for_ever() -> None:
     assert (stall.kind, stall.since, stall.until) == (StallKind.JOIN_LOOP, BEGAN, None)
     assert "has joined 5 times within 4.2 s without getting an assignment" in stall.text
     story.joined(6, "a", generation=6)
-    [over] = story.stalls(7)
-    assert (over.kind, over.since, over.until) == (StallKind.JOIN_LOOP, BEGAN, BEGAN + 6_003_000_000)
+    [ended_stall] = story.stalls(7)
+    assert (ended_stall.kind, ended_stall.since, ended_stall.until) == (
+        StallKind.JOIN_LOOP,
+        BEGAN,
+        BEGAN + 6_003_000_000,
+    )
 
 
-def test_a_client_that_is_somebody_new_each_time_it_joins() -> None:
+def test_client_with_a_new_member_id_for_each_join_is_in_a_join_loop() -> None:
     story = Story()
     for number in range(5):
-        asked = story.ask(number, "a", "JoinGroup", member=None)
-        story.answer(asked, number + 0.1, generation_id=number + 1, member_id=f"a-{number}")
+        join_request = story.ask(number, "a", "JoinGroup", member=None)
+        story.answer(join_request, number + 0.1, generation_id=number + 1, member_id=f"a-{number}")
     [stall] = story.stalls(4.5)
     assert (stall.kind, stall.waiting) == (StallKind.JOIN_LOOP, ("a-4",))
 
 
 @pytest.mark.parametrize(
-    ("api", "error", "times", "kind", "severity"),
+    ("api", "error", "repetitions", "kind", "severity"),
     [
         ("Heartbeat", "UNKNOWN_MEMBER_ID", 1, "refused", "warning"),
         ("Heartbeat", "UNKNOWN_MEMBER_ID", 4, "refused", "error"),
@@ -284,25 +292,27 @@ def test_a_client_that_is_somebody_new_each_time_it_joins() -> None:
         ("SyncGroup", "COORDINATOR_ERROR", 3, "refused", "error"),
     ],
 )
-def test_what_is_refused_is_told_with_what_it_means(api: str, error: str, times: int, kind: str, severity: str) -> None:
+def test_refused_request_is_a_stall_with_error_and_hint(
+    api: str, error: str, repetitions: int, kind: str, severity: str
+) -> None:
     story = two_members(until=3)
-    for number in range(times):
+    for number in range(repetitions):
         story.say(3 + number, "a", api, error=error, generation_id=0)
-    [stall] = [stall for stall in story.stalls(3 + times) if stall.waiting == ("a" + TAIL,)]
+    [stall] = [stall for stall in story.stalls(3 + repetitions) if stall.waiting == ("a" + TAIL,)]
     assert (stall.kind, stall.severity, stall.since) == (kind, severity, BEGAN + 3_001_000_000)
     assert error in stall.text
     assert stall.hint
-    assert (f"{times} times" in stall.text) == (times > 1)
+    assert (f"{repetitions} times" in stall.text) == (repetitions > 1)
 
 
-def test_a_generation_that_is_over_once_is_what_happens_in_a_rebalance() -> None:
+def test_single_illegal_generation_is_normal_in_a_rebalance() -> None:
     story = two_members()
     story.say(10, "a", "Heartbeat", error="ILLEGAL_GENERATION", generation_id=0)
     assert story.stalls(11) == []
 
 
 @pytest.mark.parametrize(
-    ("api", "error", "said"),
+    ("api", "error", "explanation"),
     [
         (
             "OffsetCommit",
@@ -317,18 +327,18 @@ def test_a_generation_that_is_over_once_is_what_happens_in_a_rebalance() -> None
         ("Heartbeat", "UNKNOWN_MEMBER_ID", "the coordinator accepted this member only a moment before"),
     ],
 )
-def test_a_coordinator_that_refuses_what_it_gave_is_not_the_members_fault(api: str, error: str, said: str) -> None:
+def test_coordinator_that_refuses_its_own_generation_is_to_blame(api: str, error: str, explanation: str) -> None:
     story = two_members(until=3)
     story.say(3, "a", api, error=error, generation_id=1)
     [stall] = [stall for stall in story.stalls(4) if stall.waiting == ("a" + TAIL,)]
-    assert said in stall.text
+    assert explanation in stall.text
     assert stall.hint.startswith("the broker must keep what it has given")
-    later = two_members(until=30)
-    later.say(30, "a", api, error=error, generation_id=0)
-    assert not any(said in stall.text for stall in later.stalls(31))
+    stale_story = two_members(until=30)
+    stale_story.say(30, "a", api, error=error, generation_id=0)
+    assert not any(explanation in stall.text for stall in stale_story.stalls(31))
 
 
-def test_a_member_that_is_back_has_not_disappeared() -> None:
+def test_member_that_reconnects_is_not_lost() -> None:
     """Its coordinator was restarted. Found with real traffic."""
     story = two_members()
     story.closes(10.2, "b")
@@ -337,29 +347,31 @@ def test_a_member_that_is_back_has_not_disappeared() -> None:
     assert not [stall for stall in story.stalls(13.6) if stall.kind is StallKind.LOST]
 
 
-def test_members_need_time_to_find_a_coordinator_that_moved() -> None:
+def test_members_have_time_to_find_a_moved_coordinator() -> None:
     """Found with services whose brokers restarted on a busy machine."""
     story = two_members()
     story.closes(10, "a")
     story.closes(10, "b")
     for second in range(13, 60):
         story.say(second, "a", "Heartbeat", generation_id=1, server="b2:9092")
-    lost = {now: [stall for stall in story.stalls(now) if stall.kind is StallKind.LOST] for now in (20, 27, 29, 55, 59)}
-    assert {now: len(stalls) for now, stalls in lost.items()} == {20: 0, 27: 0, 29: 1, 55: 1, 59: 0}
+    lost_stalls = {
+        now: [stall for stall in story.stalls(now) if stall.kind is StallKind.LOST] for now in (20, 27, 29, 55, 59)
+    }
+    assert {now: len(stalls) for now, stalls in lost_stalls.items()} == {20: 0, 27: 0, 29: 1, 55: 1, 59: 0}
 
 
-def test_a_client_that_takes_a_new_member_id_because_it_was_refused_has_not_disappeared() -> None:
-    for error, known in ("REBALANCE_IN_PROGRESS", 0), ("", 1):
+def test_client_with_a_new_member_id_after_a_refusal_is_not_lost() -> None:
+    for error, lost_count in ("REBALANCE_IN_PROGRESS", 0), ("", 1):
         story = two_members()
         story.say(10, "a", "SyncGroup", **({"error": error} if error else {}), generation_id=1)
         story.answer(story.ask(11, "a", "JoinGroup", member=None), 11.1, generation_id=1, member_id="a-2")
         for second in range(11, 20):
             story.say(second, "b", "Heartbeat", generation_id=1)
-        lost = [stall for stall in story.stalls(20) if stall.kind is StallKind.LOST]
-        assert len(lost) == known
+        lost_stalls = [stall for stall in story.stalls(20) if stall.kind is StallKind.LOST]
+        assert len(lost_stalls) == lost_count
 
 
-def test_an_error_that_is_not_about_groups_is_explained_by_its_api() -> None:
+def test_error_unrelated_to_groups_is_explained_by_its_api() -> None:
     story = two_members(until=3)
     for second in range(3):
         story.say(3 + second, "a", "OffsetCommit", error="UNKNOWN_TOPIC_OR_PARTITION", generation_id=1)
@@ -368,7 +380,7 @@ def test_an_error_that_is_not_about_groups_is_explained_by_its_api() -> None:
     assert stall.hint.startswith("create the topic, or correct its name")
 
 
-def test_an_error_that_passes_is_a_stall_only_if_it_lasts() -> None:
+def test_transient_error_is_a_stall_only_if_it_lasts() -> None:
     story = two_members(until=3)
     for second in range(5):
         story.say(3 + second, "a", "OffsetFetch", error="UNSTABLE_OFFSET_COMMIT")
@@ -379,15 +391,15 @@ def test_an_error_that_passes_is_a_stall_only_if_it_lasts() -> None:
     assert stall.kind is StallKind.REFUSED
 
 
-def test_what_is_accepted_again_is_over() -> None:
+def test_stall_of_a_refused_commit_ends_with_an_accepted_one() -> None:
     story = two_members(until=3)
     story.say(3, "a", "OffsetCommit", error="ILLEGAL_GENERATION", generation_id=0)
     story.say(4, "a", "OffsetCommit", generation_id=1)
-    [over] = story.stalls(5)
-    assert (over.kind, over.until) == (StallKind.COMMIT_REFUSED, BEGAN + 4_001_000_000)
+    [ended_stall] = story.stalls(5)
+    assert (ended_stall.kind, ended_stall.until) == (StallKind.COMMIT_REFUSED, BEGAN + 4_001_000_000)
 
 
-def test_a_coordinator_that_is_none_and_another_that_is_one() -> None:
+def test_search_for_a_moved_coordinator_is_a_stall() -> None:
     story = two_members(until=3)
     for second in range(3, 9):
         story.say(second, "a", "Heartbeat", error="NOT_COORDINATOR", generation_id=1)
@@ -403,25 +415,27 @@ def test_a_coordinator_that_is_none_and_another_that_is_one() -> None:
     assert story.view(10).row.coordinator == "b2:9092"
 
 
-def test_two_names_of_one_broker_are_no_move() -> None:
+def test_two_addresses_of_one_broker_are_not_a_move() -> None:
     story = two_members()
     story.say(10, "a", "Heartbeat", generation_id=1, server="b2:9092")
     assert story.stalls(11) == []
 
 
-def test_a_finding_in_a_frame_of_the_group_is_told_as_it_is() -> None:
+def test_finding_in_a_frame_of_the_group_is_a_stall() -> None:
     story = Story()
     finding_entry = FindingEntry("L003", "field-misplaced", "error", "throttle_time_ms stands last\x1b", hint="first")
-    asked = story.ask(0, "a", "JoinGroup")
-    story.answer(asked, 0.1, generation_id=1, findings=[finding_entry, FindingEntry("K001", "x", "info", "so what")])
-    missing, told = story.stalls(9)
+    join_request = story.ask(0, "a", "JoinGroup")
+    story.answer(
+        join_request, 0.1, generation_id=1, findings=[finding_entry, FindingEntry("K001", "x", "info", "so what")]
+    )
+    missing, finding_stall = story.stalls(9)
     assert missing.kind is StallKind.SYNC_MISSING
-    assert (told.kind, told.codes, told.text, told.hint) == (
+    assert (finding_stall.kind, finding_stall.codes, finding_stall.text, finding_stall.hint) == (
         StallKind.FINDING, ("L003",), "throttle_time_ms stands last\\x1b", "first",
     )  # fmt: skip
 
 
-def test_an_epoch_that_stays_behind_is_a_member_that_gives_nothing_up() -> None:
+def test_member_at_an_old_epoch_is_blamed_for_keeping_partitions() -> None:
     story = Story()
     story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, to=1)
     story.epochs(5, 30, "a", 1)
@@ -436,7 +450,7 @@ def test_an_epoch_that_stays_behind_is_a_member_that_gives_nothing_up() -> None:
     assert (view.row.state, view.row.rebalances) == (GroupStatus.STABLE, 2)
 
 
-def test_a_member_that_is_fenced_joins_again_with_epoch_0() -> None:
+def test_fenced_member_rejoins_with_epoch_0() -> None:
     story = Story()
     story.say(0, "a", "ShareGroupHeartbeat", generation_id=0, to=1)
     story.say(5, "a", "ShareGroupHeartbeat", generation_id=1, error="FENCED_MEMBER_EPOCH")
@@ -449,8 +463,8 @@ def test_a_member_that_is_fenced_joins_again_with_epoch_0() -> None:
     assert story.view(9).row.state is GroupStatus.EMPTY
 
 
-def test_heartbeats_that_come_in_a_burst_before_their_interval_is_known() -> None:
-    """As with KIP-848, where what a member gives up and takes over is said in heartbeats, at once."""
+def test_burst_of_first_heartbeats_does_not_set_the_interval() -> None:
+    """With KIP-848, a member reports revoked and assigned partitions in immediate heartbeats."""
     story = Story()
     story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, to=1)
     for number in range(5):
@@ -460,7 +474,7 @@ def test_heartbeats_that_come_in_a_burst_before_their_interval_is_known() -> Non
     assert kinds(story.stalls(36)) == ["heartbeats-stopped"]
 
 
-def test_heartbeats_in_flight_that_are_told_at_once_to_join_are_one_message() -> None:
+def test_pipelined_rebalance_errors_count_once() -> None:
     story = two_members(until=5)
     for number in range(4):
         story.say(5 + number / 1000, "a", "Heartbeat", generation_id=1, error="REBALANCE_IN_PROGRESS")
@@ -468,7 +482,7 @@ def test_heartbeats_in_flight_that_are_told_at_once_to_join_are_one_message() ->
     assert story.stalls(6) == []
 
 
-def test_a_fenced_join_is_the_brokers_fault() -> None:
+def test_fenced_join_is_blamed_on_the_broker() -> None:
     story = Story()
     story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0)
     story.say(5, "a", "ConsumerGroupHeartbeat", generation_id=1, error="FENCED_MEMBER_EPOCH")
@@ -477,7 +491,7 @@ def test_a_fenced_join_is_the_brokers_fault() -> None:
     assert "the coordinator refuses epoch 0, with which a fenced member may always join again" in stall.text
 
 
-def test_a_commit_without_a_member_is_told_apart_from_one_of_a_removed_member() -> None:
+def test_commit_without_membership_differs_from_one_of_a_removed_member() -> None:
     story = two_members()
     story.say(5, "rpk", "OffsetCommit", member=None, generation_id=-1, error="UNKNOWN_MEMBER_ID")
     [stall] = story.stalls(6)
@@ -491,20 +505,20 @@ def test_a_commit_without_a_member_is_told_apart_from_one_of_a_removed_member() 
 
 
 @pytest.mark.parametrize("reason", ["", "late", "refused", "rebalance"])
-def test_a_member_that_was_alive_just_now_cannot_be_unknown(reason: str) -> None:
+def test_unknown_member_that_was_alive_is_questioned(reason: str) -> None:
     story = two_members()
     if reason == "refused":
         story.say(10, "b", "Heartbeat", generation_id=1, error="UNKNOWN_MEMBER_ID")
     elif reason == "rebalance":
         story.say(10, "b", "Heartbeat", generation_id=1, error="REBALANCE_IN_PROGRESS")
-    at = 17 if reason == "late" else 10.5
-    story.say(at, "b", "LeaveGroup", error="UNKNOWN_MEMBER_ID")
-    texts = [stall.text for stall in story.stalls(at + 1) if stall.error == "UNKNOWN_MEMBER_ID"]
-    assert texts
-    assert any("so it cannot have removed it" in text for text in texts) is (reason == "")
+    refused_at = 17 if reason == "late" else 10.5
+    story.say(refused_at, "b", "LeaveGroup", error="UNKNOWN_MEMBER_ID")
+    explanations = [stall.text for stall in story.stalls(refused_at + 1) if stall.error == "UNKNOWN_MEMBER_ID"]
+    assert explanations
+    assert any("so it cannot have removed it" in text for text in explanations) is (reason == "")
 
 
-def test_a_commit_that_waits_for_the_previous_transaction_is_refused_only_if_it_lasts() -> None:
+def test_commit_behind_a_pending_transaction_is_a_stall_only_if_it_lasts() -> None:
     story = two_members(until=12)
     story.say(3, "a", "TxnOffsetCommit", error="CONCURRENT_TRANSACTIONS", generation_id=1)
     assert not story.stalls(3.5)

@@ -43,12 +43,12 @@ HOSTS = st.sampled_from(["", "b", "b1.example.com", "h" * 127, "h" * 300, "ü"])
 
 
 def key_of(api: str) -> int:
-    found = schemas.api_by_name(api)
-    assert found is not None
-    return found.key
+    api_entry = schemas.api_by_name(api)
+    assert api_entry is not None
+    return api_entry.key
 
 
-def nodes(api: str, body: dict[str, Any]) -> list[dict[str, Any]]:
+def address_structs(api: str, body: dict[str, Any]) -> list[dict[str, Any]]:
     """The structs of a body that hold an address."""
     field = WHERE[api][1]
     if field == "coordinators" and field not in body:
@@ -56,13 +56,13 @@ def nodes(api: str, body: dict[str, Any]) -> list[dict[str, Any]]:
     return body.get(field) or []
 
 
-def rewritten(frame: bytes, api: str, version: int, place: tuple[str, int]) -> bytes:
-    rewriter = AddressRewriter(lambda addresses, complete: [place] * len(addresses))
+def rewrite(frame: bytes, api: str, version: int, address: tuple[str, int]) -> bytes:
+    rewriter = AddressRewriter(lambda addresses, complete: [address] * len(addresses))
     action = rewriter.on_response(frame, RequestHeader(key_of(api), version, 1))
     return action.frame if isinstance(action, Replace) else frame
 
 
-def test_wants_the_responses_that_have_addresses_and_no_others() -> None:
+def test_wants_exactly_the_responses_that_have_addresses() -> None:
     rewriter = AddressRewriter(lambda addresses, complete: [])
     wanted = {
         (api.name, version)
@@ -74,51 +74,51 @@ def test_wants_the_responses_that_have_addresses_and_no_others() -> None:
     assert not any(rewriter.wants(Direction.REQUEST, key_of(api), version) for api, version in EVERY)
 
 
-def test_reports_versions_that_are_newer_than_the_schemas() -> None:
-    newer: list[tuple[int, int]] = []
-    rewriter = AddressRewriter(lambda addresses, complete: [], lambda *version: newer.append(version))
+def test_reports_versions_newer_than_the_schemas() -> None:
+    reported: list[tuple[int, int]] = []
+    rewriter = AddressRewriter(lambda addresses, complete: [], lambda *version: reported.append(version))
     assert not rewriter.wants(Direction.RESPONSE, key_of("Metadata"), 99)
     assert not rewriter.wants(Direction.RESPONSE, key_of("Heartbeat"), 99)
-    assert newer == [(3, 99)]
+    assert reported == [(3, 99)]
 
 
 @pytest.mark.parametrize(("api", "version"), EVERY)
-def test_only_hosts_and_ports_change(api: str, version: int) -> None:
+def test_rewriting_changes_only_hosts_and_ports(api: str, version: int) -> None:
     shape = read_response(response(api, version, {}), key_of(api), version).layout
     assert shape is not None
 
     @settings(max_examples=6, database=None, deadline=None)
     @given(values(shape), st.data())
-    def check(body: dict[str, Any], data: st.DataObject) -> None:
-        for node in nodes(api, body):
+    def check_rewriting(body: dict[str, Any], data: st.DataObject) -> None:
+        for node in address_structs(api, body):
             largest = 2**31 - 1 if api in CLIENTS else 2**16 - 1
             node["host"], node["port"] = data.draw(HOSTS), data.draw(st.sampled_from([largest, 0, 9092]))
-        place = data.draw(HOSTS.filter(bool)), 19092
+        address = data.draw(HOSTS.filter(bool)), 19092
         frame = response(api, version, body)
         expected = copy.deepcopy(body)
-        for node in nodes(api, expected):
+        for node in address_structs(api, expected):
             if node["host"] and node["port"] > 0:
-                node["host"], node["port"] = place
-        made = rewritten(frame, api, version, place)
-        assert made == response(api, version, expected)
-        message = read_response(made, key_of(api), version)
+                node["host"], node["port"] = address
+        new_frame = rewrite(frame, api, version, address)
+        assert new_frame == response(api, version, expected)
+        message = read_response(new_frame, key_of(api), version)
         assert message.error is None
         assert message.body == expected
 
-    check()
+    check_rewriting()
 
 
 @pytest.mark.parametrize(("api", "version"), EVERY)
-def test_any_bytes_pass_or_are_rewritten(api: str, version: int) -> None:
+def test_arbitrary_responses_pass_or_are_rewritten(api: str, version: int) -> None:
     shape = read_response(response(api, version, {}), key_of(api), version).layout
     assert shape is not None
 
     @settings(max_examples=6, database=None, deadline=None)
     @given(damaged(values(shape).map(lambda body: response(api, version, body))))
-    def check(frame: bytes) -> None:
-        rewritten(frame, api, version, ("proxy", 1))
+    def rewrite_frame(frame: bytes) -> None:
+        rewrite(frame, api, version, ("proxy", 1))
 
-    check()
+    rewrite_frame()
 
 
 def corpus() -> Iterator[tuple[str, int, bytes, dict[str, Any]]]:
@@ -131,35 +131,38 @@ def corpus() -> Iterator[tuple[str, int, bytes, dict[str, Any]]]:
                 yield api, row["version"], bytes.fromhex(row["frame_hex"]), row["json"]
 
 
-def printed(value: Any) -> Iterator[BrokerAddress]:
+def printed_addresses(value: Any) -> Iterator[BrokerAddress]:
     """The addresses in Kafka's JSON, in order."""
     if isinstance(value, dict):
         if {"host", "port"} <= value.keys() and value.keys() & {"nodeId", "brokerId"}:
             yield BrokerAddress(value.get("nodeId", value.get("brokerId")), value["host"], value["port"])
         for inner in value.values():
-            yield from printed(inner)
+            yield from printed_addresses(inner)
     elif isinstance(value, list):
         for element in value:
-            yield from printed(element)
+            yield from printed_addresses(element)
 
 
 def test_finds_the_addresses_that_kafka_prints() -> None:
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for api, version, frame, body in corpus():
-        found = [span.address for span in locate_addresses(frame, key_of(api), version)]
-        assert found == [address for address in printed(body) if address.host and address.port > 0], (api, version)
-        seen[api] = seen.get(api, 0) + len(found)
-    assert seen.keys() == WHERE.keys()
-    assert all(seen.values())
+        located = [span.address for span in locate_addresses(frame, key_of(api), version)]
+        assert located == [address for address in printed_addresses(body) if address.host and address.port > 0], (
+            api,
+            version,
+        )
+        counts[api] = counts.get(api, 0) + len(located)
+    assert counts.keys() == WHERE.keys()
+    assert all(counts.values())
 
 
-def test_metadata_is_read_no_further_than_its_brokers() -> None:
+def test_locating_metadata_addresses_needs_only_the_brokers() -> None:
     frame = response("Metadata", 9, {"brokers": [{"node_id": 1, "host": "b", "port": 9092}]})
     torn = frame[: frame.index(b"\x02b") + 8]
     assert [span.address for span in locate_addresses(torn, 3, 9)] == [(1, "b", 9092)]
 
 
-def test_addresses_that_stay_are_not_rewritten() -> None:
+def test_unchanged_addresses_are_not_rewritten() -> None:
     frame = response("Metadata", 1, {"brokers": [{"node_id": 1, "host": "b", "port": 9092}]})
     header = RequestHeader(3, 1, 1)
     assert AddressRewriter(lambda addresses, complete: [None]).on_response(frame, header) is FORWARD

@@ -1,4 +1,4 @@
-"""Interceptors on both directions of a connection: what is shown to them, and what becomes of all other bytes."""
+"""Interceptors on both directions of a connection: which frames they see, and how all other bytes pass."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
 HEARTBEAT, METADATA, PRODUCE = int(ApiKey.HEARTBEAT), int(ApiKey.METADATA), int(ApiKey.PRODUCE)
 
 
-class Deciding:
+class RecordingInterceptor:
     """Wants some APIs, and takes one decision about each frame of theirs."""
 
     answers = True
@@ -51,31 +51,31 @@ class Deciding:
         return self.decide(RESPONSE, frame, header)
 
 
-def only(direction: Direction, action: Action, *api_keys: int) -> Deciding:
-    return Deciding(lambda way, frame, header: action if way is direction else FORWARD, *api_keys)
+def interceptor_for(direction: Direction, action: Action, *api_keys: int) -> RecordingInterceptor:
+    return RecordingInterceptor(lambda way, frame, header: action if way is direction else FORWARD, *api_keys)
 
 
-def sent(outputs: Iterable[Delivery], direction: Direction) -> bytes:
+def sent_bytes(outputs: Iterable[Delivery], direction: Direction) -> bytes:
     return b"".join(output.sent for output in outputs if output.direction is direction)
 
 
-def received(outputs: Iterable[Delivery], direction: Direction) -> bytes:
+def received_bytes(outputs: Iterable[Delivery], direction: Direction) -> bytes:
     return b"".join(output.received for output in outputs if output.direction is direction)
 
 
-def heartbeat(number: int) -> bytes:
+def heartbeat_request(number: int) -> bytes:
     return request("Heartbeat", 0, {"group_id": "g"}, correlation_id=number)
 
 
-def metadata(number: int) -> bytes:
+def metadata_request(number: int) -> bytes:
     return request("Metadata", 1, {"topics": None}, correlation_id=number)
 
 
-def beat(number: int) -> bytes:
+def heartbeat_response(number: int) -> bytes:
     return response("Heartbeat", 0, {}, correlation_id=number)
 
 
-def brokers(number: int, host: str = "b") -> bytes:
+def metadata_response(number: int, host: str = "b") -> bytes:
     return response("Metadata", 1, {"brokers": [{"node_id": 1, "host": host, "port": 1}]}, correlation_id=number)
 
 
@@ -92,36 +92,41 @@ def conversations(draw: st.DrawFn) -> list[tuple[bytes, bytes]]:
 
 
 def chunks(data: bytes, cuts: Sequence[int]) -> list[bytes]:
-    places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
-    return [data[start:stop] for start, stop in itertools.pairwise(places)]
+    positions = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+    return [data[start:stop] for start, stop in itertools.pairwise(positions)]
 
 
 @settings(deadline=None)
 @given(conversations(), st.lists(st.integers(0, 10_000), max_size=12), st.lists(st.integers(0, 10_000), max_size=12))
-def test_bytes_of_other_apis_are_the_same_however_they_are_cut(
-    talk: list[tuple[bytes, bytes]], request_cuts: list[int], response_cuts: list[int]
+def test_unwanted_bytes_pass_unchanged_however_they_are_cut(
+    exchanges: list[tuple[bytes, bytes]], request_cuts: list[int], response_cuts: list[int]
 ) -> None:
     changed = b"\0\0\0\5other"
-    deciding = only(RESPONSE, Replace(changed), METADATA)
-    connection = InterceptedConnection([deciding])
-    asked, answered = b"".join(ask for ask, _ in talk), b"".join(answer for _, answer in talk)
+    interceptor = interceptor_for(RESPONSE, Replace(changed), METADATA)
+    connection = InterceptedConnection([interceptor])
+    requests, responses = (
+        b"".join(request_frame for request_frame, _ in exchanges),
+        b"".join(response_frame for _, response_frame in exchanges),
+    )
     outputs = []
-    for chunk in chunks(asked, request_cuts):
+    for chunk in chunks(requests, request_cuts):
         outputs += connection.receive_data(REQUEST, chunk)
-    for chunk in chunks(answered, response_cuts):
+    for chunk in chunks(responses, response_cuts):
         outputs += connection.receive_data(RESPONSE, chunk)
-    assert sent(outputs, REQUEST) == asked
-    is_metadata = [ask[4:6] == METADATA.to_bytes(2, "big") for ask, _ in talk]
-    replies = zip(talk, is_metadata, strict=True)
-    assert sent(outputs, RESPONSE) == b"".join(changed if wanted else answer for (_, answer), wanted in replies)
-    assert received(outputs, REQUEST) == asked
-    assert received(outputs, RESPONSE) == answered
-    assert [frame for way, frame in deciding.seen if way is REQUEST] == [
-        ask for (ask, _), wanted in zip(talk, is_metadata, strict=True) if wanted
+    assert sent_bytes(outputs, REQUEST) == requests
+    is_metadata = [request_frame[4:6] == METADATA.to_bytes(2, "big") for request_frame, _ in exchanges]
+    expected = zip(exchanges, is_metadata, strict=True)
+    assert sent_bytes(outputs, RESPONSE) == b"".join(
+        changed if is_wanted else response_frame for (_, response_frame), is_wanted in expected
+    )
+    assert received_bytes(outputs, REQUEST) == requests
+    assert received_bytes(outputs, RESPONSE) == responses
+    assert [frame for direction, frame in interceptor.seen if direction is REQUEST] == [
+        request_frame for (request_frame, _), is_wanted in zip(exchanges, is_metadata, strict=True) if is_wanted
     ]
 
 
-class Frame(NamedTuple):
+class PlannedExchange(NamedTuple):
     """A request and its response, and what becomes of both."""
 
     request: bytes
@@ -130,39 +135,42 @@ class Frame(NamedTuple):
     on_response: Action
 
 
-def produce(number: int, acks: int, padding: bytes = b"", version: int = 12) -> bytes:
+def produce_request(number: int, acks: int, padding: bytes = b"", version: int = 12) -> bytes:
     partition = {"index": 0, "records": padding}
     body = {"acks": acks, "topic_data": [{"name": "t", "partition_data": [partition]}]}
     return request("Produce", version, body, correlation_id=number)
 
 
 @st.composite
-def frames(draw: st.DrawFn, *, answers: bool) -> list[Frame]:
+def exchanges(draw: st.DrawFn, *, answers: bool) -> list[PlannedExchange]:
     """A conversation with pipelined requests, some without a response, and some that interceptors handle."""
-    frames = []
+    planned = []
     actions: list[Action] = [FORWARD, FORWARD, Delay(1.5), Drop(), Replace(b"\0\0\0\5other")]
     for number in range(draw(st.integers(1, 8))):
         key = draw(st.sampled_from([METADATA, HEARTBEAT, PRODUCE]))
         padding = b"x" * draw(st.sampled_from([0, 1, 300, 2000]))
-        ask = framed(key.to_bytes(2, "big") + b"\0\1" + number.to_bytes(4, "big") + padding)
-        reply = framed(number.to_bytes(4, "big") + padding)
+        request_frame = framed(key.to_bytes(2, "big") + b"\0\1" + number.to_bytes(4, "big") + padding)
+        response_frame = framed(number.to_bytes(4, "big") + padding)
         if key == PRODUCE:
             acks = draw(st.sampled_from([0, -1]))
-            ask = produce(number, acks, padding)
-            reply = reply if acks else b""
+            request_frame = produce_request(number, acks, padding)
+            response_frame = response_frame if acks else b""
         on_request, on_response = FORWARD, FORWARD
         if key == METADATA:
-            answer: list[Action] = [Answer(framed(b"made by an interceptor"))] if answers else []
-            on_request, on_response = draw(st.sampled_from(actions + answer)), draw(st.sampled_from(actions))
-        frames.append(Frame(ask, reply, on_request, on_response))
-    return frames
+            answers_by_interceptor: list[Action] = [Answer(framed(b"made by an interceptor"))] if answers else []
+            on_request, on_response = (
+                draw(st.sampled_from(actions + answers_by_interceptor)),
+                draw(st.sampled_from(actions)),
+            )
+        planned.append(PlannedExchange(request_frame, response_frame, on_request, on_response))
+    return planned
 
 
-def outcome(frame: bytes, action: Action) -> tuple[bytes, float]:
+def expected_delivery(frame: bytes, action: Action) -> tuple[bytes, float]:
     """What is sent for a frame, and by how much it is delayed."""
     match action:
-        case Replace(other):
-            return other, 0.0
+        case Replace(replacement):
+            return replacement, 0.0
         case Delay(seconds):
             return frame, seconds
         case Drop() | Answer():
@@ -170,228 +178,256 @@ def outcome(frame: bytes, action: Action) -> tuple[bytes, float]:
     return frame, 0.0
 
 
-TAILS = [b"", b"\xff\xff\xff\xff" + bytes(30), b"\x16\x03\x01\x02\x00\x01\x00" + bytes(600), metadata(99)[:-1]]
+TAILS = [b"", b"\xff\xff\xff\xff" + bytes(30), b"\x16\x03\x01\x02\x00\x01\x00" + bytes(600), metadata_request(99)[:-1]]
 
 
 @settings(max_examples=3 * settings().max_examples)
 @given(st.data(), st.booleans(), st.booleans(), st.sampled_from(TAILS), st.integers(0, 3))
-def test_each_frame_becomes_what_was_decided_however_the_bytes_are_cut(
+def test_each_frame_gets_its_action_however_the_bytes_are_cut(
     data: st.DataObject, answers: bool, only_responses: bool, tail: bytes, lag: int
 ) -> None:
-    talk = data.draw(frames(answers=answers))
+    planned = data.draw(exchanges(answers=answers))
     cuts = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 13) | st.integers(0, 3000)), max_size=8)
 
     def decide(direction: Direction, frame: bytes, header: RequestHeader) -> Action:
-        asked = talk[header.correlation_id]
-        return asked.on_request if direction is REQUEST else asked.on_response
+        exchange = planned[header.correlation_id]
+        return exchange.on_request if direction is REQUEST else exchange.on_response
 
-    deciding = Deciding(decide, METADATA)
-    deciding.answers = answers
+    interceptor = RecordingInterceptor(decide, METADATA)
+    interceptor.answers = answers
     if only_responses:
-        deciding.wants = lambda direction, key, version: direction is RESPONSE and key == METADATA  # type: ignore[method-assign]
-        talk = [each._replace(on_request=FORWARD) for each in talk]
-    connection = InterceptedConnection([deciding])
+        interceptor.wants = lambda direction, key, version: direction is RESPONSE and key == METADATA  # type: ignore[method-assign]
+        planned = [exchange._replace(on_request=FORWARD) for exchange in planned]
+    connection = InterceptedConnection([interceptor])
     outputs: list[Delivery] = []
 
     def feed(direction: Direction, *parts: bytes) -> None:
         starts = [0, *itertools.accumulate(map(len, parts))]  # cuts inside headers are the interesting ones
-        places = [starts[index % len(starts)] + offset for index, offset in data.draw(cuts)]
-        for chunk in chunks(b"".join(parts), places):
+        positions = [starts[index % len(starts)] + offset for index, offset in data.draw(cuts)]
+        for chunk in chunks(b"".join(parts), positions):
             outputs.extend(connection.receive_data(direction, chunk))
 
-    responses = [each.response if outcome(each.request, each.on_request)[0] else b"" for each in talk]
-    for number in range(0, len(talk), lag + 1):  # up to `lag` requests more are in flight when the server responds
-        feed(REQUEST, *(each.request for each in talk[number : number + lag + 1]))
+    responses = [
+        exchange.response if expected_delivery(exchange.request, exchange.on_request)[0] else b""
+        for exchange in planned
+    ]
+    for number in range(0, len(planned), lag + 1):  # up to `lag` requests more are in flight when the server responds
+        feed(REQUEST, *(exchange.request for exchange in planned[number : number + lag + 1]))
         feed(RESPONSE, *responses[number : number + lag + 1])
     feed(REQUEST, tail)
     outputs += connection.end(REQUEST)
 
-    requests = [outcome(each.request, each.on_request) for each in talk]
-    assert sent(outputs, REQUEST) == b"".join(frame for frame, _ in requests) + tail
-    assert received(outputs, REQUEST) == b"".join(each.request for each in talk) + tail
+    requests = [expected_delivery(exchange.request, exchange.on_request) for exchange in planned]
+    assert sent_bytes(outputs, REQUEST) == b"".join(frame for frame, _ in requests) + tail
+    assert received_bytes(outputs, REQUEST) == b"".join(exchange.request for exchange in planned) + tail
     replies = [
-        (each.on_request.frame, 0.0) if isinstance(each.on_request, Answer) else outcome(reply, each.on_response)
-        for each, reply in zip(talk, responses, strict=True)
-        if reply or isinstance(each.on_request, Answer)
+        (exchange.on_request.frame, 0.0)
+        if isinstance(exchange.on_request, Answer)
+        else expected_delivery(reply, exchange.on_response)
+        for exchange, reply in zip(planned, responses, strict=True)
+        if reply or isinstance(exchange.on_request, Answer)
     ]
-    assert sent(outputs, RESPONSE) == b"".join(frame for frame, _ in replies)
-    assert received(outputs, RESPONSE) == b"".join(responses)
+    assert sent_bytes(outputs, RESPONSE) == b"".join(frame for frame, _ in replies)
+    assert received_bytes(outputs, RESPONSE) == b"".join(responses)
     for direction, decided in ((REQUEST, requests), (RESPONSE, replies)):
         delays = [output.delay for output in outputs if output.direction is direction and output.delay]
         assert delays == [delay for _, delay in decided if delay]
 
 
-def test_what_nobody_wants_is_not_held_back() -> None:
-    connection = InterceptedConnection([only(RESPONSE, Drop(), METADATA)])
-    frame = heartbeat(1)
-    assert sent(connection.receive_data(REQUEST, frame[:20]), REQUEST) == frame[:20]
-    assert sent(connection.receive_data(REQUEST, frame[20:]), REQUEST) == frame[20:]
+def test_unwanted_frames_are_not_held_back() -> None:
+    connection = InterceptedConnection([interceptor_for(RESPONSE, Drop(), METADATA)])
+    frame = heartbeat_request(1)
+    assert sent_bytes(connection.receive_data(REQUEST, frame[:20]), REQUEST) == frame[:20]
+    assert sent_bytes(connection.receive_data(REQUEST, frame[20:]), REQUEST) == frame[20:]
 
 
-def test_bytes_pass_as_they_came_without_a_copy() -> None:
-    connection = InterceptedConnection([only(RESPONSE, Drop(), METADATA)])
-    chunk = heartbeat(1) + heartbeat(2)
+def test_passing_bytes_are_not_copied() -> None:
+    connection = InterceptedConnection([interceptor_for(RESPONSE, Drop(), METADATA)])
+    chunk = heartbeat_request(1) + heartbeat_request(2)
     (output,) = connection.receive_data(REQUEST, chunk)
     assert output.sent is output.received is chunk
 
 
-def test_a_dropped_request_is_not_sent_and_its_number_not_expected() -> None:
-    connection = InterceptedConnection([only(REQUEST, Drop(), METADATA)])
-    outputs = connection.receive_data(REQUEST, metadata(1) + heartbeat(2))
-    assert sent(outputs, REQUEST) == heartbeat(2)
-    assert received(outputs, REQUEST) == metadata(1) + heartbeat(2)
-    assert sent(connection.receive_data(RESPONSE, beat(2)), RESPONSE) == beat(2)
+def test_dropped_request_is_not_sent_and_its_response_not_awaited() -> None:
+    connection = InterceptedConnection([interceptor_for(REQUEST, Drop(), METADATA)])
+    outputs = connection.receive_data(REQUEST, metadata_request(1) + heartbeat_request(2))
+    assert sent_bytes(outputs, REQUEST) == heartbeat_request(2)
+    assert received_bytes(outputs, REQUEST) == metadata_request(1) + heartbeat_request(2)
+    assert sent_bytes(connection.receive_data(RESPONSE, heartbeat_response(2)), RESPONSE) == heartbeat_response(2)
 
 
-def test_an_answer_waits_for_the_responses_to_earlier_requests() -> None:
-    connection = InterceptedConnection([only(REQUEST, Answer(brokers(2, "proxy")), METADATA)])
-    outputs = connection.receive_data(REQUEST, heartbeat(1) + metadata(2) + heartbeat(3))
-    assert sent(outputs, REQUEST) == heartbeat(1) + heartbeat(3)
-    assert sent(outputs, RESPONSE) == b""
-    outputs = connection.receive_data(RESPONSE, beat(1) + beat(3))
-    assert sent(outputs, RESPONSE) == beat(1) + brokers(2, "proxy") + beat(3)
+def test_answer_waits_for_responses_to_earlier_requests() -> None:
+    connection = InterceptedConnection([interceptor_for(REQUEST, Answer(metadata_response(2, "proxy")), METADATA)])
+    outputs = connection.receive_data(REQUEST, heartbeat_request(1) + metadata_request(2) + heartbeat_request(3))
+    assert sent_bytes(outputs, REQUEST) == heartbeat_request(1) + heartbeat_request(3)
+    assert sent_bytes(outputs, RESPONSE) == b""
+    outputs = connection.receive_data(RESPONSE, heartbeat_response(1) + heartbeat_response(3))
+    assert sent_bytes(outputs, RESPONSE) == heartbeat_response(1) + metadata_response(2, "proxy") + heartbeat_response(
+        3
+    )
 
 
-def test_an_answer_is_given_at_once_if_nothing_else_waits() -> None:
-    connection = InterceptedConnection([only(REQUEST, Answer(brokers(1, "proxy")), METADATA)])
-    assert sent(connection.receive_data(REQUEST, metadata(1)), RESPONSE) == brokers(1, "proxy")
+def test_answer_is_sent_at_once_if_no_response_is_due() -> None:
+    connection = InterceptedConnection([interceptor_for(REQUEST, Answer(metadata_response(1, "proxy")), METADATA)])
+    assert sent_bytes(connection.receive_data(REQUEST, metadata_request(1)), RESPONSE) == metadata_response(1, "proxy")
 
 
-def test_an_answer_never_stands_inside_a_response_that_is_under_way() -> None:
-    connection = InterceptedConnection([only(REQUEST, Answer(brokers(2, "proxy")), METADATA)])
-    connection.receive_data(REQUEST, heartbeat(1))
-    outputs = connection.receive_data(RESPONSE, beat(1)[:9])
-    outputs += connection.receive_data(REQUEST, metadata(2))
-    outputs += connection.receive_data(RESPONSE, beat(1)[9:])
-    assert sent(outputs, RESPONSE) == beat(1) + brokers(2, "proxy")
+def test_answer_is_never_sent_inside_a_response() -> None:
+    connection = InterceptedConnection([interceptor_for(REQUEST, Answer(metadata_response(2, "proxy")), METADATA)])
+    connection.receive_data(REQUEST, heartbeat_request(1))
+    outputs = connection.receive_data(RESPONSE, heartbeat_response(1)[:9])
+    outputs += connection.receive_data(REQUEST, metadata_request(2))
+    outputs += connection.receive_data(RESPONSE, heartbeat_response(1)[9:])
+    assert sent_bytes(outputs, RESPONSE) == heartbeat_response(1) + metadata_response(2, "proxy")
 
 
-def test_an_answer_does_not_wait_for_a_produce_without_acks() -> None:
-    connection = InterceptedConnection([only(REQUEST, Answer(brokers(2, "proxy")), METADATA)])
-    quiet = request("Produce", 9, {"acks": 0}, correlation_id=1)
-    assert sent(connection.receive_data(REQUEST, quiet + metadata(2)), RESPONSE) == brokers(2, "proxy")
-    loud = request("Produce", 9, {"acks": 1}, correlation_id=3)
-    assert sent(connection.receive_data(REQUEST, loud + metadata(2)), RESPONSE) == b""
+def test_answer_does_not_wait_for_a_produce_without_acks() -> None:
+    connection = InterceptedConnection([interceptor_for(REQUEST, Answer(metadata_response(2, "proxy")), METADATA)])
+    without_acks = request("Produce", 9, {"acks": 0}, correlation_id=1)
+    assert sent_bytes(
+        connection.receive_data(REQUEST, without_acks + metadata_request(2)), RESPONSE
+    ) == metadata_response(2, "proxy")
+    with_acks = request("Produce", 9, {"acks": 1}, correlation_id=3)
+    assert sent_bytes(connection.receive_data(REQUEST, with_acks + metadata_request(2)), RESPONSE) == b""
 
 
-def test_a_delay_holds_for_the_frame_and_its_place_is_kept() -> None:
-    connection = InterceptedConnection([only(RESPONSE, Delay(1.5), METADATA)])
-    connection.receive_data(REQUEST, heartbeat(1) + metadata(2) + heartbeat(3))
-    outputs = connection.receive_data(RESPONSE, beat(1) + brokers(2) + beat(3))
-    assert [(output.sent, output.delay) for output in outputs] == [(beat(1), 0.0), (brokers(2), 1.5), (beat(3), 0.0)]
+def test_delayed_frame_keeps_its_place_in_the_stream() -> None:
+    connection = InterceptedConnection([interceptor_for(RESPONSE, Delay(1.5), METADATA)])
+    connection.receive_data(REQUEST, heartbeat_request(1) + metadata_request(2) + heartbeat_request(3))
+    outputs = connection.receive_data(RESPONSE, heartbeat_response(1) + metadata_response(2) + heartbeat_response(3))
+    assert [(output.sent, output.delay) for output in outputs] == [
+        (heartbeat_response(1), 0.0),
+        (metadata_response(2), 1.5),
+        (heartbeat_response(3), 0.0),
+    ]
 
 
 def test_nothing_is_sent_after_a_close() -> None:
-    connection = InterceptedConnection([only(RESPONSE, CloseConnection(), METADATA)])
-    connection.receive_data(REQUEST, heartbeat(1) + metadata(2) + heartbeat(3))
-    outputs = connection.receive_data(RESPONSE, beat(1) + brokers(2) + beat(3))
-    assert sent(outputs, RESPONSE) == beat(1)
+    connection = InterceptedConnection([interceptor_for(RESPONSE, CloseConnection(), METADATA)])
+    connection.receive_data(REQUEST, heartbeat_request(1) + metadata_request(2) + heartbeat_request(3))
+    outputs = connection.receive_data(RESPONSE, heartbeat_response(1) + metadata_response(2) + heartbeat_response(3))
+    assert sent_bytes(outputs, RESPONSE) == heartbeat_response(1)
     assert [output.close for output in outputs] == [False, True]
 
 
-def test_interceptors_see_what_those_before_them_let_pass() -> None:
-    first, second = only(RESPONSE, Replace(brokers(1, "other")), METADATA), only(RESPONSE, FORWARD, METADATA)
+def test_interceptors_see_the_frames_of_those_before_them() -> None:
+    first, second = (
+        interceptor_for(RESPONSE, Replace(metadata_response(1, "other")), METADATA),
+        interceptor_for(RESPONSE, FORWARD, METADATA),
+    )
     connection = InterceptedConnection([first, second])
-    connection.receive_data(REQUEST, metadata(1))
-    (output,) = connection.receive_data(RESPONSE, brokers(1))
-    assert output == Delivery(RESPONSE, brokers(1), brokers(1, "other"))
-    assert second.seen == [(REQUEST, metadata(1)), (RESPONSE, brokers(1, "other"))]
+    connection.receive_data(REQUEST, metadata_request(1))
+    (output,) = connection.receive_data(RESPONSE, metadata_response(1))
+    assert output == Delivery(RESPONSE, metadata_response(1), metadata_response(1, "other"))
+    assert second.seen == [(REQUEST, metadata_request(1)), (RESPONSE, metadata_response(1, "other"))]
 
 
-def test_a_frame_that_is_too_large_passes_and_is_reported() -> None:
-    large: list[TooLarge] = []
-    deciding = only(RESPONSE, Drop(), METADATA)
-    connection = InterceptedConnection([deciding], max_held_bytes=30, report=large.append)
-    connection.receive_data(REQUEST, metadata(1))
-    frame = brokers(1, "h" * 100)
-    assert sent(connection.receive_data(RESPONSE, frame[:50]), RESPONSE) == frame[:50]
-    assert sent(connection.receive_data(RESPONSE, frame[50:]), RESPONSE) == frame[50:]
-    assert [(event.direction, event.header.api_key, event.size) for event in large] == [(RESPONSE, 3, len(frame))]
+def test_too_large_frame_passes_and_is_reported() -> None:
+    reports: list[TooLarge] = []
+    interceptor = interceptor_for(RESPONSE, Drop(), METADATA)
+    connection = InterceptedConnection([interceptor], max_held_bytes=30, report=reports.append)
+    connection.receive_data(REQUEST, metadata_request(1))
+    frame = metadata_response(1, "h" * 100)
+    assert sent_bytes(connection.receive_data(RESPONSE, frame[:50]), RESPONSE) == frame[:50]
+    assert sent_bytes(connection.receive_data(RESPONSE, frame[50:]), RESPONSE) == frame[50:]
+    assert [(event.direction, event.header.api_key, event.size) for event in reports] == [(RESPONSE, 3, len(frame))]
 
 
-def test_what_is_not_kafka_passes() -> None:
-    connection = InterceptedConnection([only(REQUEST, Drop(), METADATA)])
+def test_bytes_of_another_protocol_pass() -> None:
+    connection = InterceptedConnection([interceptor_for(REQUEST, Drop(), METADATA)])
     hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500)
-    assert sent(connection.receive_data(REQUEST, hello[:7]), REQUEST) == hello[:7]
-    assert sent(connection.receive_data(REQUEST, hello[7:]), REQUEST) == hello[7:]
+    assert sent_bytes(connection.receive_data(REQUEST, hello[:7]), REQUEST) == hello[:7]
+    assert sent_bytes(connection.receive_data(REQUEST, hello[7:]), REQUEST) == hello[7:]
 
 
-def test_the_beginning_of_a_frame_passes_at_the_end_of_the_stream() -> None:
-    connection = InterceptedConnection([only(REQUEST, Drop(), METADATA)])
-    part = metadata(1)[:-1]
-    assert connection.receive_data(REQUEST, part) == []
-    assert sent(connection.end(REQUEST), REQUEST) == part
+def test_incomplete_frame_passes_at_the_end_of_the_stream() -> None:
+    connection = InterceptedConnection([interceptor_for(REQUEST, Drop(), METADATA)])
+    incomplete = metadata_request(1)[:-1]
+    assert connection.receive_data(REQUEST, incomplete) == []
+    assert sent_bytes(connection.end(REQUEST), REQUEST) == incomplete
     assert connection.end(RESPONSE) == []
 
 
-def test_sasl_tokens_that_are_no_requests_pass() -> None:
-    connection = InterceptedConnection([only(RESPONSE, Drop(), METADATA)])
+def test_raw_sasl_tokens_pass() -> None:
+    connection = InterceptedConnection([interceptor_for(RESPONSE, Drop(), METADATA)])
     tokens = framed(b"\0alice\0secret") + framed(b"") + framed(b"\0\3\0")
-    assert sent(connection.receive_data(REQUEST, tokens), REQUEST) == tokens
-    assert sent(connection.receive_data(RESPONSE, framed(b"") * 2), RESPONSE) == framed(b"") * 2
+    assert sent_bytes(connection.receive_data(REQUEST, tokens), REQUEST) == tokens
+    assert sent_bytes(connection.receive_data(RESPONSE, framed(b"") * 2), RESPONSE) == framed(b"") * 2
 
 
-def test_requests_that_are_never_answered_take_bounded_memory() -> None:
-    connection = InterceptedConnection([only(RESPONSE, Drop(), METADATA)])
+def test_unanswered_requests_take_bounded_memory() -> None:
+    connection = InterceptedConnection([interceptor_for(RESPONSE, Drop(), METADATA)])
     for number in range(20_000):
-        connection.receive_data(REQUEST, heartbeat(number))
+        connection.receive_data(REQUEST, heartbeat_request(number))
     assert len(connection._pending) == 10_000
 
 
-def test_requests_whose_response_nobody_wants_are_not_remembered() -> None:
-    deciding = only(RESPONSE, Replace(brokers(2, "proxy")), METADATA)
-    deciding.answers = False
-    connection = InterceptedConnection([deciding])
-    connection.receive_data(REQUEST, heartbeat(1) + metadata(2) + heartbeat(3))
+def test_requests_with_unwanted_responses_are_not_remembered() -> None:
+    interceptor = interceptor_for(RESPONSE, Replace(metadata_response(2, "proxy")), METADATA)
+    interceptor.answers = False
+    connection = InterceptedConnection([interceptor])
+    connection.receive_data(REQUEST, heartbeat_request(1) + metadata_request(2) + heartbeat_request(3))
     assert len(connection._pending) == 1
-    outputs = connection.receive_data(RESPONSE, beat(1) + brokers(2) + beat(3))
-    assert sent(outputs, RESPONSE) == beat(1) + brokers(2, "proxy") + beat(3)
+    outputs = connection.receive_data(RESPONSE, heartbeat_response(1) + metadata_response(2) + heartbeat_response(3))
+    assert sent_bytes(outputs, RESPONSE) == heartbeat_response(1) + metadata_response(2, "proxy") + heartbeat_response(
+        3
+    )
     assert len(connection._pending) == 0
 
 
 def test_produce_without_acks_takes_little_memory() -> None:
-    deciding = only(RESPONSE, Drop(), PRODUCE)
-    deciding.wants = lambda direction, key, version: direction is RESPONSE and key == PRODUCE  # type: ignore[method-assign]
-    deciding.answers = False
-    connection = InterceptedConnection([deciding])
+    interceptor = interceptor_for(RESPONSE, Drop(), PRODUCE)
+    interceptor.wants = lambda direction, key, version: direction is RESPONSE and key == PRODUCE  # type: ignore[method-assign]
+    interceptor.answers = False
+    connection = InterceptedConnection([interceptor])
     for number in range(1000):
-        connection.receive_data(REQUEST, produce(number, acks=0))
+        connection.receive_data(REQUEST, produce_request(number, acks=0))
     assert len(connection._pending) <= 100
     for number in range(1000, 1300):
-        connection.receive_data(REQUEST, produce(number, acks=1))
+        connection.receive_data(REQUEST, produce_request(number, acks=1))
     for number in range(1000, 1300):
-        assert sent(connection.receive_data(RESPONSE, framed(number.to_bytes(4, "big"))), RESPONSE) == b""
+        assert sent_bytes(connection.receive_data(RESPONSE, framed(number.to_bytes(4, "big"))), RESPONSE) == b""
     assert len(connection._pending) == 0
 
 
-def test_interceptors_are_asked_once_for_each_api_version() -> None:
-    asked: list[tuple[Direction, int, int]] = []
-    deciding = only(RESPONSE, FORWARD, METADATA)
-    deciding.wants = lambda *question: asked.append(question) or False  # type: ignore[method-assign, func-returns-value]
-    connection = InterceptedConnection([deciding])
+def test_interceptor_is_consulted_once_per_api_version() -> None:
+    calls: list[tuple[Direction, int, int]] = []
+    interceptor = interceptor_for(RESPONSE, FORWARD, METADATA)
+    interceptor.wants = lambda *question: calls.append(question) or False  # type: ignore[method-assign, func-returns-value]
+    connection = InterceptedConnection([interceptor])
     for number in range(3):
-        connection.receive_data(REQUEST, heartbeat(number) + metadata(number + 10))
-    assert asked == [(way, key, version) for key, version in ((HEARTBEAT, 0), (METADATA, 1)) for way in Direction]
+        connection.receive_data(REQUEST, heartbeat_request(number) + metadata_request(number + 10))
+    assert calls == [
+        (direction, key, version) for key, version in ((HEARTBEAT, 0), (METADATA, 1)) for direction in Direction
+    ]
 
 
 @settings(deadline=None)
 @given(conversations(), st.lists(st.integers(0, 10_000), max_size=12), st.integers(0, 20_000), st.integers(0, 20_000))
-def test_what_was_sent_before_a_reset_is_the_beginning_of_what_would_have_been(
-    talk: list[tuple[bytes, bytes]], cuts: list[int], requests_end: int, responses_end: int
+def test_output_before_a_reset_is_a_prefix_of_the_whole_output(
+    exchanges: list[tuple[bytes, bytes]], cuts: list[int], requests_end: int, responses_end: int
 ) -> None:
     changed = b"\0\0\0\5other"
-    connection = InterceptedConnection([only(RESPONSE, Replace(changed), METADATA), only(REQUEST, Drop(), HEARTBEAT)])
-    asked = b"".join(ask for ask, _ in talk)[:requests_end]
-    arrived = sum(1 for end in itertools.accumulate(len(ask) for ask, _ in talk) if end <= len(asked))
-    answered = b"".join(answer for _, answer in talk[:arrived])[:responses_end]
+    connection = InterceptedConnection(
+        [interceptor_for(RESPONSE, Replace(changed), METADATA), interceptor_for(REQUEST, Drop(), HEARTBEAT)]
+    )
+    requests = b"".join(request_frame for request_frame, _ in exchanges)[:requests_end]
+    request_count = sum(
+        1 for end in itertools.accumulate(len(request_frame) for request_frame, _ in exchanges) if end <= len(requests)
+    )
+    responses = b"".join(response_frame for _, response_frame in exchanges[:request_count])[:responses_end]
     outputs = []
-    for direction, data in ((REQUEST, asked), (RESPONSE, answered)):
+    for direction, data in ((REQUEST, requests), (RESPONSE, responses)):
         for chunk in chunks(data, cuts):
             outputs += connection.receive_data(direction, chunk)
-    keys = [int.from_bytes(ask[4:6], "big") for ask, _ in talk]
-    passing = (b"" if key == HEARTBEAT else ask for key, (ask, _) in zip(keys, talk, strict=True))
-    replies = (changed if key == METADATA else answer for key, (_, answer) in zip(keys, talk, strict=True))
-    assert b"".join(passing).startswith(sent(outputs, REQUEST))
-    assert b"".join(replies).startswith(sent(outputs, RESPONSE))
-    assert asked.startswith(received(outputs, REQUEST))
-    assert answered.startswith(received(outputs, RESPONSE))
+    keys = [int.from_bytes(request_frame[4:6], "big") for request_frame, _ in exchanges]
+    passing_requests = (
+        b"" if key == HEARTBEAT else request_frame for key, (request_frame, _) in zip(keys, exchanges, strict=True)
+    )
+    expected_responses = (
+        changed if key == METADATA else response_frame for key, (_, response_frame) in zip(keys, exchanges, strict=True)
+    )
+    assert b"".join(passing_requests).startswith(sent_bytes(outputs, REQUEST))
+    assert b"".join(expected_responses).startswith(sent_bytes(outputs, RESPONSE))
+    assert requests.startswith(received_bytes(outputs, REQUEST))
+    assert responses.startswith(received_bytes(outputs, RESPONSE))

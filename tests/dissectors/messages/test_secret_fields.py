@@ -4,12 +4,12 @@ import pytest
 
 from dissectors.embedded import redaction
 from dissectors.messages.message import Message, read_request, read_response
-from tests.dissectors.embedded.samples import at, every, request, response, tree
+from tests.dissectors.embedded.samples import all_nodes, node_at, request, response, tree
 
 SECRET = b"PLAINpasswordPLAIN"
 
 
-def configured(name: str, value: str | None, **more: Any) -> Message:
+def config_response(name: str, value: str | None, **more: Any) -> Message:
     """A DescribeConfigs response with one configuration."""
     config = {"name": name, "value": value, "config_source": 1, **more}
     return response("DescribeConfigs", 4, results=[{"resource_type": 4, "resource_name": "1", "configs": [config]}])
@@ -25,9 +25,9 @@ HOLDERS = {
         upsertions=[{"name": "u", "mechanism": 1, "iterations": 1, "salt": b"salt", "salted_password": SECRET}],
     ),
     "delegation token": response("CreateDelegationToken", 3, hmac=SECRET),
-    "password of a broker": configured("ssl.key.password", SECRET.decode()),
-    "value that the broker calls sensitive": configured("my.plugin.thing", SECRET.decode(), is_sensitive=True),
-    "synonym of a sensitive value": configured(
+    "password of a broker": config_response("ssl.key.password", SECRET.decode()),
+    "value that the broker calls sensitive": config_response("my.plugin.thing", SECRET.decode(), is_sensitive=True),
+    "synonym of a sensitive value": config_response(
         "my.plugin.thing",
         None,
         is_sensitive=True,
@@ -38,7 +38,7 @@ HOLDERS = {
 
 
 @pytest.mark.parametrize("name", HOLDERS)
-def test_the_secrets_of_a_message_are_withheld_in_every_form(name: str) -> None:
+def test_secrets_of_a_message_are_redacted_in_every_output(name: str) -> None:
     message = HOLDERS[name]
     assert SECRET in message.frame
     assert SECRET.decode() not in str(redaction.redacted(message))
@@ -47,42 +47,42 @@ def test_the_secrets_of_a_message_are_withheld_in_every_form(name: str) -> None:
     nodes, _ = tree(message)
     spans = redaction.redact_tree(message, nodes)
     assert SECRET in [message.frame[start:end] for start, end in spans]
-    assert not [node for node in every(nodes) if node.value in (SECRET, SECRET.decode())]
+    assert not [node for node in all_nodes(nodes) if node.value in (SECRET, SECRET.decode())]
 
 
 @pytest.mark.parametrize("name", HOLDERS)
-def test_a_frame_without_its_secrets_still_reads(name: str) -> None:
+def test_redacted_frame_still_decodes(name: str) -> None:
     message = HOLDERS[name]
     frame = redaction.redacted_frame(message)
     assert SECRET not in frame
-    read = read_request(frame) if message.is_request else read_response(frame, message.api_key, message.version)
-    assert (read.error, read.trailing, read.decode_warnings) == (None, 0, ())
+    decoded = read_request(frame) if message.is_request else read_response(frame, message.api_key, message.version)
+    assert (decoded.error, decoded.trailing, decoded.decode_warnings) == (None, 0, ())
 
 
-def test_configurations_that_are_no_secret_are_shown() -> None:
-    message = configured("log.cleaner.threads", "2")
+def test_ordinary_config_is_shown() -> None:
+    message = config_response("log.cleaner.threads", "2")
     assert redaction.redacted(message) == message.body
     assert redaction.redacted_frame(message) == message.frame
 
 
 @pytest.mark.parametrize("cut", [1, 10])
-def test_what_cannot_be_read_to_its_end_is_withheld_whole(cut: int) -> None:
+def test_truncated_message_with_secrets_is_redacted_whole(cut: int) -> None:
     frame = HOLDERS["password of a broker"].frame
     message = read_response(frame[:-cut], 32, 4)
     assert redaction.redacted(message) == {}
     assert not any(redaction.redacted_frame(message)[message.body_start :])
     nodes, body = tree(message)
     redaction.redact_tree(message, nodes)
-    assert at([body], "body.(redacted)").end == len(frame) - cut
+    assert node_at([body], "body.(redacted)").end == len(frame) - cut
 
 
-def test_what_is_longer_than_it_should_be_is_withheld_whole() -> None:
+def test_message_with_secrets_and_trailing_bytes_is_redacted_whole() -> None:
     frame = HOLDERS["token"].frame + SECRET
     assert redaction.redacted(read_request(frame)) == {}
     assert SECRET not in redaction.redacted_frame(read_request(frame))
 
 
-def test_a_version_that_no_schema_has_is_withheld_whole() -> None:
+def test_message_of_an_unknown_version_is_redacted_whole() -> None:
     frame = bytearray(HOLDERS["token"].frame)
     frame[7] = 99
     message = read_request(bytes(frame))
@@ -91,7 +91,7 @@ def test_a_version_that_no_schema_has_is_withheld_whole() -> None:
     assert redaction.redact_tree(message, tree(message)[0]) == [(message.body_start, len(frame))]
 
 
-def test_versions_without_synonyms_have_none_to_withhold() -> None:
+def test_redaction_works_in_versions_without_synonyms() -> None:
     config = {"name": "ssl.key.password", "value": SECRET.decode()}
     message = response("DescribeConfigs", 0, results=[{"resource_type": 4, "resource_name": "1", "configs": [config]}])
     [result] = redaction.redacted(message)["results"]

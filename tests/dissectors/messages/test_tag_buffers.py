@@ -13,17 +13,17 @@ from tests.kproxy.frames import framed
 FETCH = 1
 
 
-def fetched(body: dict[str, Any], header: dict[str, Any] | None = None) -> Message:
-    head = encode(layout("ResponseHeader", 1), {"correlation_id": 1} | (header or {}))
-    return read_response(framed(head + encode(layout("FetchResponse", 16), body)), FETCH, 16)
+def fetch_message(body: dict[str, Any], header: dict[str, Any] | None = None) -> Message:
+    encoded_header = encode(layout("ResponseHeader", 1), {"correlation_id": 1} | (header or {}))
+    return read_response(framed(encoded_header + encode(layout("FetchResponse", 16), body)), FETCH, 16)
 
 
 def partitions(*rows: dict[str, Any]) -> dict[str, Any]:
     return {"responses": [{"partitions": list(rows)}]}
 
 
-def paths(message: Message) -> list[tuple[str | int, ...]]:
-    return [each.path for each in tagged(message)]
+def tagged_paths(message: Message) -> list[tuple[str | int, ...]]:
+    return [struct.path for struct in tagged(message)]
 
 
 @pytest.mark.parametrize(
@@ -49,23 +49,23 @@ def paths(message: Message) -> list[tuple[str | int, ...]]:
     ],
 )
 def test_finds_every_struct_with_tagged_fields(body: dict[str, Any], expected: list[tuple[str | int, ...]]) -> None:
-    assert paths(fetched(body)) == expected
+    assert tagged_paths(fetch_message(body)) == expected
 
 
-def test_the_header_has_tags_too() -> None:
-    assert paths(fetched({}, {"_tags": [[3, b""]]})) == [("header",)]
+def test_finds_tagged_fields_in_the_header() -> None:
+    assert tagged_paths(fetch_message({}, {"_tags": [[3, b""]]})) == [("header",)]
 
 
-def test_a_message_without_tag_buffers_has_none() -> None:
+def test_message_without_tag_buffers_has_no_tagged_fields() -> None:
     frame = framed(encode(layout("ResponseHeader", 0), {}) + encode(layout("FetchResponse", 11), {}))
-    assert paths(read_response(frame, FETCH, 11)) == []
+    assert tagged_paths(read_response(frame, FETCH, 11)) == []
 
 
-def field(of: Layout, *names: str) -> Any:
+def find_field(struct: Layout, *names: str) -> Any:
     for name in names:
-        found = next(field for field in (*of.fields, *of.tagged) if field.name == name)
-        of = found.struct or of
-    return found
+        named_field = next(field for field in (*struct.fields, *struct.tagged) if field.name == name)
+        struct = named_field.struct or struct
+    return named_field
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ def field(of: Layout, *names: str) -> Any:
         ("diverging_epoch", {"epoch": -1, "end_offset": -1}, True),
     ],
 )
-def test_a_struct_is_its_default_if_all_its_fields_are(name: str, value: Any, expected: bool) -> None:
-    assert is_default(field(layout("FetchResponse", 16), "responses", "partitions", name), value) is expected
+def test_struct_is_default_if_all_its_fields_are(name: str, value: Any, expected: bool) -> None:
+    assert is_default(find_field(layout("FetchResponse", 16), "responses", "partitions", name), value) is expected
 
 
 @pytest.mark.parametrize(("value", "expected"), [(None, True), ("x", False), ("", False)])
-def test_null_may_be_the_default(value: str | None, expected: bool) -> None:
-    assert is_default(field(layout("FetchRequest", 16), "cluster_id"), value) is expected
+def test_null_is_default_only_where_the_schema_says_so(value: str | None, expected: bool) -> None:
+    assert is_default(find_field(layout("FetchRequest", 16), "cluster_id"), value) is expected

@@ -15,22 +15,26 @@ def test_each_partition_has_the_header_of_its_first_batch() -> None:
     [topic] = topic_records(message)
     assert topic.key == "orders"
     assert [partition.partition for partition in topic.partitions] == [4, 5, 6]
-    first, null, old = topic.partitions
-    assert first.batch is not None
-    assert (first.batch.producer_id, first.batch.base_sequence, first.batch.next_sequence) == (9, 7, 9)
-    assert (null.data, null.batch) == (None, None)
-    assert old.data is not None
-    assert len(old.data) > 100
-    assert old.batch is None
+    first_partition, null_partition, old_partition = topic.partitions
+    assert first_partition.batch is not None
+    assert (
+        first_partition.batch.producer_id,
+        first_partition.batch.base_sequence,
+        first_partition.batch.next_sequence,
+    ) == (9, 7, 9)
+    assert (null_partition.data, null_partition.batch) == (None, None)
+    assert old_partition.data is not None
+    assert len(old_partition.data) > 100
+    assert old_partition.batch is None
     assert topic_records(message) is topic_records(message)
 
 
-def test_a_truncated_header_is_no_batch() -> None:
+def test_truncated_header_is_not_a_batch() -> None:
     assert first_batch(BATCH[:60]) is None
     assert first_batch(BATCH[:61]) is not None
 
 
-def test_fetch_offsets_are_by_topic_and_partition() -> None:
+def test_fetch_offsets_are_keyed_by_topic_and_partition() -> None:
     rows = [{"partition": 1, "fetch_offset": 10}, {"partition": 2, "fetch_offset": 20}]
     message = read_request(request("Fetch", 11, {"topics": [{"topic": "orders", "partitions": rows}]}))
     assert fetch_offsets(message) == {("orders", 1): 10, ("orders", 2): 20}

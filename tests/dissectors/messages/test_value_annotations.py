@@ -13,7 +13,17 @@ from dissectors.messages.value_annotations.tables import ABSENT, FIELDS, IN_MESS
 from dissectors.messages.value_annotations.times import LAST_MS, utc
 from dissectors.wire.layout import snake_case
 from dissectors.wire.node import Node
-from tests.dissectors.embedded.samples import FRAMES, at, every, joined, read, real, request, response, tree
+from tests.dissectors.embedded.samples import (
+    FRAMES,
+    all_nodes,
+    join_request,
+    node_at,
+    read_row,
+    real_message,
+    request,
+    response,
+    tree,
+)
 
 
 def field_names() -> set[tuple[str, str]]:
@@ -35,17 +45,17 @@ ELSEWHERE = {"base_sequence", "base_timestamp", "next_rebalance_ms", "partition_
 HAND_MADE = {"AssignmentInfo", "ConnectAssignment"}
 
 
-def test_every_row_of_the_tables_is_for_a_field_that_exists() -> None:
-    known = field_names()
-    assert FIELDS.keys() - {name for _, name in known} == ELSEWHERE
+def test_every_entry_of_the_tables_names_an_existing_field() -> None:
+    fields = field_names()
+    assert FIELDS.keys() - {name for _, name in fields} == ELSEWHERE
     rows = IN_MESSAGE.keys() | ABSENT.keys()
-    assert {message for message, _ in rows - known} == HAND_MADE
+    assert {message for message, _ in rows - fields} == HAND_MADE
 
 
-def test_every_code_of_every_table_can_be_looked_up() -> None:
-    for meaner in [*FIELDS.values(), *IN_MESSAGE.values()]:
+def test_every_annotator_accepts_any_value() -> None:
+    for annotator in [*FIELDS.values(), *IN_MESSAGE.values()]:
         for value in (-6, -1, 0, 1, 127, True, "", "x"):
-            assert meaner(value) is None or meaner(value)
+            assert annotator(value) is None or annotator(value)
 
 
 @pytest.mark.parametrize(
@@ -96,61 +106,61 @@ def test_every_code_of_every_table_can_be_looked_up() -> None:
         ("FetchRequest", "", 1, None),
     ],
 )
-def test_what_values_stand_for(message: str, path: str, value: Any, expected: str | None) -> None:
+def test_values_have_the_expected_meaning(message: str, path: str, value: Any, expected: str | None) -> None:
     assert meaning(message, tuple(path.split(".")), value) == expected
 
 
 @given(st.integers(0, LAST_MS))
-def test_times_are_those_of_the_calendar(milliseconds: int) -> None:
-    time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
-    assert utc(milliseconds) == time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def test_timestamps_are_formatted_in_utc(milliseconds: int) -> None:
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+    assert utc(milliseconds) == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def annotated(message: Message) -> list[Node]:
+def annotate(message: Message) -> list[Node]:
     nodes, body = tree(message)
     embedded.expand_nodes(message, body)
     value_annotations.annotate(nodes, message)
     return nodes
 
 
-def test_a_tree_says_what_its_values_stand_for() -> None:
-    nodes = annotated(joined(b""))
-    assert at(nodes, "header.request_api_key").meaning == "JoinGroup"
-    assert at(nodes, "body.member_id").meaning == "a new member"
-    assert at(nodes, "body.protocol_type").meaning is None
+def test_tree_has_the_meanings_of_its_values() -> None:
+    nodes = annotate(join_request(b""))
+    assert node_at(nodes, "header.request_api_key").meaning == "JoinGroup"
+    assert node_at(nodes, "body.member_id").meaning == "a new member"
+    assert node_at(nodes, "body.protocol_type").meaning is None
 
 
-def test_elements_and_tagged_fields_are_reached() -> None:
-    nodes = annotated(request("Fetch", 15, replica_state={"replica_id": -1}, topics=[]))
-    assert at(nodes, "body._tags.replica_state.replica_state.replica_id").meaning == "CONSUMER_REPLICA_ID"
-    nodes = annotated(request("GetTelemetrySubscriptions", 0))
-    assert at(nodes, "body.client_instance_id").meaning == "none"
-    nodes = annotated(response("GetTelemetrySubscriptions", 0, accepted_compression_types=[4, 1]))
-    types = at(nodes, "body.accepted_compression_types").children
-    assert [node.meaning for node in types] == ["ZSTD", "GZIP"]
+def test_array_elements_and_tagged_fields_are_annotated() -> None:
+    nodes = annotate(request("Fetch", 15, replica_state={"replica_id": -1}, topics=[]))
+    assert node_at(nodes, "body._tags.replica_state.replica_state.replica_id").meaning == "CONSUMER_REPLICA_ID"
+    nodes = annotate(request("GetTelemetrySubscriptions", 0))
+    assert node_at(nodes, "body.client_instance_id").meaning == "none"
+    nodes = annotate(response("GetTelemetrySubscriptions", 0, accepted_compression_types=[4, 1]))
+    elements = node_at(nodes, "body.accepted_compression_types").children
+    assert [node.meaning for node in elements] == ["ZSTD", "GZIP"]
 
 
 @pytest.mark.parametrize(
     ("version", "topics", "expected"),
     [(0, [], "all topics"), (1, [], "no topics"), (1, None, "all topics"), (12, None, "all topics")],
 )
-def test_asking_for_all_topics_has_changed_its_look(version: int, topics: Any, expected: str) -> None:
-    nodes = annotated(request("Metadata", version, topics=topics))
-    assert at(nodes, "body.topics").meaning == expected
+def test_all_topics_are_recognised_in_each_metadata_version(version: int, topics: Any, expected: str) -> None:
+    nodes = annotate(request("Metadata", version, topics=topics))
+    assert node_at(nodes, "body.topics").meaning == expected
 
 
-def test_fields_of_payloads_mean_what_they_do_there() -> None:
-    nodes = annotated(real("snapshot"))
-    records = [node for node in every(nodes) if node.meaning == "ConfigRecord"]
-    assert {at(node.children, "data.resource_type").meaning for node in records} == {"BROKER", "TOPIC"}
-    [entry] = [node for node in every(nodes) if node.meaning == "AccessControlEntryRecord"]
-    assert at(entry.children, "data.resource_type").meaning == "TOPIC"
-    assert at(entry.children, "data.pattern_type").meaning == "LITERAL"
+def test_fields_of_payloads_are_annotated() -> None:
+    nodes = annotate(real_message("snapshot"))
+    config_records = [node for node in all_nodes(nodes) if node.meaning == "ConfigRecord"]
+    assert {node_at(node.children, "data.resource_type").meaning for node in config_records} == {"BROKER", "TOPIC"}
+    [acl_record] = [node for node in all_nodes(nodes) if node.meaning == "AccessControlEntryRecord"]
+    assert node_at(acl_record.children, "data.resource_type").meaning == "TOPIC"
+    assert node_at(acl_record.children, "data.pattern_type").meaning == "LITERAL"
 
 
-def test_meanings_that_are_there_stay() -> None:
-    nodes = annotated(real("__consumer_offsets"))
-    crcs = [node for node in every(nodes) if node.name == "crc"]
+def test_existing_meanings_are_kept() -> None:
+    nodes = annotate(real_message("__consumer_offsets"))
+    crcs = [node for node in all_nodes(nodes) if node.name == "crc"]
     assert {node.meaning for node in crcs} == {"valid"}
 
 
@@ -159,5 +169,5 @@ def test_any_change_to_a_real_frame_can_be_annotated(name: str, data: st.DataObj
     row = FRAMES[name]
     frame = bytearray.fromhex(row["frame"])
     frame[data.draw(st.integers(12, len(frame) - 1))] = data.draw(st.integers(0, 255))
-    message = read({**row, "frame": frame[: data.draw(st.integers(12, len(frame)))].hex()})
-    assert all(isinstance(node.meaning, str | None) for node in every(annotated(message)))
+    message = read_row({**row, "frame": frame[: data.draw(st.integers(12, len(frame)))].hex()})
+    assert all(isinstance(node.meaning, str | None) for node in all_nodes(annotate(message)))

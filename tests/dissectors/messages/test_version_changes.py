@@ -25,7 +25,7 @@ from dissectors.schemas.codes import ApiKey
         (999, 1, []),
     ],
 )  # fmt: skip
-def test_changes_are_found_in_the_layouts(api: int, version: int, changes: list[str]) -> None:
+def test_changes_are_derived_from_the_layouts(api: int, version: int, changes: list[str]) -> None:
     assert version_changes(api, version) == changes
 
 

@@ -15,40 +15,44 @@ BATCHES: list[dict[str, Any]] = [
 ]
 
 
-def other(producer_id: int, epoch: int) -> tuple[int, int]:
+def replacement_producer(producer_id: int, epoch: int) -> tuple[int, int]:
     return (70, 5) if (producer_id, epoch) == (7, 1) else (producer_id, epoch)
 
 
 def test_only_the_producer_and_the_crc_change() -> None:
-    before = encode(BATCHES)
-    after = replace_producers(memoryview(before), other)
-    changed, *kept = decode(after)
-    assert (changed["producer_id"], changed["producer_epoch"], changed["crc_valid"]) == (70, 5, True)
-    was, *others = decode(before)
-    assert kept == others
-    assert {name for name in was if was[name] != changed[name]} == {"producer_id", "producer_epoch", "crc"}
+    original_data = encode(BATCHES)
+    changed_data = replace_producers(memoryview(original_data), replacement_producer)
+    changed_batch, *other_batches = decode(changed_data)
+    assert (changed_batch["producer_id"], changed_batch["producer_epoch"], changed_batch["crc_valid"]) == (70, 5, True)
+    original, *other_originals = decode(original_data)
+    assert other_batches == other_originals
+    assert {name for name in original if original[name] != changed_batch[name]} == {
+        "producer_id",
+        "producer_epoch",
+        "crc",
+    }
 
 
-def test_a_wrong_crc_stays_wrong() -> None:
-    [batch] = decode(replace_producers(encode([{**BATCHES[0], "crc": 1, "crc_valid": False}]), other))
+def test_invalid_crc_stays_invalid() -> None:
+    [batch] = decode(replace_producers(encode([{**BATCHES[0], "crc": 1, "crc_valid": False}]), replacement_producer))
     assert (batch["producer_id"], batch["crc"], batch["crc_valid"]) == (70, 1, False)
 
 
-def test_times_are_shifted() -> None:
-    times = [{"timestamp": 1000, "value": b"a"}, {"timestamp": 1500, "value": b"b"}]
-    data = encode([{"records": times}, {"records": [{"value": b"c"}]}])
-    dated, undated = decode(shift_times(data, 250))
-    assert [record["timestamp"] for record in dated["records"]] == [1250, 1750]
-    assert (dated["max_timestamp"], dated["crc_valid"]) == (1750, True)
-    assert undated == decode(data)[1]
+def test_shifts_timestamps_of_batches_that_have_them() -> None:
+    records = [{"timestamp": 1000, "value": b"a"}, {"timestamp": 1500, "value": b"b"}]
+    data = encode([{"records": records}, {"records": [{"value": b"c"}]}])
+    shifted, unshifted = decode(shift_times(data, 250))
+    assert [record["timestamp"] for record in shifted["records"]] == [1250, 1750]
+    assert (shifted["max_timestamp"], shifted["crc_valid"]) == (1750, True)
+    assert unshifted == decode(data)[1]
 
 
-def test_any_bytes() -> None:
+def test_arbitrary_bytes_keep_their_length() -> None:
     data = encode(BATCHES)
-    chance = random.Random(1)
+    rng = random.Random(1)
     for _ in range(200):
-        broken = bytearray(data[: chance.randrange(len(data))])
-        for _ in range(min(3, len(broken))):
-            broken[chance.randrange(len(broken))] = chance.randrange(256)
-        assert len(shift_times(bytes(broken), 5)) == len(broken)
-        assert len(replace_producers(bytes(broken), lambda _, epoch: (1, epoch))) == len(broken)
+        damaged = bytearray(data[: rng.randrange(len(data))])
+        for _ in range(min(3, len(damaged))):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        assert len(shift_times(bytes(damaged), 5)) == len(damaged)
+        assert len(replace_producers(bytes(damaged), lambda _, epoch: (1, epoch))) == len(damaged)

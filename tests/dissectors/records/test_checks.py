@@ -1,4 +1,4 @@
-"""Record data examined: what is wrong and at which bytes, and silence where nothing is."""
+"""Examining record data: faults are reported with their bytes, and valid data has none."""
 
 import struct
 import zlib
@@ -22,49 +22,49 @@ TWO = {"records": [{"timestamp": TIME, "value": b"a"}, {"timestamp": TIME, "valu
 CRC = slice(17, 21)
 
 
-def look(data: bytes, *, produced: bool = True) -> Examined:
+def examine_data(data: bytes, *, produced: bool = True) -> Examined:
     return examine(data, selects=lambda _: True, produced=produced)
 
 
-def only(data: bytes, *, produced: bool = True) -> Fault:
-    [fault] = look(data, produced=produced).faults
+def only_fault(data: bytes, *, produced: bool = True) -> Fault:
+    [fault] = examine_data(data, produced=produced).faults
     return fault
 
 
 def sealed(data: bytes | bytearray) -> bytes:
     """With the length and the CRC that the bytes should have."""
-    out = bytearray(data)
-    out[8:12] = (len(out) - 12).to_bytes(4, "big")
-    out[CRC] = google_crc32c.value(bytes(out[21:])).to_bytes(4, "big")
-    return bytes(out)
+    sealed = bytearray(data)
+    sealed[8:12] = (len(sealed) - 12).to_bytes(4, "big")
+    sealed[CRC] = google_crc32c.value(bytes(sealed[21:])).to_bytes(4, "big")
+    return bytes(sealed)
 
 
-def changed(batch: dict[str, Any], at: int, new: str) -> bytes:
+def change_batch(batch: dict[str, Any], position: int, new_hex: str) -> bytes:
     data = bytearray(encode([batch]))
-    data[at : at + len(bytes.fromhex(new))] = bytes.fromhex(new)
+    data[position : position + len(bytes.fromhex(new_hex))] = bytes.fromhex(new_hex)
     return sealed(data)
 
 
-def test_what_kafka_wrote_is_right(row: dict[str, Any]) -> None:
-    found = look(row["data"], produced=False)
-    wrong = {fault.kind for fault in found.faults if fault.proven or fault.kind is FaultKind.CRC}
-    assert wrong == ({FaultKind.CRC} if row["name"] == "bad-crc-v2" else set())
-    assert found.cut_off == row["trailing"]
+def test_batches_written_by_kafka_have_no_fault(row: dict[str, Any]) -> None:
+    examined = examine_data(row["data"], produced=False)
+    fault_kinds = {fault.kind for fault in examined.faults if fault.proven or fault.kind is FaultKind.CRC}
+    assert fault_kinds == ({FaultKind.CRC} if row["name"] == "bad-crc-v2" else set())
+    assert examined.cut_off == row["trailing"]
 
 
 @pytest.mark.parametrize(
     ("data", "kind", "path", "span"),
     [
-        (changed(ONE, 57, "7fffffff"), FaultKind.ABSURD_COUNT, ("0", "records_count"), "7fffffff"),
-        (changed(ONE, 57, "ffffffff"), FaultKind.ABSURD_COUNT, ("0", "records_count"), "ffffffff"),
-        (changed(TWO, 57, "00000003"), FaultKind.COUNT, ("0", "records_count"), "00000003"),
-        (changed(TWO, 57, "00000001"), FaultKind.COUNT, ("0", "records_count"), "00000001"),
-        (changed(TWO, 23, "00000000"), FaultKind.LAST_OFFSET, ("0", "last_offset_delta"), "00000000"),
-        (changed(TWO, 23, "00000002"), FaultKind.LAST_OFFSET, ("0", "last_offset_delta"), "00000002"),
-        (changed(ONE, 21, "0007"), FaultKind.CODEC, ("0", "attributes"), "0007"),
-        (changed(ONE, 21, "0003"), FaultKind.COMPRESSION, ("0", "records"), "0e00000001026100"),
-        (changed(ONE, 66, "20"), FaultKind.LENGTH, ("0", "records", "0", "value"), "20"),
-        (changed(TWO, 72, "04"), FaultKind.OFFSETS, ("0", "records", "1", "offset_delta"), "04"),
+        (change_batch(ONE, 57, "7fffffff"), FaultKind.ABSURD_COUNT, ("0", "records_count"), "7fffffff"),
+        (change_batch(ONE, 57, "ffffffff"), FaultKind.ABSURD_COUNT, ("0", "records_count"), "ffffffff"),
+        (change_batch(TWO, 57, "00000003"), FaultKind.COUNT, ("0", "records_count"), "00000003"),
+        (change_batch(TWO, 57, "00000001"), FaultKind.COUNT, ("0", "records_count"), "00000001"),
+        (change_batch(TWO, 23, "00000000"), FaultKind.LAST_OFFSET, ("0", "last_offset_delta"), "00000000"),
+        (change_batch(TWO, 23, "00000002"), FaultKind.LAST_OFFSET, ("0", "last_offset_delta"), "00000002"),
+        (change_batch(ONE, 21, "0007"), FaultKind.CODEC, ("0", "attributes"), "0007"),
+        (change_batch(ONE, 21, "0003"), FaultKind.COMPRESSION, ("0", "records"), "0e00000001026100"),
+        (change_batch(ONE, 66, "20"), FaultKind.LENGTH, ("0", "records", "0", "value"), "20"),
+        (change_batch(TWO, 72, "04"), FaultKind.OFFSETS, ("0", "records", "1", "offset_delta"), "04"),
         (sealed(encode([ONE]) + b"\xff\xff"), FaultKind.LENGTH, ("0", "records"), "ffff"),
         (encode([{"records": []}]), FaultKind.COUNT, ("0", "records_count"), "00000000"),
         (encode([ONE])[:-1], FaultKind.LENGTH, ("0", "batch_length"), "00000039"),
@@ -74,17 +74,17 @@ def test_what_kafka_wrote_is_right(row: dict[str, Any]) -> None:
         (struct.pack(">qiib", 0, 14, 0, 2) + bytes(9), FaultKind.LENGTH, ("0", "batch_length"), "0000000e"),
     ],
 )
-def test_names_what_is_wrong_and_where(data: bytes, kind: FaultKind, path: tuple[str, ...], span: str) -> None:
-    fault = only(data)
+def test_fault_names_kind_path_and_bytes(data: bytes, kind: FaultKind, path: tuple[str, ...], span: str) -> None:
+    fault = only_fault(data)
     assert (fault.kind, fault.path) == (kind, path)
     assert data[fault.start : fault.end].hex() == span
 
 
-def test_a_header_without_a_key() -> None:
+def test_null_header_key_is_a_fault() -> None:
     data = encode([{"records": [{"value": b"a", "headers": [{"key": "k", "value": b"v"}]}]}])
-    at = data.index(b"\x02k")
-    record = bytes([data[61] - 2]) + data[62:at] + b"\x01" + data[at + 2 :]
-    fault = only(sealed(data[:61] + record))
+    key_start = data.index(b"\x02k")
+    record = bytes([data[61] - 2]) + data[62:key_start] + b"\x01" + data[key_start + 2 :]
+    fault = only_fault(sealed(data[:61] + record))
     assert fault.kind is FaultKind.HEADER_KEY
     assert fault.path == ("0", "records", "0", "headers", "0", "key")
     assert "the key of header 0 of record 0 is null" in fault.message
@@ -100,92 +100,94 @@ def test_a_header_without_a_key() -> None:
         (lambda data: int.from_bytes(google_crc32c.value(data[21:]).to_bytes(4, "little"), "big"), "in reverse order"),
     ],
 )
-def test_says_which_other_checksum_it_is(checksum: Callable[[bytes], int], name: str) -> None:
+def test_names_the_checksum_that_was_used_instead(checksum: Callable[[bytes], int], name: str) -> None:
     data = encode([ONE])
     data = data[:17] + checksum(data).to_bytes(4, "big") + data[21:]
-    fault = only(data)
+    fault = only_fault(data)
     assert fault.kind is FaultKind.OTHER_CHECKSUM
     assert name in fault.message
     assert data[fault.start : fault.end] == data[CRC]
 
 
 @pytest.mark.parametrize(
-    ("written", "of"),
+    ("written", "variant"),
     [
         ({"timestamp_type": "LogAppendTime"}, "the timestamp type CreateTime"),
         ({}, "the timestamp type LogAppendTime"),
     ],
 )
-def test_says_to_which_timestamp_type_the_checksum_belongs(written: dict[str, str], of: str) -> None:
-    other = {} if written else {"timestamp_type": "LogAppendTime"}
+def test_names_the_timestamp_type_that_the_checksum_fits(written: dict[str, str], variant: str) -> None:
+    other_fields = {} if written else {"timestamp_type": "LogAppendTime"}
     data = bytearray(encode([TWO | written]))
-    data[CRC] = encode([TWO | other])[CRC]
-    assert only(bytes(data)).message.endswith(f"; it is that of the same batch with {of}")
+    data[CRC] = encode([TWO | other_fields])[CRC]
+    assert only_fault(bytes(data)).message.endswith(f"; it is that of the same batch with {variant}")
 
 
 @pytest.mark.parametrize(
-    ("field", "of"),
+    ("field", "variant"),
     [
         ("is_transactional", "the transactional bit cleared"),
         ("is_control", "the control bit cleared"),
     ],
 )
-def test_says_to_which_attributes_the_checksum_belongs(field: str, of: str) -> None:
+def test_names_the_attributes_that_the_checksum_fits(field: str, variant: str) -> None:
     data = bytearray(encode([TWO | {field: True}]))
     data[CRC] = encode([TWO])[CRC]
-    assert only(bytes(data)).message.endswith(f"; it is that of the same batch with {of}")
+    assert only_fault(bytes(data)).message.endswith(f"; it is that of the same batch with {variant}")
 
 
-def test_says_that_the_checksum_is_of_a_batch_without_a_producer() -> None:
+def test_names_a_checksum_computed_without_a_producer() -> None:
     data = bytearray(encode([TWO | {"producer_id": 7, "producer_epoch": 0, "base_sequence": 3}]))
     data[CRC] = encode([TWO])[CRC]
-    assert only(bytes(data)).message.endswith("; it is that of the same batch with no producer id, epoch and sequence")
+    assert only_fault(bytes(data)).message.endswith(
+        "; it is that of the same batch with no producer id, epoch and sequence"
+    )
 
 
-def test_a_flipped_bit_in_the_records_belongs_to_no_other_header() -> None:
+def test_flipped_bit_in_the_records_fits_no_other_header() -> None:
     data = bytearray(encode([TWO]))
     data[-1] ^= 1
-    assert only(bytes(data)).message.startswith("the CRC is 0x")
-    assert ";" not in only(bytes(data)).message
+    assert only_fault(bytes(data)).message.startswith("the CRC is 0x")
+    assert ";" not in only_fault(bytes(data)).message
 
 
-def test_the_versions_in_a_snappy_header_are_big_endian() -> None:
+def test_snappy_header_versions_must_be_big_endian() -> None:
     data = bytearray(encode([TWO | {"compression": "snappy"}]))
-    at = data.index(b"\x82SNAPPY\x00") + 8
-    assert look(bytes(data)).faults == []
-    data[at : at + 8] = struct.pack("<II", 1, 1)
-    fault = only(sealed(data))
+    versions_start = data.index(b"\x82SNAPPY\x00") + 8
+    assert examine_data(bytes(data)).faults == []
+    data[versions_start : versions_start + 8] = struct.pack("<II", 1, 1)
+    fault = only_fault(sealed(data))
     assert fault.kind is FaultKind.SNAPPY_HEADER
-    assert (fault.start, fault.end) == (at, at + 8)
+    assert (fault.start, fault.end) == (versions_start, versions_start + 8)
     assert (
         fault.message
         == "the snappy header has the versions 16777216 and 16777216, should be 1 and 1: they are little-endian"
     )
-    data[at : at + 8] = struct.pack(">II", 2, 1)
-    assert only(sealed(data)).message == "the snappy header has the versions 2 and 1, should be 1 and 1"
+    data[versions_start : versions_start + 8] = struct.pack(">II", 2, 1)
+    assert only_fault(sealed(data)).message == "the snappy header has the versions 2 and 1, should be 1 and 1"
 
 
-def test_raw_snappy_has_no_header() -> None:
-    packed = encode([TWO | {"compression": "snappy"}])
-    assert look(sealed(packed[:61] + packed[81:])).faults == []
+def test_raw_snappy_is_accepted() -> None:
+    compressed = encode([TWO | {"compression": "snappy"}])
+    assert examine_data(sealed(compressed[:61] + compressed[81:])).faults == []
 
 
-def test_the_right_checksum_of_one_format_is_the_wrong_one_of_another() -> None:
+def test_checksum_of_another_format_is_named() -> None:
     data = bytearray(encode([{"magic": 1, "records": [{"value": b"a"}]}]))
     data[12:16] = google_crc32c.value(bytes(data[16:])).to_bytes(4, "big")
-    assert only(bytes(data)).kind is FaultKind.OTHER_CHECKSUM
+    assert only_fault(bytes(data)).kind is FaultKind.OTHER_CHECKSUM
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_bytes_that_do_not_belong_to_their_crc(magic: int) -> None:
+def test_changed_bytes_are_a_crc_fault(magic: int) -> None:
     data = encode([{"magic": magic, "records": [{"value": b"abc"}]}]).replace(b"abc", b"abd")
-    assert only(data).kind is FaultKind.CRC
+    assert only_fault(data).kind is FaultKind.CRC
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_a_departure_is_all_that_is_said_of_its_batch(compression: str) -> None:
+def test_layout_departure_is_the_only_fault_of_its_batch(compression: str) -> None:
     data = write_departed(TWO | {"compression": compression}, "record_length_int32")
-    fault = only(data, produced=False)
+    fault = only_fault(data, produced=False)
     assert fault.kind is FaultKind.ENCODING
     assert fault.departure is not None
     assert fault.departure.written == "record_length_int32"
@@ -193,50 +195,53 @@ def test_a_departure_is_all_that_is_said_of_its_batch(compression: str) -> None:
     assert data[fault.start : fault.end].hex() == "00000007" or (compression != "none" and fault.end == len(data))
 
 
-def test_a_departure_that_may_be_another_says_so() -> None:
-    fault = only(write_departed(ONE, "attributes_missing"))
+def test_ambiguous_departure_lists_its_rivals() -> None:
+    fault = only_fault(write_departed(ONE, "attributes_missing"))
     assert [rival.written for rival in fault.rivals] == ["offset_delta_missing", "timestamp_delta_missing"]
     assert "; or records have no offset delta before their key" in fault.message
 
 
-def test_offsets_in_a_log_may_have_gaps_but_do_not_go_back() -> None:
-    gaps = {"base_offset": 4, "last_offset_delta": 9, "records": [{"offset": 5}, {"offset": 11}]}
-    after = {"base_offset": 14, "records": [{"offset": 14}]}
-    assert not look(encode([gaps, after]), produced=False).faults
-    assert only(encode([gaps, after | {"base_offset": 13}]), produced=False).kind is FaultKind.OFFSETS
+def test_offsets_in_a_log_may_have_gaps_but_not_decrease() -> None:
+    batch_with_gaps = {"base_offset": 4, "last_offset_delta": 9, "records": [{"offset": 5}, {"offset": 11}]}
+    next_batch = {"base_offset": 14, "records": [{"offset": 14}]}
+    assert not examine_data(encode([batch_with_gaps, next_batch]), produced=False).faults
+    assert (
+        only_fault(encode([batch_with_gaps, next_batch | {"base_offset": 13}]), produced=False).kind
+        is FaultKind.OFFSETS
+    )
 
 
-def test_an_empty_batch_is_right_in_a_log() -> None:
-    assert not look(encode([{"base_offset": 4, "last_offset_delta": 9, "records": []}]), produced=False).faults
+def test_empty_batch_in_a_log_is_accepted() -> None:
+    assert not examine_data(encode([{"base_offset": 4, "last_offset_delta": 9, "records": []}]), produced=False).faults
 
 
-def test_a_wrapper_of_format_1_with_damaged_contents() -> None:
+def test_damaged_message_in_a_wrapper_is_a_crc_fault() -> None:
     inner = encode([{"magic": 1, "records": [{"value": b"abc"}]}]).replace(b"abc", b"abd")
     payload = compress(1, inner, magic=1)
     body = struct.pack(">bbqii", 1, 1, TIME, -1, len(payload)) + payload
     data = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
-    assert only(data).kind is FaultKind.CRC
-    assert only(data).path == ("0", "value")
+    assert only_fault(data).kind is FaultKind.CRC
+    assert only_fault(data).path == ("0", "value")
 
 
-def test_timestamps_far_apart() -> None:
-    fault = only(encode([{"base_timestamp": 0, "records": [{"timestamp": TIME}]}]))
+def test_distant_record_timestamp_is_a_fault() -> None:
+    fault = only_fault(encode([{"base_timestamp": 0, "records": [{"timestamp": TIME}]}]))
     assert fault.kind is FaultKind.TIMESTAMP
     assert fault.path == ("0", "records", "0", "timestamp_delta")
 
 
-def test_only_some_bad_batches_are_looked_into() -> None:
+def test_number_of_examined_bad_batches_is_limited() -> None:
     data = write_departed(TWO, "record_length_int32")
-    assert len(look(data * 100, produced=False).faults) < 100 + MAX_SUSPECTS
-    encodings = [fault for fault in look(data * 100, produced=False).faults if fault.kind is FaultKind.ENCODING]
+    assert len(examine_data(data * 100, produced=False).faults) < 100 + MAX_SUSPECTS
+    encodings = [fault for fault in examine_data(data * 100, produced=False).faults if fault.kind is FaultKind.ENCODING]
     assert len(encodings) == MAX_SUSPECTS
 
 
-def test_what_is_not_wanted_is_not_looked_into() -> None:
+def test_unselected_batches_are_examined_only_if_their_header_is_inconsistent() -> None:
     data = write_departed(TWO, "record_length_int32")
     assert not examine(data, selects=lambda _: False, produced=True).faults
     # a header that contradicts itself is reason enough
-    assert examine(changed(TWO, 57, "00000003"), selects=lambda _: False, produced=True).faults
+    assert examine(change_batch(TWO, 57, "00000003"), selects=lambda _: False, produced=True).faults
 
 
 GOOD = st.sampled_from(
@@ -245,16 +250,24 @@ GOOD = st.sampled_from(
 )  # fmt: skip
 
 
-@given(data=GOOD, at=st.integers(0, 150), new=st.binary(max_size=9), seal=st.booleans(), produced=st.booleans())
-def test_no_bytes_raise(data: bytes, at: int, new: bytes, seal: bool, produced: bool) -> None:
-    damaged = data[:at] + new + data[at + len(new) :]
-    if seal and len(damaged) > 61:
+@given(
+    data=GOOD,
+    position=st.integers(0, 150),
+    inserted=st.binary(max_size=9),
+    is_sealed=st.booleans(),
+    produced=st.booleans(),
+)
+def test_arbitrary_changes_never_raise(
+    data: bytes, position: int, inserted: bytes, is_sealed: bool, produced: bool
+) -> None:
+    damaged = data[:position] + inserted + data[position + len(inserted) :]
+    if is_sealed and len(damaged) > 61:
         damaged = sealed(damaged)
-    for fault in look(damaged, produced=produced).faults:
+    for fault in examine_data(damaged, produced=produced).faults:
         assert 0 <= fault.start <= fault.end <= len(damaged)
 
 
-def message(body: bytes) -> bytes:
+def old_message(body: bytes) -> bytes:
     """A message of format 0 or 1 around what follows its CRC."""
     return struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
 
@@ -268,28 +281,28 @@ def message(body: bytes) -> bytes:
         (struct.pack(">bbii", 0, 1, -1, -1), FaultKind.LENGTH, ("0", "value")),
     ],
 )
-def test_names_what_is_wrong_in_old_formats(body: bytes, kind: FaultKind, path: tuple[str, ...]) -> None:
-    assert (only(message(body)).kind, only(message(body)).path) == (kind, path)
+def test_fault_in_old_formats_names_kind_and_path(body: bytes, kind: FaultKind, path: tuple[str, ...]) -> None:
+    assert (only_fault(old_message(body)).kind, only_fault(old_message(body)).path) == (kind, path)
 
 
-def test_a_message_that_wraps_too_much_is_left_alone() -> None:
+def test_large_wrapper_is_not_examined() -> None:
     inner = encode([{"magic": 1, "records": [{"value": b"v" * (3 << 20)}]}])
     payload = compress(1, inner, magic=1)
-    assert not look(message(struct.pack(">bbqii", 1, 1, TIME, -1, len(payload)) + payload)).faults
+    assert not examine_data(old_message(struct.pack(">bbqii", 1, 1, TIME, -1, len(payload)) + payload)).faults
 
 
-def test_a_timestamp_that_no_int64_holds() -> None:
-    data = changed({"base_timestamp": 1, "records": [{"timestamp": TIME}]}, 27, "7fffffffffffffff")
-    fault = only(data)
+def test_timestamp_beyond_int64_is_a_fault() -> None:
+    data = change_batch({"base_timestamp": 1, "records": [{"timestamp": TIME}]}, 27, "7fffffffffffffff")
+    fault = only_fault(data)
     assert fault.kind is FaultKind.TIMESTAMP
     assert fault.got == str(2**63 - 1 + TIME - 1)
 
 
-def test_a_batch_of_very_many_records_with_a_fault_far_behind_is_left_alone() -> None:
-    many = encode([{"last_offset_delta": 12_000, "records": [{}] * 12_000}])
-    assert not look(sealed(many[:-1] + b"\x02"), produced=False).faults
+def test_late_fault_in_a_batch_of_many_records_is_not_examined() -> None:
+    large_batch = encode([{"last_offset_delta": 12_000, "records": [{}] * 12_000}])
+    assert not examine_data(sealed(large_batch[:-1] + b"\x02"), produced=False).faults
 
 
-def test_a_length_that_never_ends() -> None:
+def test_unterminated_length_varint_is_a_fault() -> None:
     data = sealed(encode([ONE])[:61] + b"\xff" * 8)
-    assert (only(data).kind, only(data).end - only(data).start) == (FaultKind.LENGTH, 1)
+    assert (only_fault(data).kind, only_fault(data).end - only_fault(data).start) == (FaultKind.LENGTH, 1)

@@ -15,45 +15,45 @@ TEXT = b"repeat " * 3000
 CODEC = pytest.mark.parametrize("codec", [1, 2, 3, 4], ids=CODECS[1:])
 
 
-def opened(codec: int, data: bytes, *, limit: int = 1 << 20, magic: int = 2) -> bytes:
+def decompress(codec: int, data: bytes, *, limit: int = 1 << 20, magic: int = 2) -> bytes:
     return Decompressor(limit).decompress(codec, data, offset=0, magic=magic)
 
 
 @CODEC
 @pytest.mark.parametrize("data", [b"", b"x", TEXT, bytes(range(256)) * 400])
-def test_gives_back_what_was_compressed(codec: int, data: bytes) -> None:
-    assert opened(codec, compress(codec, data)) == data
+def test_decompresses_what_was_compressed(codec: int, data: bytes) -> None:
+    assert decompress(codec, compress(codec, data)) == data
 
 
 @CODEC
-def test_the_limit_is_exact(codec: int) -> None:
+def test_decompression_limit_is_exact(codec: int) -> None:
     data = bytes(100_000)
-    packed = compress(codec, data)
-    assert opened(codec, packed, limit=100_000) == data
+    compressed = compress(codec, data)
+    assert decompress(codec, compressed, limit=100_000) == data
     with pytest.raises(DecodeError, match="decompresses to more than the 99999 bytes allowed"):
-        opened(codec, packed, limit=99_999)
+        decompress(codec, compressed, limit=99_999)
 
 
-def test_the_limit_is_for_all_payloads_of_a_call() -> None:
+def test_limit_covers_all_payloads_of_a_decompressor() -> None:
     decompressor = Decompressor(150)
-    packed = compress(4, bytes(100))
-    decompressor.decompress(4, packed, offset=0)
+    compressed = compress(4, bytes(100))
+    decompressor.decompress(4, compressed, offset=0)
     with pytest.raises(DecodeError, match="more than the 150 bytes allowed"):
-        decompressor.decompress(4, packed, offset=17)
+        decompressor.decompress(4, compressed, offset=17)
 
 
 @CODEC
 @pytest.mark.parametrize("data", [b"", b"junk that is no stream", b"\xff" * 40])
-def test_junk_is_an_error_at_the_given_offset(codec: int, data: bytes) -> None:
-    with pytest.raises(DecodeError, match=f"not {CODECS[codec]}") as caught:
+def test_invalid_data_is_an_error_at_the_given_offset(codec: int, data: bytes) -> None:
+    with pytest.raises(DecodeError, match=f"not {CODECS[codec]}") as raised:
         Decompressor().decompress(codec, data, offset=61)
-    assert caught.value.offset == 61
+    assert raised.value.offset == 61
 
 
 @CODEC
-def test_a_cut_off_stream_is_an_error(codec: int) -> None:
+def test_truncated_stream_is_an_error(codec: int) -> None:
     with pytest.raises(DecodeError, match=f"not {CODECS[codec]}"):
-        opened(codec, compress(codec, TEXT)[:-3])
+        decompress(codec, compress(codec, TEXT)[:-3])
 
 
 ZSTD_CLAIMS_2_GB = struct.pack("<IBQ", 0xFD2FB528, 0b11100000, 2 << 30) + b"\x01\x00\x00"
@@ -62,25 +62,25 @@ XERIAL_CLAIMS_2_GB = b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, 2**31 - 1) + 
 
 
 @pytest.mark.parametrize(("codec", "data"), [(4, ZSTD_CLAIMS_2_GB), (2, SNAPPY_CLAIMS_2_GB), (2, XERIAL_CLAIMS_2_GB)])
-def test_a_size_that_is_only_claimed_allocates_nothing(codec: int, data: bytes) -> None:
+def test_claimed_size_allocates_nothing(codec: int, data: bytes) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(DecodeError, match=f"not {CODECS[codec]}"):
-            opened(codec, data, limit=4 << 30)
+            decompress(codec, data, limit=4 << 30)
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()
 
 
 @CODEC
-def test_many_bombs_cost_no_more_than_one(codec: int) -> None:
+def test_many_decompression_bombs_cost_no_more_than_one(codec: int) -> None:
     bomb = encode([{"compression": CODECS[codec], "records": [{"value": bytes(300_000)}]}])
     batches = decode(bomb * 50, limit=1_000_000)
     assert sum(len(batch["records"]) for batch in batches) == 3
     assert batches[-1]["error"] == "records: decompresses to more than the 1000000 bytes allowed"
 
 
-def test_many_tiny_records_in_few_bytes_count_against_the_limit() -> None:
+def test_tiny_records_count_against_the_limit() -> None:
     data = encode([{"compression": "zstd", "records": [{}] * 5000}])
     assert len(data) < 30_000
     [batch] = decode(data, limit=1_000_000)
@@ -96,42 +96,44 @@ def test_many_tiny_records_in_few_bytes_count_against_the_limit() -> None:
 
 
 def test_snappy_is_read_raw_and_in_blocks() -> None:
-    assert opened(2, bytes(cramjam.snappy.compress_raw(TEXT))) == TEXT
+    assert decompress(2, bytes(cramjam.snappy.compress_raw(TEXT))) == TEXT
     data = TEXT * 5  # more than one block of 32 KiB
-    packed = compress(2, data)
-    assert packed.startswith(b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01")
-    assert opened(2, packed) == data
+    compressed = compress(2, data)
+    assert compressed.startswith(b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01")
+    assert decompress(2, compressed) == data
 
 
-def test_gzip_comes_as_zlib_writes_it() -> None:
+def test_gzip_is_compatible_with_zlib() -> None:
     writer = zlib.compressobj(wbits=31)
-    packed = writer.compress(TEXT) + writer.flush()
-    assert opened(1, packed) == TEXT
+    compressed = writer.compress(TEXT) + writer.flush()
+    assert decompress(1, compressed) == TEXT
     assert zlib.decompress(compress(1, TEXT), wbits=31) == TEXT
 
 
-def test_lz4_blocks_are_independent_as_kafka_demands() -> None:
+def test_lz4_blocks_are_independent_as_kafka_requires() -> None:
     flags = compress(3, TEXT)[4]
     assert flags & 0x20
     assert not flags & 0x04
 
 
-def test_the_lz4_header_checksum_of_message_format_0_is_wrong_on_purpose() -> None:
+def test_lz4_header_checksum_of_format_0_is_wrong_as_in_kafka() -> None:
     """0x1a is what Kafka's own class writes for these flags in format 0, 0x82 in format 1."""
-    packed = compress(3, TEXT, magic=0)
-    assert opened(3, packed, magic=0) == TEXT
+    compressed = compress(3, TEXT, magic=0)
+    assert decompress(3, compressed, magic=0) == TEXT
     with pytest.raises(DecodeError, match="not lz4"):
-        opened(3, packed, magic=1)
-    assert opened(3, compress(3, TEXT), magic=0) == TEXT
+        decompress(3, compressed, magic=1)
+    assert decompress(3, compress(3, TEXT), magic=0) == TEXT
 
 
-def test_the_lz4_header_checksum_covers_a_content_size_too() -> None:
-    packed = bytes(cramjam.lz4.compress(TEXT))
-    with_size = b"\x04\x22\x4d\x18" + bytes([packed[4] | 0x08, packed[5]]) + struct.pack("<Q", len(TEXT)) + b"\x00"
-    assert opened(3, with_size + packed[7 if not packed[4] & 0x08 else 15 :], magic=0) == TEXT
+def test_lz4_header_checksum_covers_the_content_size() -> None:
+    compressed = bytes(cramjam.lz4.compress(TEXT))
+    with_size = (
+        b"\x04\x22\x4d\x18" + bytes([compressed[4] | 0x08, compressed[5]]) + struct.pack("<Q", len(TEXT)) + b"\x00"
+    )
+    assert decompress(3, with_size + compressed[7 if not compressed[4] & 0x08 else 15 :], magic=0) == TEXT
 
 
-def test_a_codec_without_a_name_keeps_its_number() -> None:
+def test_unknown_codec_is_named_by_its_number() -> None:
     assert [codec_name(attributes) for attributes in (0, 4, 5, 7, 8 | 2)] == [
         "none",
         "zstd",

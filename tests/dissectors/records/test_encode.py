@@ -12,32 +12,32 @@ from dissectors.records.compression import Decompressor
 from dissectors.wire.errors import EncodeError
 
 
-def whole(data: bytes) -> list[dict[str, Any]]:
+def complete_batches(data: bytes) -> list[dict[str, Any]]:
     return [batch for batch in decode(data) if "truncated" not in batch]
 
 
-def without_packed(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def without_compressed_size(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Without what depends on how well a library compresses."""
     return [{name: value for name, value in batch.items() if name not in ("crc", "batch_length")} for batch in batches]
 
 
-def test_writes_again_what_kafka_wrote(row: dict[str, Any]) -> None:
-    batches = whole(row["data"])
-    again = encode(batches)
+def test_reencodes_batches_written_by_kafka(row: dict[str, Any]) -> None:
+    batches = complete_batches(row["data"])
+    encoded = encode(batches)
     if all(batch["compression"] == "none" for batch in batches):
-        assert again == row["data"][: len(row["data"]) - row["trailing"]]
+        assert encoded == row["data"][: len(row["data"]) - row["trailing"]]
     else:
-        assert without_packed(decode(again)) == without_packed(batches)
+        assert without_compressed_size(decode(encoded)) == without_compressed_size(batches)
 
 
-def test_writes_the_same_bytes_inside_the_compression(row: dict[str, Any]) -> None:
-    def payload(data: bytes) -> bytes | None:
+def test_compressed_payload_is_reencoded_byte_for_byte(row: dict[str, Any]) -> None:
+    def decompressed_records(data: bytes) -> bytes | None:
         if len(data) < 61 or data[16] != 2 or data[22] & 7 == 0:
             return None
         end = 12 + int.from_bytes(data[8:12], "big")
         return Decompressor().decompress(data[22] & 7, data[61:end], offset=0)
 
-    assert payload(encode(whole(row["data"]))) == payload(row["data"])
+    assert decompressed_records(encode(complete_batches(row["data"]))) == decompressed_records(row["data"])
 
 
 INT32, INT64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
@@ -70,16 +70,16 @@ def batches_v2(draw: st.DrawFn) -> dict[str, Any]:
     batch["records"] = []
     for delta in draw(st.lists(st.integers(0, 2**31 - 1), max_size=5)):
         headers = st.lists(st.fixed_dictionaries({"key": st.text(max_size=5), "value": DATA}), max_size=3)
-        time = draw(TIME)
+        timestamp = draw(TIME)
         record = {
             "offset": base_offset + delta,
-            "timestamp": batch["max_timestamp"] if append_time else time,
+            "timestamp": batch["max_timestamp"] if append_time else timestamp,
             "key": draw(DATA),
             "value": draw(DATA),
             "headers": draw(headers),
         }
         if append_time:
-            record["create_timestamp"] = time
+            record["create_timestamp"] = timestamp
         if sequences:
             record["sequence"] = (batch["base_sequence"] + delta) & (2**31 - 1)
         batch["records"].append(record)
@@ -112,16 +112,16 @@ def batches_v0_and_v1(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(st.lists(batches_v2() | batches_v0_and_v1(), max_size=3))
-def test_decode_gives_back_what_was_encoded(batches: list[dict[str, Any]]) -> None:
+def test_decode_returns_what_was_encoded(batches: list[dict[str, Any]]) -> None:
     data = encode(batches)
-    read = decode(data)
-    assert all(batch.pop("crc_valid") for batch in read)
-    assert sum(batch.pop("batch_length") + 12 for batch in read) == len(data)
-    assert without_packed(read) == batches
+    decoded = decode(data)
+    assert all(batch.pop("crc_valid") for batch in decoded)
+    assert sum(batch.pop("batch_length") + 12 for batch in decoded) == len(data)
+    assert without_compressed_size(decoded) == batches
     assert encode(decode(data)) == data
 
 
-def test_a_batch_needs_no_more_than_its_records() -> None:
+def test_missing_batch_fields_are_derived_from_the_records() -> None:
     [batch] = decode(encode([{"records": [{"value": b"a", "timestamp": 5}, {"key": b"k", "timestamp": 4}]}]))
     assert batch["crc_valid"]
     assert (batch["base_timestamp"], batch["max_timestamp"], batch["last_offset"]) == (5, 5, 1)
@@ -133,18 +133,18 @@ def test_a_batch_needs_no_more_than_its_records() -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_uncompressed_records_of_old_formats_are_a_message_each(magic: int) -> None:
+def test_uncompressed_old_records_are_one_message_each(magic: int) -> None:
     records = [{"value": b"a"}, {"value": b"b"}]
-    read = decode(encode([{"magic": magic, "base_offset": 7, "records": records}]))
-    assert [batch["base_offset"] for batch in read] == [7, 8]
+    decoded = decode(encode([{"magic": magic, "base_offset": 7, "records": records}]))
+    assert [batch["base_offset"] for batch in decoded] == [7, 8]
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
 @pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_a_wrong_crc_is_written_as_asked(magic: int, compression: str) -> None:
+def test_invalid_crc_is_written_as_given(magic: int, compression: str) -> None:
     batch = {"magic": magic, "compression": compression, "records": [{"value": b"v"}]}
-    [read] = decode(encode([batch | {"crc": 0xDEADBEEF, "crc_valid": False}]))
-    assert (read["crc"], read["crc_valid"]) == (0xDEADBEEF, False)
+    [decoded] = decode(encode([batch | {"crc": 0xDEADBEEF, "crc_valid": False}]))
+    assert (decoded["crc"], decoded["crc_valid"]) == (0xDEADBEEF, False)
     assert decode(encode([batch | {"crc": 0xDEADBEEF}]))[0]["crc_valid"]
 
 
@@ -161,12 +161,12 @@ def test_a_wrong_crc_is_written_as_asked(magic: int, compression: str) -> None:
         ({"records": [{"headers": [{"value": b""}]}]}, r"\[1\]: KeyError: 'key'"),
     ],
 )
-def test_a_value_that_cannot_be_written_is_named(batch: dict[str, Any], message: str) -> None:
+def test_rejects_values_that_cannot_be_written(batch: dict[str, Any], message: str) -> None:
     with pytest.raises(EncodeError, match=message):
         encode([{"records": []}, batch])
 
 
-def test_the_header_has_its_published_layout() -> None:
+def test_header_has_the_published_layout() -> None:
     data = encode([{"base_offset": 3, "partition_leader_epoch": 4, "producer_id": 5, "producer_epoch": 6,
                     "base_sequence": 7, "base_timestamp": 8, "max_timestamp": 9, "last_offset_delta": 1}])  # fmt: skip
     crc = struct.unpack_from(">I", data, 17)[0]

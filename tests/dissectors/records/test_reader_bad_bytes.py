@@ -1,4 +1,4 @@
-"""What the three readers say of bytes that are wrong: one located error, the same from decode and walk."""
+"""The three readers of record data report invalid bytes as one located error; decode and walk agree."""
 
 import random
 import struct
@@ -32,7 +32,7 @@ def wrapper_of(payload: bytes, attributes: int) -> bytes:
     return struct.pack(">qiI", 9, len(tail) + 4, 0) + tail
 
 
-def error_of(data: bytes, **options: Any) -> str:
+def decode_error(data: bytes, **options: Any) -> str:
     """The error that decode gives, after checking that walk agrees."""
     errors = [batch["error"] for batch in decode(data, **options) if "error" in batch]
     walked = walk(b"\xee" * 7 + data + b"\xee", 7, 7 + len(data), **options)
@@ -42,7 +42,7 @@ def error_of(data: bytes, **options: Any) -> str:
     return errors[0]
 
 
-def packed(data: bytes) -> bytes:
+def snappy(data: bytes) -> bytes:
     return bytes(cramjam.snappy.compress_raw(data))
 
 
@@ -70,11 +70,11 @@ RECORD = b"\x10\x00\x00\x00\x02k\x02v\x00"  # length 8: key k, value v
         (b"\x14\x00\x00\x00\x02k\x02v\x00zz", "records[0].length: length 10 is 2 bytes more than the fields take"),
     ],
 )
-def test_names_the_field_that_does_not_fit(record: bytes, error: str) -> None:
-    assert error_of(batch_of(record, count=1)) == error
+def test_names_the_field_of_a_record_that_does_not_fit(record: bytes, error: str) -> None:
+    assert decode_error(batch_of(record, count=1)) == error
 
 
-def test_points_at_the_length_that_runs_over() -> None:
+def test_error_points_at_the_length_that_does_not_fit() -> None:
     data = batch_of(RECORD + b"\x10\x00\x00\x00\x02k\x7ev\x00", count=2)
     walked = walk(b"1234" + data, 4, 4 + len(data))
     assert walked.error is not None
@@ -82,9 +82,9 @@ def test_points_at_the_length_that_runs_over() -> None:
     assert walked.error.offset == 4 + HEADER + len(RECORD) + 6
 
 
-def test_keeps_the_records_before_the_bad_one_and_the_batch_after_it() -> None:
-    bad = batch_of(RECORD * 2 + b"\x03" + RECORD, count=4)
-    first, second = decode(bad + encode([{"records": [{"value": b"next"}]}]))
+def test_keeps_the_records_before_a_bad_one_and_the_batch_after_it() -> None:
+    damaged_batch = batch_of(RECORD * 2 + b"\x03" + RECORD, count=4)
+    first, second = decode(damaged_batch + encode([{"records": [{"value": b"next"}]}]))
     assert [record["value"] for record in first["records"]] == [b"v", b"v"]
     assert first["error"] == "records[2].length: length is -2"
     assert second["records"][0]["value"] == b"next"
@@ -99,8 +99,8 @@ def test_keeps_the_records_before_the_bad_one_and_the_batch_after_it() -> None:
         (-5, "records: count is -5"),
     ],
 )
-def test_the_count_must_be_that_of_the_records(count: int, error: str) -> None:
-    assert error_of(batch_of(RECORD * 2, count=count)) == error
+def test_rejects_a_count_that_differs_from_the_records(count: int, error: str) -> None:
+    assert decode_error(batch_of(RECORD * 2, count=count)) == error
 
 
 @pytest.mark.parametrize(
@@ -117,19 +117,19 @@ def test_the_count_must_be_that_of_the_records(count: int, error: str) -> None:
     ],
 )
 def test_bytes_without_a_batch_are_unread(data: bytes, expected: dict[str, Any]) -> None:
-    good = encode([{"records": [{"value": b"v"}]}])
-    assert decode(good + data)[1] == expected | {"unread": len(data)}
-    assert error_of(good + data) == summarize(good + data).error == expected["error"]
-    assert summarize(good + data).trailing_bytes == len(data)
+    batch_bytes = encode([{"records": [{"value": b"v"}]}])
+    assert decode(batch_bytes + data)[1] == expected | {"unread": len(data)}
+    assert decode_error(batch_bytes + data) == summarize(batch_bytes + data).error == expected["error"]
+    assert summarize(batch_bytes + data).trailing_bytes == len(data)
     assert leaves(walk(data, 0, len(data)).nodes)[-1].name == "unread"
 
 
-def test_a_batch_shorter_than_its_header_says_where_it_ends() -> None:
+def test_batch_shorter_than_its_header_ends_with_a_located_error() -> None:
     data = struct.pack(">qiib", 7, 20, 0, 2) + b"\x00" * 15
     assert decode(data) == [
         {"base_offset": 7, "batch_length": 20, "magic": 2, "error": "base_timestamp: needs 8 bytes, 5 left"}
     ]
-    assert error_of(data) == "base_timestamp: needs 8 bytes, 5 left"
+    assert decode_error(data) == "base_timestamp: needs 8 bytes, 5 left"
     assert summarize(data).error == "batch 0: 32 bytes are too few for its header"
 
 
@@ -147,43 +147,50 @@ def test_a_batch_shorter_than_its_header_says_where_it_ends() -> None:
     ],
 )
 def test_names_the_field_of_a_message_that_does_not_fit(data: bytes, error: str) -> None:
-    assert error_of(data) == error
+    assert decode_error(data) == error
 
 
 BATCH_OF_26_BYTES = struct.pack(">qiib", 0, 14, 0, 2) + b"\x00" * 9
 
 
 @pytest.mark.parametrize(
-    ("inside", "error", "byte"),
+    ("content", "error", "byte"),
     [
         (encode([{"records": []}])[:40], "value[0]: decompressed bytes end inside this message", 0),
         (BATCH_OF_26_BYTES, "value[0].magic: a batch of format 2 inside a compressed message", 16),
         (b"\x00" * 20, "value[0].batch_length: length 0 is below the 14 bytes of the smallest message", 8),
     ],
 )
-def test_names_what_does_not_fit_inside_a_wrapper(inside: bytes, error: str, byte: int) -> None:
-    assert error_of(wrapper_of(packed(inside), 2)) == f"{error} (byte {byte} once decompressed)"
+def test_names_the_invalid_field_inside_a_wrapper(content: bytes, error: str, byte: int) -> None:
+    assert decode_error(wrapper_of(snappy(content), 2)) == f"{error} (byte {byte} once decompressed)"
 
 
-def test_a_wrapper_inside_a_wrapper_is_not_opened() -> None:
+def test_wrapper_inside_a_wrapper_is_not_opened() -> None:
     inner = encode([{"magic": 1, "compression": "gzip", "records": [{"value": b"deep"}]}])
-    data = wrapper_of(packed(inner), 2)
-    assert error_of(data) == "value[0].value: a compressed message inside a compressed one (byte 30 once decompressed)"
+    data = wrapper_of(snappy(inner), 2)
+    assert (
+        decode_error(data) == "value[0].value: a compressed message inside a compressed one (byte 30 once decompressed)"
+    )
     assert decode(data)[0]["records"] == []
 
 
-def test_an_unknown_codec_leaves_the_records_as_they_are() -> None:
+def test_unknown_codec_leaves_the_records_undecoded() -> None:
     data = batch_of(b"payload", count=1, attributes=5)
     [batch] = decode(data)
     assert (batch["compression"], batch["records"]) == ("unknown(5)", [])
-    assert error_of(data) == "records: compression codec 5 does not exist"
-    last = leaves(walk(data, 0, len(data)).nodes)[-1]
-    assert (last.name, last.value, last.start, last.end) == ("records", b"payload", HEADER, len(data))
+    assert decode_error(data) == "records: compression codec 5 does not exist"
+    last_leaf = leaves(walk(data, 0, len(data)).nodes)[-1]
+    assert (last_leaf.name, last_leaf.value, last_leaf.start, last_leaf.end) == (
+        "records",
+        b"payload",
+        HEADER,
+        len(data),
+    )
 
 
-def test_an_error_in_decompressed_records_points_at_the_compressed_ones() -> None:
-    data = batch_of(packed(RECORD + b"\x03"), count=2, attributes=2)
-    assert error_of(data) == "records[1].length: length is -2 (byte 9 once decompressed)"
+def test_error_in_decompressed_records_points_at_the_compressed_ones() -> None:
+    data = batch_of(snappy(RECORD + b"\x03"), count=2, attributes=2)
+    assert decode_error(data) == "records[1].length: length is -2 (byte 9 once decompressed)"
     walked = walk(b"1234" + data, 4, 4 + len(data))
     assert walked.error is not None
     assert walked.error.offset == 4 + HEADER
@@ -192,8 +199,8 @@ def test_an_error_in_decompressed_records_points_at_the_compressed_ones() -> Non
     }
 
 
-def check_total(data: bytes) -> None:
-    """No reader raises, they agree on whether there is an error, and leaves cover every byte once."""
+def check_readers_agree(data: bytes) -> None:
+    """Check that no reader raises, that they agree on errors, and that leaves cover every byte once."""
     summary = summarize(memoryview(data))
     batches = decode(data, limit=1 << 16)
     walked = walk(b"abc" + data + b"d", 3, 3 + len(data), limit=1 << 16)
@@ -208,14 +215,14 @@ def check_total(data: bytes) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_read_without_an_exception(data: bytes) -> None:
-    check_total(data)
+def test_arbitrary_bytes_are_read_without_an_exception(data: bytes) -> None:
+    check_readers_agree(data)
 
 
 @given(
     st.integers(-1, 3), st.integers(0, 127), st.integers(-3, 2**31 - 1), st.binary(max_size=120), st.binary(max_size=9)
 )
-def test_any_bytes_behind_a_plausible_header_too(
+def test_arbitrary_bytes_behind_a_plausible_header_are_read(
     magic: int, attributes: int, number: int, body: bytes, tail: bytes
 ) -> None:
     if magic == 2:
@@ -223,20 +230,20 @@ def test_any_bytes_behind_a_plausible_header_too(
     else:
         fields = struct.pack(">b", attributes) + (struct.pack(">q", number) if magic == 1 else b"") + b"\xff" * 4
     rest = struct.pack(">ib", 0, magic) + (b"\x00" * 4 if magic == 2 else b"") + fields + body
-    check_total(struct.pack(">qi", number, len(rest)) + rest + tail)
+    check_readers_agree(struct.pack(">qi", number, len(rest)) + rest + tail)
 
 
-def test_flipped_bytes_in_what_kafka_wrote_are_read_without_an_exception(row: dict[str, Any]) -> None:
-    source = random.Random(row["name"])
+def test_damaged_kafka_batches_are_read_without_an_exception(row: dict[str, Any]) -> None:
+    rng = random.Random(row["name"])
     if not row["data"] or len(row["data"]) > 2000:
         return
     for _ in range(40):
         data = bytearray(row["data"])
-        for _ in range(source.choice((1, 2, 4))):
-            data[source.randrange(len(data))] = source.choice((0, 1, 127, 128, 255, source.randrange(256)))
-        check_total(bytes(data))
+        for _ in range(rng.choice((1, 2, 4))):
+            data[rng.randrange(len(data))] = rng.choice((0, 1, 127, 128, 255, rng.randrange(256)))
+        check_readers_agree(bytes(data))
 
 
-def test_a_varint_that_the_end_of_the_records_cuts_is_not_read_from_what_follows() -> None:
+def test_varint_is_not_read_beyond_the_end_of_the_records() -> None:
     header = struct.pack(">iBIhiqqqhii", -1, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1)
-    check_total(struct.pack(">qi", 0, len(header) + 2) + header + b"\x80\x80" + b"\x80\x80")
+    check_readers_agree(struct.pack(">qi", 0, len(header) + 2) + header + b"\x80\x80" + b"\x80\x80")

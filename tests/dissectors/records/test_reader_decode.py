@@ -1,4 +1,4 @@
-"""Decoded batches against what Kafka's own iterators say of the same bytes."""
+"""Decoded batches are compared with those of Kafka's own iterators."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,8 +32,8 @@ def as_hex(data: bytes | None) -> str | None:
     return None if data is None else data.hex()
 
 
-def record_as_kafka_says(record: dict[str, Any]) -> dict[str, Any]:
-    said = {
+def as_kafka_record(record: dict[str, Any]) -> dict[str, Any]:
+    printed = {
         "offset": record["offset"],
         "timestamp": record.get("timestamp", -1),
         "sequence": record.get("sequence", -1),
@@ -42,41 +42,43 @@ def record_as_kafka_says(record: dict[str, Any]) -> dict[str, Any]:
         "headers": [[header["key"], as_hex(header["value"])] for header in record.get("headers", [])],
     }
     if "control" in record:
-        said["control"] = record["control"]
-    return said
+        printed["control"] = record["control"]
+    return printed
 
 
-def without_bodies(record: dict[str, Any]) -> dict[str, Any]:
+def without_control_value(record: dict[str, Any]) -> dict[str, Any]:
     """Kafka's record without the parsed value of a control record, which stays bytes here."""
     if "control" not in record:
         return record
     return record | {"control": {name: record["control"][name] for name in ("type", "version")}}
 
 
-def test_says_what_kafka_says(row: dict[str, Any]) -> None:
+def test_decoded_batches_match_kafka(row: dict[str, Any]) -> None:
     batches = [batch for batch in decode(row["data"]) if "truncated" not in batch]
     assert len(batches) == len(row["batches"])
     for batch, expected in zip(batches, row["batches"], strict=True):
         assert "error" not in batch
         keys = BATCH_KEYS | (BATCH_V2_KEYS if batch["magic"] == 2 else {})
-        assert {name: batch[ours] for name, ours in keys.items()} == {name: expected[name] for name in keys}
+        assert {name: batch[decoded_name] for name, decoded_name in keys.items()} == {
+            name: expected[name] for name in keys
+        }
         assert batch.get("delete_horizon_ms") == expected.get("deleteHorizonMs")
         assert batch["batch_length"] + 12 == expected["size"]
         if batch["magic"] == 1:
             assert batch["timestamp_type"] == expected["timestampType"]
             assert batch["max_timestamp"] == expected["maxTimestamp"]
-        assert [record_as_kafka_says(record) for record in batch["records"]] == [
-            without_bodies(record) for record in expected["records"]
+        assert [as_kafka_record(record) for record in batch["records"]] == [
+            without_control_value(record) for record in expected["records"]
         ]
 
 
-def test_a_cut_off_end_is_the_last_entry(row: dict[str, Any]) -> None:
-    cut_off = [batch["truncated"] for batch in decode(row["data"]) if "truncated" in batch]
-    assert cut_off == ([row["trailing"]] if row["trailing"] else [])
+def test_truncated_end_is_the_last_entry(row: dict[str, Any]) -> None:
+    truncated = [batch["truncated"] for batch in decode(row["data"]) if "truncated" in batch]
+    assert truncated == ([row["trailing"]] if row["trailing"] else [])
 
 
 @pytest.mark.parametrize(
-    ("present", "expected"),
+    ("size", "expected"),
     [
         (5, {"truncated": 5}),
         (12, {"base_offset": 1200, "batch_length": 195, "truncated": 12}),
@@ -84,60 +86,60 @@ def test_a_cut_off_end_is_the_last_entry(row: dict[str, Any]) -> None:
         (206, {"base_offset": 1200, "batch_length": 195, "magic": 2, "truncated": 206}),
     ],
 )
-def test_a_cut_off_end_says_what_its_header_still_says(
-    sample: Callable[[str], bytes], present: int, expected: dict[str, Any]
+def test_truncated_batch_keeps_the_readable_header_fields(
+    sample: Callable[[str], bytes], size: int, expected: dict[str, Any]
 ) -> None:
-    assert decode(sample(f"truncated-v2-{present}"))[-1] == expected
+    assert decode(sample(f"truncated-v2-{size}"))[-1] == expected
 
 
-def test_append_time_stands_beside_the_time_of_the_producer(sample: Callable[[str], bytes]) -> None:
-    first = decode(sample("v2-none-append-time"))[0]["records"][0]
-    assert (first["timestamp"], first["create_timestamp"]) == (1800000000456, 1700000000123)
+def test_append_time_is_kept_beside_the_create_time(sample: Callable[[str], bytes]) -> None:
+    record = decode(sample("v2-none-append-time"))[0]["records"][0]
+    assert (record["timestamp"], record["create_timestamp"]) == (1800000000456, 1700000000123)
     wrapper = {"magic": 1, "compression": "gzip", "timestamp_type": "LogAppendTime", "max_timestamp": 9}
     [batch] = decode(encode([wrapper | {"records": [{"create_timestamp": 3}]}]))
     assert batch["records"] == [{"offset": 0, "timestamp": 9, "create_timestamp": 3, "key": None, "value": None}]
 
 
-def test_reads_from_a_view_and_gives_bytes(sample: Callable[[str], bytes]) -> None:
+def test_decodes_a_memoryview_to_bytes(sample: Callable[[str], bytes]) -> None:
     data = sample("v2-none")
     [batch] = decode(memoryview(bytearray(data)))
     assert batch == decode(data)[0]
     assert type(batch["records"][0]["key"]) is bytes
 
 
-def test_a_header_name_that_is_no_utf8_survives() -> None:
+def test_header_key_with_invalid_utf8_is_preserved() -> None:
     data = encode([{"records": [{"headers": [{"key": "\udcff", "value": b""}]}]}])
     assert data.endswith(b"\x02\xff\x00")
     [batch] = decode(data)
     assert batch["records"][0]["headers"] == [{"key": "\udcff", "value": b""}]
 
 
-def test_a_wrapper_at_offset_zero_keeps_the_offsets_inside() -> None:
+def test_wrapper_at_offset_zero_keeps_the_inner_offsets() -> None:
     """librdkafka leaves 0 there when it produces."""
     batch = {"magic": 1, "compression": "gzip", "last_offset": 0, "records": [{"value": b"a"}, {"value": b"b"}]}
-    [read] = decode(encode([batch]))
-    assert [record["offset"] for record in read["records"]] == [0, 1]
-    assert "error" not in read
+    [decoded] = decode(encode([batch]))
+    assert [record["offset"] for record in decoded["records"]] == [0, 1]
+    assert "error" not in decoded
 
 
-def test_a_wrapper_below_the_offsets_inside_is_an_error() -> None:
+def test_wrapper_below_its_inner_offsets_is_an_error() -> None:
     batch = {"magic": 1, "compression": "gzip", "last_offset": 1, "records": [{"value": b"a"}] * 3}
-    [read] = decode(encode([batch]))
-    assert read["error"] == "value: offset 1 is below 2, the relative offset of the last message inside"
-    assert len(read["records"]) == 3
+    [decoded] = decode(encode([batch]))
+    assert decoded["error"] == "value: offset 1 is below 2, the relative offset of the last message inside"
+    assert len(decoded["records"]) == 3
 
 
-def test_a_wrong_crc_inside_a_wrapper_is_told_at_its_record() -> None:
-    bad = {"offset": 1, "timestamp": 5, "key": None, "value": b"b", "crc": 7, "crc_valid": False}
-    good = {"offset": 0, "timestamp": 5, "key": None, "value": b"a"}
-    [read] = decode(encode([{"magic": 1, "compression": "snappy", "records": [good, bad]}]))
-    assert read["records"] == [good, bad]
-    assert read["crc_valid"]
+def test_invalid_crc_inside_a_wrapper_is_reported_at_its_record() -> None:
+    invalid_record = {"offset": 1, "timestamp": 5, "key": None, "value": b"b", "crc": 7, "crc_valid": False}
+    valid_record = {"offset": 0, "timestamp": 5, "key": None, "value": b"a"}
+    [decoded] = decode(encode([{"magic": 1, "compression": "snappy", "records": [valid_record, invalid_record]}]))
+    assert decoded["records"] == [valid_record, invalid_record]
+    assert decoded["crc_valid"]
 
 
 def test_sequences_wrap_at_the_end_of_int32() -> None:
-    [read] = decode(encode([{"producer_id": 1, "base_sequence": 2**31 - 1, "records": [{}, {}]}]))
-    assert [record["sequence"] for record in read["records"]] == [2**31 - 1, 0]
+    [decoded] = decode(encode([{"producer_id": 1, "base_sequence": 2**31 - 1, "records": [{}, {}]}]))
+    assert [record["sequence"] for record in decoded["records"]] == [2**31 - 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -149,6 +151,6 @@ def test_sequences_wrap_at_the_end_of_int32() -> None:
         (None, {"type": "UNKNOWN", "version": None}),
     ],
 )
-def test_the_key_of_a_control_record_names_its_type(key: bytes | None, expected: dict[str, Any]) -> None:
-    [read] = decode(encode([{"is_control": True, "records": [{"key": key}]}]))
-    assert read["records"][0]["control"] == expected
+def test_key_of_a_control_record_gives_its_type(key: bytes | None, expected: dict[str, Any]) -> None:
+    [decoded] = decode(encode([{"is_control": True, "records": [{"key": key}]}]))
+    assert decoded["records"][0]["control"] == expected

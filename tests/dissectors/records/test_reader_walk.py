@@ -1,4 +1,4 @@
-"""The nodes of record data: every byte has its field, and they say what decode says."""
+"""The nodes of record data: every byte belongs to a field, and the values agree with decode."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ def child(node: Node, *path: str) -> Node:
     return node
 
 
-def test_covers_every_byte_of_what_kafka_wrote(row: dict[str, Any]) -> None:
+def test_nodes_cover_every_byte_written_by_kafka(row: dict[str, Any]) -> None:
     data = row["data"]
     walked = walk(b"1234" + data + b"56", 4, 4 + len(data))
     assert walked.error is None
@@ -26,24 +26,27 @@ def test_covers_every_byte_of_what_kafka_wrote(row: dict[str, Any]) -> None:
     assert (spans[-1][1] if spans else 4) == 4 + len(data)
 
 
-def test_says_what_decode_says(row: dict[str, Any]) -> None:
+def test_nodes_agree_with_decode(row: dict[str, Any]) -> None:
     for node, batch in zip(walk(row["data"], 0, len(row["data"])).nodes, decode(row["data"]), strict=True):
         if "truncated" in batch:
             assert node.meaning == "truncated"
             assert node.end - node.start == batch["truncated"]
             continue
         assert (child(node, "crc").meaning == "valid") == batch["crc_valid"]
-        holder = child(node, "records" if batch["magic"] == 2 else "value")
-        records = holder.children if holder.children or batch["magic"] == 2 else [node]
+        records_node = child(node, "records" if batch["magic"] == 2 else "value")
+        records = records_node.children if records_node.children or batch["magic"] == 2 else [node]
         assert len(records) == len(batch["records"])
-        for one, record in zip(records, batch["records"], strict=True):
-            assert (child(one, "key").value, child(one, "value").value) == (record["key"], record["value"])
-            offset = child(one, "offset_delta" if batch["magic"] == 2 else "offset")
-            said = int(offset.meaning.removeprefix("offset ")) if offset.meaning else offset.value
-            assert said == record["offset"]
+        for record_node, record in zip(records, batch["records"], strict=True):
+            assert (child(record_node, "key").value, child(record_node, "value").value) == (
+                record["key"],
+                record["value"],
+            )
+            offset = child(record_node, "offset_delta" if batch["magic"] == 2 else "offset")
+            shown_offset = int(offset.meaning.removeprefix("offset ")) if offset.meaning else offset.value
+            assert shown_offset == record["offset"]
 
 
-def test_names_the_fields_of_a_batch_as_the_protocol_does() -> None:
+def test_batch_fields_have_the_names_of_the_protocol() -> None:
     headers = [{"key": "h", "value": None}]
     data = encode([{"records": [{"key": b"k", "value": b"v", "timestamp": 7, "headers": headers}]}])
     [batch] = walk(data, 0, len(data)).nodes
@@ -65,7 +68,7 @@ def test_names_the_fields_of_a_batch_as_the_protocol_does() -> None:
     ]
 
 
-def test_meanings_say_codec_time_and_flags() -> None:
+def test_meanings_give_codec_timestamp_and_flags() -> None:
     batch = {"compression": "lz4", "timestamp_type": "LogAppendTime", "is_transactional": True, "is_control": True}
     data = encode([batch | {"base_offset": 40, "records": [{"key": b"\x00\x00\x00\x00", "timestamp": 9}]}])
     [node] = walk(data, 0, len(data)).nodes
@@ -78,16 +81,16 @@ def test_meanings_say_codec_time_and_flags() -> None:
     assert child(walk(data, 0, len(data)).nodes[0], "attributes").meaning == "none, CreateTime"
 
 
-def test_a_wrong_crc_says_what_was_computed(sample: Callable[[str], bytes]) -> None:
-    good = sample("v2-none")
-    bad = good[:-5] + bytes([good[-5] ^ 1]) + good[-4:]
-    crc = child(walk(bad, 0, len(bad)).nodes[0], "crc")
+def test_invalid_crc_shows_the_computed_one(sample: Callable[[str], bytes]) -> None:
+    valid_data = sample("v2-none")
+    damaged_data = valid_data[:-5] + bytes([valid_data[-5] ^ 1]) + valid_data[-4:]
+    crc = child(walk(damaged_data, 0, len(damaged_data)).nodes[0], "crc")
     assert crc.meaning is not None
     assert crc.meaning.startswith("computed 0x")
-    assert decode(bad)[0]["crc_valid"] is False
+    assert decode(damaged_data)[0]["crc_valid"] is False
 
 
-def test_compressed_records_carry_the_span_of_the_compressed_bytes(sample: Callable[[str], bytes]) -> None:
+def test_compressed_records_have_the_span_of_the_compressed_bytes(sample: Callable[[str], bytes]) -> None:
     data = sample("v2-gzip")
     [batch] = walk(data, 0, len(data)).nodes
     records = child(batch, "records")
@@ -96,7 +99,7 @@ def test_compressed_records_carry_the_span_of_the_compressed_bytes(sample: Calla
     assert len(records.children) == 5
 
 
-def test_wrapped_messages_say_their_absolute_offsets(sample: Callable[[str], bytes]) -> None:
+def test_wrapped_messages_show_their_absolute_offsets(sample: Callable[[str], bytes]) -> None:
     data = sample("v1-lz4")
     value = child(walk(data, 0, len(data)).nodes[0], "value")
     offsets = [child(message, "offset") for message in value.children]
@@ -109,9 +112,9 @@ def test_wrapped_messages_say_their_absolute_offsets(sample: Callable[[str], byt
     ]
 
 
-def test_a_cut_off_end_keeps_the_fields_of_its_header(sample: Callable[[str], bytes]) -> None:
+def test_truncated_end_keeps_the_readable_header_fields(sample: Callable[[str], bytes]) -> None:
     data = sample("truncated-v2-40")
-    last = walk(data, 0, len(data)).nodes[-1]
-    assert [node.name for node in last.children][-3:] == ["last_offset_delta", "base_timestamp", "truncated"]
+    last_node = walk(data, 0, len(data)).nodes[-1]
+    assert [node.name for node in last_node.children][-3:] == ["last_offset_delta", "base_timestamp", "truncated"]
     data = sample("truncated-v1-20")
     assert [node.name for node in walk(data, 0, len(data)).nodes[-1].children][-2:] == ["attributes", "truncated"]

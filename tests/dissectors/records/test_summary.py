@@ -1,4 +1,4 @@
-"""What the headers alone say."""
+"""The summary that headers alone allow."""
 
 import itertools
 import struct
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dissectors.records import Outline, RecordsSummary, decode, encode, outline, summarize
 
 
-def test_agrees_with_kafka_on_what_headers_can_say(row: dict[str, Any]) -> None:
+def test_summary_agrees_with_kafka(row: dict[str, Any]) -> None:
     summary = summarize(memoryview(row["data"]))
     batches = row["batches"]
     assert summary == RecordsSummary(
@@ -29,21 +29,21 @@ def test_agrees_with_kafka_on_what_headers_can_say(row: dict[str, Any]) -> None:
     )
 
 
-def test_a_wrapper_counts_as_the_one_message_that_can_be_seen() -> None:
+def test_wrapper_counts_as_one_record() -> None:
     data = encode([{"magic": 1, "compression": "gzip", "records": [{"value": b"v"}] * 9}])
     assert summarize(data).records == 1
     assert len(decode(data)[0]["records"]) == 9
 
 
-def test_a_negative_count_does_not_spoil_the_sum() -> None:
-    good = encode([{"records": [{"value": b"v"}] * 3}])
-    bad = good[:57] + b"\xff\xff\xff\xff" + good[61:]
-    summary = summarize(good + bad)
+def test_negative_count_is_left_out_of_the_sum() -> None:
+    valid_batch = encode([{"records": [{"value": b"v"}] * 3}])
+    negative_batch = valid_batch[:57] + b"\xff\xff\xff\xff" + valid_batch[61:]
+    summary = summarize(valid_batch + negative_batch)
     assert (summary.batches, summary.records) == (2, 3)
     assert summary.error == "batch 1: records_count is -1"
 
 
-def test_an_outline_agrees_with_kafka_on_batches_codecs_and_the_next_offset(row: dict[str, Any]) -> None:
+def test_outline_agrees_with_kafka(row: dict[str, Any]) -> None:
     batches = row["batches"]
     runs = itertools.groupby(batches, key=lambda batch: batch["magic"] == 2)
     assert outline(row["data"]) == Outline(
@@ -54,30 +54,30 @@ def test_an_outline_agrees_with_kafka_on_batches_codecs_and_the_next_offset(row:
     )
 
 
-def test_message_sets_on_both_sides_of_a_batch_are_two() -> None:
+def test_message_sets_around_a_batch_are_counted_separately() -> None:
     message = {"magic": 1, "records": [{"value": b"v"}] * 3}
     batch = {"compression": "lz4", "records": [{"value": b"v"}] * 4}
     data = encode([message | {"base_offset": 0}, batch | {"base_offset": 3}, message | {"base_offset": 7}])
     assert outline(data) == Outline(10, 3, ("none", "lz4"), 10)
 
 
-def test_a_cut_off_batch_is_not_read(sample: Callable[[str], bytes]) -> None:
-    whole = sample("v2-gzip")
-    assert outline(whole[:-1]) == Outline(0, 0, (), None)
-    assert outline(whole + sample("v2-zstd")[:-1]) == outline(whole) == Outline(5, 1, ("gzip",), 1301)
+def test_truncated_batch_is_not_counted(sample: Callable[[str], bytes]) -> None:
+    complete = sample("v2-gzip")
+    assert outline(complete[:-1]) == Outline(0, 0, (), None)
+    assert outline(complete + sample("v2-zstd")[:-1]) == outline(complete) == Outline(5, 1, ("gzip",), 1301)
 
 
-def test_a_codec_without_meaning_has_its_number() -> None:
+def test_unknown_codec_in_an_outline_is_a_number() -> None:
     data = bytearray(encode([{"records": [{"value": b"v"}]}]))
     data[22] |= 5
     assert outline(data).compressions == ("unknown(5)",)
 
 
-def test_a_batch_too_short_for_its_header_counts_alone() -> None:
+def test_batch_too_short_for_its_header_is_counted_without_records() -> None:
     short = struct.pack(">qiib", 7, 20, 0, 2) + b"\x00" * 15
-    good = encode([{"base_offset": 30, "records": [{"value": b"v"}]}])
+    valid_batch = encode([{"base_offset": 30, "records": [{"value": b"v"}]}])
     assert outline(short) == Outline(0, 1, (), None)
-    assert outline(good + short) == Outline(1, 2, ("none",), 31)
+    assert outline(valid_batch + short) == Outline(1, 2, ("none",), 31)
 
 
 _PIECES = st.sampled_from(
@@ -92,9 +92,9 @@ _PIECES = st.sampled_from(
 
 @given(pieces=st.lists(_PIECES | st.binary(max_size=80)), cut=st.integers(0, 70))
 @pytest.mark.parametrize("kind", [bytes, memoryview])
-def test_an_outline_of_any_bytes_counts_as_the_summary_does(kind: type, pieces: list[bytes], cut: int) -> None:
+def test_outline_of_any_bytes_agrees_with_the_summary(kind: type, pieces: list[bytes], cut: int) -> None:
     data = b"".join(pieces)
     data = data[: max(len(data) - cut, 0)]
-    short, long = outline(kind(data)), summarize(data)
-    assert (short.records, short.compressions) == (long.records, long.compressions)
-    assert short.batches <= long.batches
+    brief, summary = outline(kind(data)), summarize(data)
+    assert (brief.records, brief.compressions) == (summary.records, summary.compressions)
+    assert brief.batches <= summary.batches

@@ -24,37 +24,37 @@ FINAL_ALTHOUGH_RETRIABLE = {
 }
 
 
-def everything() -> Iterator[tuple[Any, ErrorJudgement]]:
+def all_judgements() -> Iterator[tuple[Any, ErrorJudgement]]:
     for code, judgement in refusals.generic().items():
         yield Error(code), judgement
     yield from by_api.ERRORS.items()
 
 
-def name_of(value: Any) -> str:
+def judgement_id(value: Any) -> str:
     if isinstance(value, ErrorJudgement):
         return ""
     return f"{value[0]}-{value[1].name}" if isinstance(value, tuple) else str(value.name)
 
 
-def test_no_error_code_is_without_a_judgement() -> None:
+def test_every_error_code_has_a_judgement() -> None:
     assert {error.code for error in schemas.errors()} - {0} == set(refusals.generic())
     assert sum(len(table.ERRORS) for table in TABLES) == len(refusals.generic()), "an error is in two tables"
 
 
-def test_unknown_codes_have_a_judgement_too() -> None:
+def test_unknown_error_codes_have_a_judgement() -> None:
     assert refusals.judgement("Fetch", 503) is refusals.UNKNOWN
     assert refusals.judgement("Fetch", -2) is refusals.UNKNOWN
 
 
-def test_an_api_may_have_an_entry_of_its_own() -> None:
+def test_api_may_have_its_own_judgement() -> None:
     produce = refusals.judgement("Produce", Error.CORRUPT_MESSAGE)
     fetch = refusals.judgement("Fetch", Error.CORRUPT_MESSAGE)
     assert (produce.blame, fetch.blame) == ("client", "broker")
     assert refusals.judgement("ListOffsets", Error.CORRUPT_MESSAGE) is refusals.generic()[Error.CORRUPT_MESSAGE]
 
 
-@pytest.mark.parametrize(("key", "judgement"), list(everything()), ids=name_of)
-def test_what_kafka_calls_retriable_is_not_final(key: Any, judgement: ErrorJudgement) -> None:
+@pytest.mark.parametrize(("key", "judgement"), list(all_judgements()), ids=judgement_id)
+def test_retriable_errors_are_not_judged_final(key: Any, judgement: ErrorJudgement) -> None:
     error = key[1] if isinstance(key, tuple) else key
     facts = schemas.error(error)
     assert facts is not None
@@ -62,8 +62,8 @@ def test_what_kafka_calls_retriable_is_not_final(key: Any, judgement: ErrorJudge
         assert judgement.nature is not Nature.FINAL
 
 
-@pytest.mark.parametrize(("key", "judgement"), list(everything()), ids=name_of)
-def test_it_is_written_to_be_put_into_a_sentence(key: Any, judgement: ErrorJudgement) -> None:
+@pytest.mark.parametrize(("key", "judgement"), list(all_judgements()), ids=judgement_id)
+def test_texts_of_a_judgement_fit_into_a_sentence(key: Any, judgement: ErrorJudgement) -> None:
     assert judgement.blame in ("broker", "client")
     for text in (judgement.meaning, judgement.change):
         assert text
@@ -72,17 +72,17 @@ def test_it_is_written_to_be_put_into_a_sentence(key: Any, judgement: ErrorJudge
     assert judgement.patience > 0
 
 
-@pytest.mark.parametrize(("key", "judgement"), list(everything()), ids=name_of)
-def test_its_fields_are_fields_of_a_request(key: Any, judgement: ErrorJudgement) -> None:
+@pytest.mark.parametrize(("key", "judgement"), list(all_judgements()), ids=judgement_id)
+def test_fields_of_a_judgement_are_request_fields(key: Any, judgement: ErrorJudgement) -> None:
     apis = [key[0]] if isinstance(key, tuple) else [api.name for api in schemas.apis()]
     for name in judgement.fields:
-        assert any(name in names_of(schemas.message(f"{api}Request")["fields"]) for api in apis), name
+        assert any(name in field_names(schemas.message(f"{api}Request")["fields"]) for api in apis), name
 
 
-def names_of(fields: Sequence[Mapping[str, Any]]) -> set[str]:
+def field_names(fields: Sequence[Mapping[str, Any]]) -> set[str]:
     """The names of fields at any depth, as values have them."""
-    found = set()
+    names = set()
     for field in fields:
-        found.add(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", field["name"]).lower())
-        found |= names_of(field.get("fields", ()))
-    return found
+        names.add(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", field["name"]).lower())
+        names |= field_names(field.get("fields", ()))
+    return names

@@ -1,19 +1,19 @@
-"""A cause is told once, however its frames differ."""
+"""A cause is reported once, however its frames differ."""
 
 from tests.kproxy.stories import findings
 
 ASKED = '> Metadata v0 {"topics": [{"name": "orders"}]}\n'
 
 
-def test_frames_that_are_cut_off_at_different_bytes_are_one_cause() -> None:
+def test_frames_truncated_at_different_bytes_are_one_cause() -> None:
     # the host says 52 bytes; of these there are 40, 45 and 50
-    cut = [f"00000001 00000001 0034 {'61' * there}" for there in (40, 45, 50)]
-    frames = [f"{len(bytes.fromhex(body)) + 4:08x} {number:08x} {body}" for number, body in enumerate(cut, 1)]
+    bodies = [f"00000001 00000001 0034 {'61' * size}" for size in (40, 45, 50)]
+    frames = [f"{len(bytes.fromhex(body)) + 4:08x} {number:08x} {body}" for number, body in enumerate(bodies, 1)]
     story = "".join(f"{ASKED}< hex {frame}\n" for frame in frames)
     assert [finding.code for finding in findings(story) if finding.severity != "info"] == ["L002"]
 
 
-def test_an_edit_in_different_elements_is_one_cause() -> None:
+def test_edit_in_different_elements_is_one_cause() -> None:
     def frame(number: int, odd: int) -> str:
         topics = "".join(
             f"0000 0005 {'74' * 4}{index:02x}" + ("00" if index != odd else "") + "00000000"
@@ -22,5 +22,5 @@ def test_an_edit_in_different_elements_is_one_cause() -> None:
         body = f"00000000 00000001 00000003 {topics}"
         return f'> Metadata v1 {{"topics": []}}\n< hex {len(bytes.fromhex(body)) + 4:08x} {number:08x} {body}\n'
 
-    told = [finding for finding in findings(frame(1, 0x61) + frame(2, 0x63)) if finding.severity != "info"]
-    assert [finding.code for finding in told] == ["L004"]
+    reported = [finding for finding in findings(frame(1, 0x61) + frame(2, 0x63)) if finding.severity != "info"]
+    assert [finding.code for finding in reported] == ["L004"]

@@ -25,11 +25,9 @@ NOW_MS = 1_767_225_600_000
     ("kind", "age_ms", "is_found"),
     [("LogAppendTime", 5000, True), ("LogAppendTime", 500, False), ("CreateTime", 5000, False)],
 )
-def test_records_of_the_newest_epoch_count_only_if_the_broker_appended_them_before(
-    kind: str, age_ms: int, is_found: bool
-) -> None:
-    at = NOW_MS - age_ms
-    story = EPOCH_5 + FETCHED % (kind, at, at)
+def test_epoch_end_is_contradicted_only_by_records_appended_earlier(kind: str, age_ms: int, is_found: bool) -> None:
+    timestamp = NOW_MS - age_ms
+    story = EPOCH_5 + FETCHED % (kind, timestamp, timestamp)
     assert bool(findings(story, "S097")) is is_found
 
 
@@ -53,25 +51,23 @@ NOTHING_COMMITTED = """
         ('> DeleteGroups v2 {"groups_names": ["g"]}\n< {"results": [{"group_id": "g"}]}\n', False),
     ],
 )
-def test_a_commit_is_lost_unless_it_may_have_expired_or_been_deleted(between: str, is_found: bool) -> None:
+def test_missing_commit_is_reported_unless_it_may_have_expired_or_been_deleted(between: str, is_found: bool) -> None:
     assert bool(findings(COMMITTED + between + NOTHING_COMMITTED, "S093")) is is_found
 
 
-def test_a_fenced_member_with_an_old_epoch_is_explained_by_its_epoch() -> None:
-    def beat(epoch: int, answer: str) -> str:
-        asked = f'{{"group_id": "g", "member_id": "m", "member_epoch": {epoch}}}'
-        return f"> ConsumerGroupHeartbeat v0 {asked}\n< {answer}\n+1s\n"
+def test_fencing_of_a_member_with_an_old_epoch_is_explained_by_the_epoch() -> None:
+    def heartbeat(epoch: int, response: str) -> str:
+        request = f'{{"group_id": "g", "member_id": "m", "member_epoch": {epoch}}}'
+        return f"> ConsumerGroupHeartbeat v0 {request}\n< {response}\n+1s\n"
 
-    story = beat(0, '{"member_id": "m", "member_epoch": 7}') + 4 * beat(5, '{"error_code": 110}')
+    story = heartbeat(0, '{"member_id": "m", "member_epoch": 7}') + 4 * heartbeat(5, '{"error_code": 110}')
     [finding] = findings(story, "S095")
     assert (finding.expected, finding.got) == ("7", "5")
 
 
 @pytest.mark.parametrize(("end", "replica", "is_found"), [(49, -1, True), (50, -1, False), (49, 2, False)])
-def test_the_end_of_the_newest_epoch_is_compared_with_a_high_watermark_before(
-    end: int, replica: int, is_found: bool
-) -> None:
-    def ask(end_offset: int) -> str:
+def test_epoch_end_is_compared_with_an_earlier_high_watermark(end: int, replica: int, is_found: bool) -> None:
+    def epoch_lookup(end_offset: int) -> str:
         return (
             f'> OffsetForLeaderEpoch v3 {{"replica_id": {replica}, "topics": [{{"topic": "t", "partitions": '
             '[{"current_leader_epoch": 5, "leader_epoch": 5}]}]}\n'
@@ -82,23 +78,26 @@ def test_the_end_of_the_newest_epoch_is_compared_with_a_high_watermark_before(
         '> Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 50}]}]}\n'
         '< {"responses": [{"topic": "t", "partitions": [{"high_watermark": 50, "records": ""}]}]}\n'
     )
-    assert bool(findings(ask(50) + fetched + ask(end), "S097")) is is_found
+    assert bool(findings(epoch_lookup(50) + fetched + epoch_lookup(end), "S097")) is is_found
 
 
-def beat(member: str, epoch: int, answer: str = "", *, owned: list[int] | None = None) -> tuple[str, str]:
+def heartbeat(member: str, epoch: int, response: str = "", *, owned: list[int] | None = None) -> tuple[str, str]:
     """A heartbeat of KIP-848 and its response, which is that the epoch is accepted by default."""
-    owns = ""
+    owned_field = ""
     if owned is not None:
-        owns = f', "topic_partitions": [{{"topic_id": "AAAAAAAAAAAAAAAAAAAABw", "partitions": {owned}}}]'
-    number = 1 if member == "a" else 2
-    asked = f'{number}> ConsumerGroupHeartbeat v0 {{"group_id": "g", "member_id": "{member}", "member_epoch": {epoch}'
-    answer = answer or f'{{"member_id": "{member}", "member_epoch": {epoch}}}'
-    return f"{asked}{owns}}}\n", f"{number}< {answer}\n"
+        owned_field = f', "topic_partitions": [{{"topic_id": "AAAAAAAAAAAAAAAAAAAABw", "partitions": {owned}}}]'
+    connection = 1 if member == "a" else 2
+    request = (
+        f'{connection}> ConsumerGroupHeartbeat v0 {{"group_id": "g", "member_id": "{member}", "member_epoch": {epoch}'
+    )
+    response = response or f'{{"member_id": "{member}", "member_epoch": {epoch}}}'
+    return f"{request}{owned_field}}}\n", f"{connection}< {response}\n"
 
 
-A_OWNS, B_OWNS = "".join(beat("a", 4, owned=[0])), "".join(beat("b", 4, owned=[0]))
-A_ASKS, A_GETS = beat("a", 4)
-FENCED = "".join(beat("a", 4, '{"error_code": 110}'))
+A_OWNS, B_OWNS = "".join(heartbeat("a", 4, owned=[0])), "".join(heartbeat("b", 4, owned=[0]))
+A_ASKS, A_GETS = heartbeat("a", 4)
+FENCED = "".join(heartbeat("a", 4, '{"error_code": 110}'))
+A_REJOINS = "".join(heartbeat("a", 0, '{"member_id": "a", "member_epoch": 4}'))
 
 
 @pytest.mark.parametrize(
@@ -106,20 +105,20 @@ FENCED = "".join(beat("a", 4, '{"error_code": 110}'))
     [
         (A_OWNS + B_OWNS + A_ASKS + A_GETS, True),
         (A_OWNS + A_ASKS + B_OWNS + A_GETS, False),  # it was on its way
-        (A_OWNS + B_OWNS + "".join(beat("a", 4, owned=[])) + A_ASKS + A_GETS, False),
-        (A_OWNS + B_OWNS + FENCED + "".join(beat("a", 0, '{"member_id": "a", "member_epoch": 4}')) + A_ASKS + A_GETS,
+        (A_OWNS + B_OWNS + "".join(heartbeat("a", 4, owned=[])) + A_ASKS + A_GETS, False),
+        (A_OWNS + B_OWNS + FENCED + A_REJOINS + A_ASKS + A_GETS,
          False),
-        (A_OWNS + FENCED + B_OWNS + "".join(beat("a", 0, '{"member_id": "a", "member_epoch": 4}')) + A_ASKS + A_GETS,
+        (A_OWNS + FENCED + B_OWNS + A_REJOINS + A_ASKS + A_GETS,
          False),
     ],
 )  # fmt: skip
-def test_a_claim_counts_only_while_the_coordinator_accepts_it(story: str, is_found: bool) -> None:
+def test_claimed_partition_counts_only_while_the_coordinator_accepts_it(story: str, is_found: bool) -> None:
     assert bool(findings(story, "S096")) is is_found
 
 
 @pytest.mark.parametrize(("generation", "is_found"), [(5, True), (-1, False)])
 def test_claims_without_a_generation_do_not_count(generation: int, is_found: bool) -> None:
-    def claims(member: str) -> str:
+    def member_entry(member: str) -> str:
         data = (
             f'"topics": ["t"], "owned_partitions": [{{"topic": "t", "partitions": [1]}}], "generation_id": {generation}'
         )
@@ -129,35 +128,35 @@ def test_claims_without_a_generation_do_not_count(generation: int, is_found: boo
     story = (
         '> JoinGroup v7 {"group_id": "g", "member_id": "a", "protocol_type": "consumer"}\n'
         '< {"generation_id": 6, "leader": "a", "member_id": "a", "protocol_type": "consumer", '
-        f'"members": [{claims("a")}, {claims("b")}]}}\n'
+        f'"members": [{member_entry("a")}, {member_entry("b")}]}}\n'
     )
     assert bool(findings(story, "S096")) is is_found
 
 
-def test_an_error_gives_no_subscription() -> None:
-    instance = '"client_instance_id": "AAAAAAAAAAAAAAAAAAAABw"'
+def test_refused_subscription_request_gives_no_subscription() -> None:
+    instance_field = '"client_instance_id": "AAAAAAAAAAAAAAAAAAAABw"'
     story = f"""
-    > GetTelemetrySubscriptions v0 {{{instance}}}
-    < {{{instance}, "subscription_id": 11}}
-    > GetTelemetrySubscriptions v0 {{{instance}}}
-    < {{"error_code": 89, {instance}, "subscription_id": 0}}
-    > PushTelemetry v0 {{{instance}, "subscription_id": 11}}
+    > GetTelemetrySubscriptions v0 {{{instance_field}}}
+    < {{{instance_field}, "subscription_id": 11}}
+    > GetTelemetrySubscriptions v0 {{{instance_field}}}
+    < {{"error_code": 89, {instance_field}, "subscription_id": 0}}
+    > PushTelemetry v0 {{{instance_field}, "subscription_id": 11}}
     """
     assert not findings(textwrap.dedent(story), "S094")
 
 
-def test_heartbeats_with_an_old_epoch_count_only_in_a_row_and_joins_do_not() -> None:
-    def beats(*epochs: int) -> str:
-        return "".join("".join(beat("a", epoch, '{"member_id": "a", "member_epoch": 7}')) for epoch in epochs)
+def test_only_consecutive_heartbeats_with_an_old_epoch_count() -> None:
+    def heartbeats(*epochs: int) -> str:
+        return "".join("".join(heartbeat("a", epoch, '{"member_id": "a", "member_epoch": 7}')) for epoch in epochs)
 
-    assert findings(beats(7, 5, 5, 5), "S095")
-    assert not findings(beats(7, 5, 5, 7, 5, 5, 7), "S095")
-    assert not findings(beats(7, 0, 0, 0, 0), "S095")
+    assert findings(heartbeats(7, 5, 5, 5), "S095")
+    assert not findings(heartbeats(7, 5, 5, 7, 5, 5, 7), "S095")
+    assert not findings(heartbeats(7, 0, 0, 0, 0), "S095")
 
 
-def test_what_s095_explains_is_not_reported_as_a_refusal() -> None:
-    refused = 8 * ("".join(beat("a", 5, '{"error_code": 110}')) + "+1s\n")
-    assert {finding.code for finding in findings(refused)} & {"E001", "E002"}
-    explained = "".join(beat("a", 0, '{"member_id": "a", "member_epoch": 7}')) + refused
-    assert "S095" in {finding.code for finding in findings(explained)}
-    assert not {finding.code for finding in findings(explained)} & {"E001", "E002"}
+def test_refusals_explained_by_s095_are_not_reported_twice() -> None:
+    refusals = 8 * ("".join(heartbeat("a", 5, '{"error_code": 110}')) + "+1s\n")
+    assert {finding.code for finding in findings(refusals)} & {"E001", "E002"}
+    with_epoch = "".join(heartbeat("a", 0, '{"member_id": "a", "member_epoch": 7}')) + refusals
+    assert "S095" in {finding.code for finding in findings(with_epoch)}
+    assert not {finding.code for finding in findings(with_epoch)} & {"E001", "E002"}

@@ -8,7 +8,7 @@ FOUND = '> FindCoordinator v2 {"key": "g"}\n< {"node_id": 1, "host": "kafka-1", 
 DENIED = '> OffsetFetch v8 {"groups": [{"group_id": "g"}]}\n< {"groups": [{"group_id": "g", "error_code": 16}]}\n'
 
 
-def test_one_broker_is_all_there_is() -> None:
+def test_denied_coordinator_is_reported_the_fifth_time() -> None:
     assert not findings(4 * (FOUND + DENIED), "S022")
     [finding] = findings(5 * (FOUND + DENIED), "S022")
     assert finding.message == (
@@ -20,34 +20,35 @@ def test_one_broker_is_all_there_is() -> None:
     assert finding.span[1] - finding.span[0] == 2
 
 
-def test_it_counts_again_after_an_answer() -> None:
-    accepted = DENIED.replace("16", "25")  # only a coordinator knows who is no member
-    assert not findings(4 * (FOUND + DENIED) + FOUND + accepted + 4 * (FOUND + DENIED), "S022")
+def test_accepted_request_resets_the_count() -> None:
+    other_error = DENIED.replace("16", "25")  # only a coordinator knows who is no member
+    assert not findings(4 * (FOUND + DENIED) + FOUND + other_error + 4 * (FOUND + DENIED), "S022")
 
 
-def test_a_client_that_never_asks_again_is_another_fault() -> None:
+def test_client_that_never_looks_up_the_coordinator_is_not_reported() -> None:
     assert not findings(FOUND + 8 * DENIED, "S022")
 
 
-def test_many_clients_that_are_denied_once_each() -> None:
+def test_many_clients_denied_once_each_are_not_reported() -> None:
     story = "".join(
-        f"open {n} client=10.0.0.{n}:5000\n" + (FOUND + DENIED).replace("> ", f"{n}> ").replace("< ", f"{n}< ")
-        for n in range(1, 9)
+        f"open {number} client=10.0.0.{number}:5000\n"
+        + (FOUND + DENIED).replace("> ", f"{number}> ").replace("< ", f"{number}< ")
+        for number in range(1, 9)
     )
     assert not findings(story, "S022")
 
 
-def test_coordinators_of_transactions_by_the_list_of_later_versions() -> None:
-    found = (
+def test_coordinator_of_a_transaction_is_found_in_later_versions() -> None:
+    lookup = (
         '> FindCoordinator v4 {"key_type": 1, "coordinator_keys": ["pay"]}\n'
         '< {"coordinators": [{"key": "pay", "node_id": 2, "host": "kafka-2", "port": 9092}]}\n'
     )
-    denied = '> EndTxn v3 {"transactional_id": "pay"}\n< {"error_code": 16}\n'
-    [finding] = findings(5 * (found + denied), "S022")
+    refused = '> EndTxn v3 {"transactional_id": "pay"}\n< {"error_code": 16}\n'
+    [finding] = findings(5 * (lookup + refused), "S022")
     assert "coordinator of transactional id 'pay'" in finding.message
 
 
-def test_a_coordinator_is_not_missing_while_nobody_asks() -> None:
+def test_time_without_lookups_does_not_count_as_missing_coordinator() -> None:
     missing = '> FindCoordinator v2 {"key": "g"}\n< {"error_code": 15, "node_id": -1}\n'
     assert not findings(missing + "+5m\n" + missing + "+20s\n" + missing, "S023")
     [finding] = findings(missing + "+20s\n" + missing + "+20s\n" + missing, "S023")
@@ -55,6 +56,6 @@ def test_a_coordinator_is_not_missing_while_nobody_asks() -> None:
     assert "group 'g' has had no coordinator for 40 s" in finding.message
 
 
-def test_coordinators_themselves_may_say_it() -> None:
+def test_heartbeat_errors_count_as_missing_coordinator() -> None:
     missing = '> Heartbeat v3 {"group_id": "g", "member_id": "m"}\n< {"error_code": 15}\n'
     assert findings(missing + "+20s\n" + missing + "+20s\n" + missing, "S023")

@@ -1,4 +1,4 @@
-"""Family C where its pages do not reach: one cause told once, times that add up, what is not known."""
+"""Family C beyond its pages: causes are reported once, waiting times add up, and losses excuse."""
 
 from __future__ import annotations
 
@@ -18,70 +18,76 @@ METADATA = '> Metadata v8 {"topics": []}\n'
 FETCH = '> Fetch v11 {"max_wait_ms": 60000, "topics": []}\n'
 
 
-def codes(story: str) -> list[str]:
+def correlation_codes(story: str) -> list[str]:
     """The codes of family C, without C020, which precedes every C004."""
     return [finding.code for finding in findings(story) if finding.code.startswith("C") and finding.code != "C020"]
 
 
 @pytest.mark.parametrize("client", ["java", "kafka-go", "kafkajs", "librdkafka"])
-def test_an_id_that_is_off_is_told_once_and_explains_the_rest(client: str) -> None:
-    found = [each for _, each in findings_of(DATA / "bugs" / f"corrid-wrong--{client}.pcap.gz") if each.code[0] == "C"]
-    assert [finding.code for finding in found] == ["C001"]
-    assert "Metadata" in found[0].message
-    assert "off by +1000" in found[0].message
-    assert (found[0].got, found[0].span) == (str(int(found[0].expected or 0) + 1000), (4, 8))
+def test_shifted_correlation_ids_are_reported_once(client: str) -> None:
+    reported = [
+        reported_finding
+        for _, reported_finding in findings_of(DATA / "bugs" / f"corrid-wrong--{client}.pcap.gz")
+        if reported_finding.code[0] == "C"
+    ]
+    assert [finding.code for finding in reported] == ["C001"]
+    assert "Metadata" in reported[0].message
+    assert "off by +1000" in reported[0].message
+    assert (reported[0].got, reported[0].span) == (str(int(reported[0].expected or 0) + 1000), (4, 8))
 
 
-def test_an_id_that_is_off_is_off_by_less_too() -> None:
+def test_negative_shift_of_correlation_ids_is_reported() -> None:
     [finding] = findings(f"> #7 ApiVersions v0\n{METADATA}< #5 as ApiVersions v0 {{}}", "C001")
     assert "ApiVersions v0, which has 7: the id is off by -2" in finding.message
 
 
-def test_what_a_stray_response_most_likely_answered_is_not_overdue() -> None:
-    assert codes(f"{METADATA}< #9 as Metadata v8 {{}}\n+5m\n{METADATA}< #2 {{}}") == ["C001"]
+def test_request_probably_answered_by_a_stray_response_is_not_overdue() -> None:
+    assert correlation_codes(f"{METADATA}< #9 as Metadata v8 {{}}\n+5m\n{METADATA}< #2 {{}}") == ["C001"]
     # a client that counts anew meets the id of what was taken for answered
-    assert codes(f"{METADATA}< #9 as Metadata v8 {{}}\n+5m\n< {{}}") == ["C001"]
+    assert correlation_codes(f"{METADATA}< #9 as Metadata v8 {{}}\n+5m\n< {{}}") == ["C001"]
 
 
-def test_a_stray_response_explains_the_close() -> None:
-    assert codes(f"{METADATA}{METADATA}< #9 as Metadata v8 {{}}\nclose by=server how=fin") == ["C001"]
+def test_stray_response_explains_the_close() -> None:
+    assert correlation_codes(f"{METADATA}{METADATA}< #9 as Metadata v8 {{}}\nclose by=server how=fin") == ["C001"]
 
 
-def test_a_frame_that_does_not_read_well_explains_the_close() -> None:
+def test_malformed_request_explains_the_close() -> None:
     broken = "> hex 00 00 00 0e  00 03 00 08  00 00 00 01  ff ff  00 00 00 09\n"
-    assert codes(f"{broken}close by=server how=fin") == []
+    assert correlation_codes(f"{broken}close by=server how=fin") == []
 
 
-def test_a_response_that_does_not_read_well_explains_the_close() -> None:
+def test_malformed_response_explains_the_close() -> None:
     broken = "< hex 00 00 00 09  00 00 00 01  00 00 00 01 00\n"
-    assert codes(f"{METADATA}lose > 10 frames=0\n{METADATA}{broken}close by=server how=fin") == []
+    assert correlation_codes(f"{METADATA}lose > 10 frames=0\n{METADATA}{broken}close by=server how=fin") == []
 
 
-def test_a_broken_frame_that_is_answered_explains_nothing() -> None:
+def test_malformed_request_that_was_answered_explains_nothing() -> None:
     # librdkafka 2.16 ends its Metadata v13 with three bytes too many; brokers do not mind
-    odd = "> hex 00 00 00 14  00 03 00 08  00 00 00 01  ff ff  00 00 00 00  00 00 00  00 00 00\n"
-    assert codes(f"{odd}< #1 as Metadata v8 {{}}\n> #2 ListGroups v2\nclose by=server how=fin") == ["C013"]
-    assert codes(f"{odd}close by=server how=fin") == []
+    with_trailing_bytes = "> hex 00 00 00 14  00 03 00 08  00 00 00 01  ff ff  00 00 00 00  00 00 00  00 00 00\n"
+    assert correlation_codes(
+        f"{with_trailing_bytes}< #1 as Metadata v8 {{}}\n> #2 ListGroups v2\nclose by=server how=fin"
+    ) == ["C013"]
+    assert correlation_codes(f"{with_trailing_bytes}close by=server how=fin") == []
 
 
-def test_a_second_answer_takes_the_place_of_the_one_that_is_due() -> None:
-    assert codes(f"{METADATA}< {{}}\n{METADATA}< #1 as Metadata v8 {{}}\n+5m") == ["C003"]
+def test_duplicate_response_replaces_the_pending_one() -> None:
+    assert correlation_codes(f"{METADATA}< {{}}\n{METADATA}< #1 as Metadata v8 {{}}\n+5m") == ["C003"]
 
 
-def test_an_answer_to_acks_0_is_no_stray() -> None:
-    assert codes('> Produce v7 {"acks": 0}\n< #1 as Produce v7 {}\nclose by=client how=fin') == ["C005"]
+def test_response_to_acks_0_is_not_a_stray_response() -> None:
+    assert correlation_codes('> Produce v7 {"acks": 0}\n< #1 as Produce v7 {}\nclose by=client how=fin') == ["C005"]
 
 
 OTHERS = 3 * f"{METADATA}< #2 {{}}\n".replace("> Metadata", "> #2 Metadata") + "> #3 ListGroups v2\n< #3 {}\n"
 
 
-class TestOvertaken:
+class TestOvertakenRequest:
     """A response that comes late is out of order, one that never comes is missing."""
 
-    def test_a_dropped_answer_is_one_request_without_an_answer(self) -> None:
-        assert codes(f"> ApiVersions v0\n{OTHERS}") == []  # it may still come
+    def test_dropped_response_is_reported_as_one_unanswered_request(self) -> None:
+        assert correlation_codes(f"> ApiVersions v0\n{OTHERS}") == []  # it may still come
         story = f"> ApiVersions v0\n{OTHERS}+2s\n{METADATA.replace('> ', '> #4 ')}< #4 {{}}\n+60s"
-        assert set(codes(story)) == {"C004"}
+        assert set(correlation_codes(story)) == {"C004"}
         [finding] = findings(story, "C004")
         assert (finding.code, finding.severity, finding.blame) == ("C004", "error", "broker")
         assert finding.message.startswith(
@@ -89,34 +95,34 @@ class TestOvertaken:
         )
         assert "drops its response to ApiVersions" in (finding.hint or "")
 
-    def test_one_that_was_skipped_is_named_when_the_client_leaves_before(self) -> None:
+    def test_skipped_request_is_reported_when_the_client_leaves_early(self) -> None:
         [finding] = findings(f"> ApiVersions v0\n{OTHERS}close by=client how=fin")
         assert (finding.code, finding.severity) == ("C004", "error")
         assert "although the server had answered the newer Metadata v8 (correlation id 2)" in finding.message
 
-    def test_an_answer_that_comes_after_that_is_not_reported_again(self) -> None:
-        assert codes(f"> ApiVersions v0\n{OTHERS}+2s\n< #1 {{}}") == ["C004"]
+    def test_response_after_the_report_is_not_reported_again(self) -> None:
+        assert correlation_codes(f"> ApiVersions v0\n{OTHERS}+2s\n< #1 {{}}") == ["C004"]
 
-    def test_a_late_answer_is_out_of_order_once(self) -> None:
-        pair = "> #{0} ApiVersions v0\n> #{1} ListGroups v2\n< #{1} {{}}\n< #{0} {{}}\n"
-        assert codes(pair.format(1, 2) + pair.format(3, 4) + "+60s") == ["C002"]
-        [finding] = findings(pair.format(1, 2), "C002")
+    def test_late_response_is_reported_out_of_order_once(self) -> None:
+        swapped_pair = "> #{0} ApiVersions v0\n> #{1} ListGroups v2\n< #{1} {{}}\n< #{0} {{}}\n"
+        assert correlation_codes(swapped_pair.format(1, 2) + swapped_pair.format(3, 4) + "+60s") == ["C002"]
+        [finding] = findings(swapped_pair.format(1, 2), "C002")
         assert finding.message.startswith(
             "the response to ApiVersions v0 (correlation id 1) came 1 ms after the response"
         )
 
-    def test_a_held_fetch_may_be_overtaken_for_as_long_as_it_may_be_held(self) -> None:
+    def test_fetch_may_be_overtaken_for_its_wait_time(self) -> None:
         overtaken = '> Fetch v11 {"max_wait_ms": 2000, "topics": []}\n> ListGroups v2\n< #2 {}\n'
-        assert codes(f"{overtaken}+2900ms") == []
-        assert codes(f"{overtaken}+3100ms") == ["C004"]
+        assert correlation_codes(f"{overtaken}+2900ms") == []
+        assert correlation_codes(f"{overtaken}+3100ms") == ["C004"]
 
-    def test_lost_bytes_may_have_been_the_answer(self) -> None:
-        assert codes(f"{METADATA}> ListGroups v2\n< #2 {{}}\nlose < 100\n+5s") == []
+    def test_overtaken_response_may_be_in_lost_bytes(self) -> None:
+        assert correlation_codes(f"{METADATA}> ListGroups v2\n< #2 {{}}\nlose < 100\n+5s") == []
 
 
-class TestNeverAnswered:
-    def test_after_30_seconds_and_not_before(self) -> None:
-        assert codes(f"{METADATA}+30s") == []
+class TestUnansweredRequest:
+    def test_unanswered_request_is_reported_after_30_seconds(self) -> None:
+        assert correlation_codes(f"{METADATA}+30s") == []
         [finding] = findings(f"{METADATA}+31s", "C004")
         assert finding.severity == "error"
         assert finding.message.startswith("no answer to Metadata v8 (correlation id 1) after 30 s: ")
@@ -134,109 +140,115 @@ class TestNeverAnswered:
             ('ConsumerGroupHeartbeat v0 {"rebalance_timeout_ms": 60000}', 0),
         ],
     )
-    def test_waits_as_long_as_the_request_allows(self, request_line: str, allowed_s: int) -> None:
-        assert codes(f"> {request_line}\n+{allowed_s + 29}s") == []
-        assert codes(f"> {request_line}\n+{allowed_s + 31}s") == ["C004"]
+    def test_unanswered_request_has_the_time_that_it_allows(self, request_line: str, allowed_s: int) -> None:
+        assert correlation_codes(f"> {request_line}\n+{allowed_s + 29}s") == []
+        assert correlation_codes(f"> {request_line}\n+{allowed_s + 31}s") == ["C004"]
 
-    def test_a_group_waits_for_its_slowest_member(self) -> None:
-        slow = '2> JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 90000}\n'
-        quick = '> JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 20000}\n'
-        assert codes(f"{slow}{quick}+110s") == []
+    def test_join_waits_for_the_slowest_member_of_the_group(self) -> None:
+        slow_join = '2> JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 90000}\n'
+        quick_join = '> JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 20000}\n'
+        assert correlation_codes(f"{slow_join}{quick_join}+110s") == []
 
-    def test_what_is_behind_a_long_fetch_may_wait_for_it(self) -> None:
-        assert codes(f"{FETCH}{METADATA}+85s") == []
-        assert codes(f"{FETCH}{METADATA}+91s") == ["C004"]
+    def test_request_behind_a_long_fetch_waits_for_it(self) -> None:
+        assert correlation_codes(f"{FETCH}{METADATA}+85s") == []
+        assert correlation_codes(f"{FETCH}{METADATA}+91s") == ["C004"]
 
-    def test_a_throttled_client_waits_for_the_end_of_that(self) -> None:
+    def test_throttled_client_has_the_throttle_time_on_top(self) -> None:
         throttled = f'{METADATA}< {{"throttle_time_ms": 60000}}\n{METADATA}'
-        assert codes(f"{throttled}+80s") == []
-        assert codes(f"{throttled}+95s") == ["C004"]
+        assert correlation_codes(f"{throttled}+80s") == []
+        assert correlation_codes(f"{throttled}+95s") == ["C004"]
 
-    def test_each_request_has_its_own_time(self) -> None:
-        assert codes(f"{METADATA}+20s\n> ListGroups v2\n< #1 {{}}\n+29s") == ["C012"]
-        assert codes(f"{METADATA}+20s\n> ListGroups v2\n< #1 {{}}\n+31s") == ["C012", "C004"]
+    def test_each_request_has_its_own_deadline(self) -> None:
+        assert correlation_codes(f"{METADATA}+20s\n> ListGroups v2\n< #1 {{}}\n+29s") == ["C012"]
+        assert correlation_codes(f"{METADATA}+20s\n> ListGroups v2\n< #1 {{}}\n+31s") == ["C012", "C004"]
 
-    def test_nobody_is_told_of_a_connection_that_is_over(self) -> None:
-        assert codes(f"{METADATA}close by=proxy how=shutdown\n+5m") == []
+    def test_ended_connection_has_no_unanswered_request(self) -> None:
+        assert correlation_codes(f"{METADATA}close by=proxy how=shutdown\n+5m") == []
 
-    def test_lost_bytes_may_have_been_the_answer(self) -> None:
-        assert codes(f"{METADATA}lose < 100\n+5m\nclose by=server how=fin") == []
+    def test_response_may_be_in_lost_bytes(self) -> None:
+        assert correlation_codes(f"{METADATA}lose < 100\n+5m\nclose by=server how=fin") == []
 
-    def test_one_direction_of_a_stream_proves_nothing(self) -> None:
-        assert codes(f"open 1 midstream\n{METADATA}+5m") == []
+    def test_single_direction_of_a_stream_has_no_unanswered_request(self) -> None:
+        assert correlation_codes(f"open 1 midstream\n{METADATA}+5m") == []
 
-    def test_a_client_that_left_after_long_gave_up(self) -> None:
-        [left] = findings(f"{METADATA}+1s\nclose by=client how=fin", "C004")
+    def test_client_that_left_after_a_long_wait_gave_up(self) -> None:
+        [left_early] = findings(f"{METADATA}+1s\nclose by=client how=fin", "C004")
         [gave_up] = findings(f"{METADATA}+6s\nclose by=client how=fin", "C004")
-        assert (left.severity, gave_up.severity) == ("info", "warning")
-        assert (left.hint, gave_up.blame) == (None, "broker")
+        assert (left_early.severity, gave_up.severity) == ("info", "warning")
+        assert (left_early.hint, gave_up.blame) == (None, "broker")
         assert "why the server does not answer" in (gave_up.hint or "")
         assert findings(f"{FETCH}+50s\nclose by=client how=fin", "C004") == []
 
-    def test_what_had_hardly_waited_when_the_connection_ended_is_not_reported(self) -> None:
-        assert codes(f"{METADATA}+900ms\nclose by=client how=fin") == []
-        assert codes(f"{METADATA}+900ms\nclose") == []
-        assert codes(f"{FETCH}+60500ms\nclose") == []
-        assert codes(f"{FETCH}+62s\nclose") == ["C004"]
+    def test_request_sent_shortly_before_the_end_is_not_reported(self) -> None:
+        assert correlation_codes(f"{METADATA}+900ms\nclose by=client how=fin") == []
+        assert correlation_codes(f"{METADATA}+900ms\nclose") == []
+        assert correlation_codes(f"{FETCH}+60500ms\nclose") == []
+        assert correlation_codes(f"{FETCH}+62s\nclose") == ["C004"]
 
-    def test_says_what_is_known_of_the_end(self) -> None:
-        [unknown] = findings(f"{METADATA}+2s\nclose", "C004")
+    def test_message_tells_how_the_connection_ended(self) -> None:
+        [unknown_end] = findings(f"{METADATA}+2s\nclose", "C004")
         [timeout] = findings(f"{METADATA}+2s\nclose how=timeout", "C004")
         assert (
-            unknown.message
+            unknown_end.message
             == "no answer to Metadata v8 (correlation id 1), which had waited 2 s when its connection was last seen"
         )
         assert timeout.message.endswith("last seen (timeout)")
 
-    def test_an_answer_that_comes_after_all_is_not_told_again(self) -> None:
-        assert codes(f"{METADATA}+40s\n< {{}}") == ["C004"]
+    def test_late_response_to_a_reported_request_is_not_reported_again(self) -> None:
+        assert correlation_codes(f"{METADATA}+40s\n< {{}}") == ["C004"]
 
-    def test_who_tells_of_what_follows_a_produce(self) -> None:
-        nothing = '> Produce v7 {"acks": 0}\n'
-        assert codes(f"{nothing}{METADATA}+31s") == ["C006"]
-        assert codes(f'{nothing}{METADATA}> Produce v7 {{"acks": 1, "timeout_ms": 0}}\n+31s') == ["C006", "C007"]
-        assert codes(f"{METADATA}{nothing}> ListGroups v2\n< #1 {{}}\n+31s") == ["C004"]
+    def test_requests_behind_a_produce_have_one_finding(self) -> None:
+        without_acks = '> Produce v7 {"acks": 0}\n'
+        assert correlation_codes(f"{without_acks}{METADATA}+31s") == ["C006"]
+        assert correlation_codes(f'{without_acks}{METADATA}> Produce v7 {{"acks": 1, "timeout_ms": 0}}\n+31s') == [
+            "C006",
+            "C007",
+        ]
+        assert correlation_codes(f"{METADATA}{without_acks}> ListGroups v2\n< #1 {{}}\n+31s") == ["C004"]
 
 
-def test_the_middle_of_a_response_is_cut_once() -> None:
+def test_truncated_response_is_reported_once() -> None:
     story = f"{METADATA}< hex 00 00 00 50  00 00 00 01  00 00 00 00\nclose by=server how=reset"
     [finding] = findings(story, "C014")
-    assert codes(story) == ["C014"]
+    assert correlation_codes(story) == ["C014"]
     assert "12 bytes into a response, most likely the answer to Metadata v8" in finding.message
 
 
-def test_who_cut_a_request() -> None:
-    cut = "> hex 00 00 00 50  00 03 00 08  00 00 00 01\n"
-    by_client = findings(f"{cut}close by=client how=reset", "C014")
-    by_server = findings(f"{cut}close by=server how=reset", "C014")
+def test_truncated_request_is_blamed_on_the_side_that_closed() -> None:
+    truncated = "> hex 00 00 00 50  00 03 00 08  00 00 00 01\n"
+    by_client = findings(f"{truncated}close by=client how=reset", "C014")
+    by_server = findings(f"{truncated}close by=server how=reset", "C014")
     assert [(finding.severity, finding.blame) for finding in by_client + by_server] == [
         ("error", "client"),
         ("warning", "broker"),
     ]
 
 
-@pytest.mark.parametrize("how", ["by=server how=fin", "by=server how=reset"])
-def test_a_restart_while_a_consumer_waits_is_for_information(how: str) -> None:
-    [finding] = findings(f"{METADATA}< {{}}\n{FETCH}close {how}", "C013")
+@pytest.mark.parametrize("close_arguments", ["by=server how=fin", "by=server how=reset"])
+def test_restart_during_a_fetch_is_information(close_arguments: str) -> None:
+    [finding] = findings(f"{METADATA}< {{}}\n{FETCH}close {close_arguments}", "C013")
     assert finding.severity == "info"
 
 
-def test_kproxy_ends_what_it_likes() -> None:
-    half = "< hex 00 00 00 50  00 00 00 01  00 00 00 00\n"
-    assert codes(f"{METADATA}{METADATA}{half}close by=proxy how=shutdown") == []
+def test_connection_closed_by_kproxy_is_not_reported() -> None:
+    incomplete_response = "< hex 00 00 00 50  00 00 00 01  00 00 00 00\n"
+    assert correlation_codes(f"{METADATA}{METADATA}{incomplete_response}close by=proxy how=shutdown") == []
 
 
-def test_a_server_that_ends_one_request_after_the_other_is_told_with_its_count() -> None:
-    upon = "".join(f"{n}{METADATA}{n}< {{}}\n{n}> ListGroups v2\n{n} close by=server how=fin\n" for n in (1, 2))
-    assert codes(upon) == ["C013", "C015"]
-    [finding] = findings(upon, "C015")
+def test_server_that_closes_on_the_same_request_is_counted() -> None:
+    story = "".join(
+        f"{number}{METADATA}{number}< {{}}\n{number}> ListGroups v2\n{number} close by=server how=fin\n"
+        for number in (1, 2)
+    )
+    assert correlation_codes(story) == ["C013", "C015"]
+    [finding] = findings(story, "C015")
     assert "closed 2 connections after ListGroups v2 and never answered one" in finding.message
-    assert codes(upon.replace("2> ", "2> as other ")) == ["C013"]
+    assert correlation_codes(story.replace("2> ", "2> as other ")) == ["C013"]
 
 
-def test_an_end_that_another_rule_explains() -> None:
+def test_close_explained_by_another_rule_is_not_reported() -> None:
     assert [finding.code for finding in findings("> ListGroups v2\nclose by=server how=fin")] == ["X006"]
-    too_new = """
+    unsupported_version = """
         > ApiVersions v0
         < {"api_keys": [{"api_key": 3, "max_version": 7}, {"api_key": 18, "max_version": 3}]}
         > Metadata v7
@@ -244,14 +256,14 @@ def test_an_end_that_another_rule_explains() -> None:
         > Metadata v8
         close by=server how=fin
     """
-    assert [finding.code for finding in findings(too_new)] == ["V001"]
+    assert [finding.code for finding in findings(unsupported_version)] == ["V001"]
 
 
-def test_a_deep_pipeline_is_told_once() -> None:
-    assert codes("".join("> Heartbeat v3 {}\n" for _ in range(1200))) == ["C010"]
+def test_deep_pipeline_is_reported_once() -> None:
+    assert correlation_codes("".join("> Heartbeat v3 {}\n" for _ in range(1200))) == ["C010"]
 
 
-def test_requests_in_flight_are_bounded() -> None:
+def test_requests_in_flight_are_limited() -> None:
     flight, connection = InFlight(), ConnectionState(RunState(rules.trackers()))
     for number in range(MAX_IN_FLIGHT + 10):
         message = read_request(request("Metadata", 8, {}, correlation_id=number))
@@ -261,14 +273,12 @@ def test_requests_in_flight_are_bounded() -> None:
 
 
 @pytest.mark.parametrize(("max_wait_ms", "expected"), [(1500, ["C011"]), (500, [])])
-def test_a_client_is_not_to_blame_for_a_fetch_that_takes_longer_than_it_may(
-    max_wait_ms: int, expected: list[str]
-) -> None:
+def test_long_fetch_delays_requests_only_within_its_wait_time(max_wait_ms: int, expected: list[str]) -> None:
     fetch = f'> Fetch v11 {{"max_wait_ms": {max_wait_ms}, "topics": []}}\n'
-    assert codes(f"{fetch}> ListGroups v2\n+3s\n< {{}}\n< {{}}\n") == expected
+    assert correlation_codes(f"{fetch}> ListGroups v2\n+3s\n< {{}}\n< {{}}\n") == expected
 
 
-def test_an_end_takes_its_deadlines_along() -> None:
+def test_closed_connection_has_no_deadlines() -> None:
     teller = Teller()
     teller.tell(METADATA)
     deadlines = teller.inspector._inspection.run_state.deadlines
@@ -277,92 +287,99 @@ def test_an_end_takes_its_deadlines_along() -> None:
     assert len(deadlines) == 0
 
 
-def visit(number: int, body: str = "") -> str:
+def short_visit(number: int, body: str = "") -> str:
     return (
         f"open {number} client=10.0.0.9:{50000 + number} server=10.0.0.1:9092\n{number}{METADATA}{number}< {{{body}}}\n"
         f"{number} close by=client how=fin\n"
     )
 
 
-def test_who_is_sent_where_nobody_goes_is_told_by_another_rule() -> None:
-    elsewhere = '"brokers": [{"node_id": 1, "host": "10.0.0.7", "port": 19092}]'
-    assert codes("".join(map(visit, range(1, 13)))) == ["C017"]
-    assert codes("".join(visit(number, elsewhere) for number in range(1, 13))) == []
+def test_visits_that_lead_to_an_unreachable_broker_belong_to_another_rule() -> None:
+    unreachable_broker = '"brokers": [{"node_id": 1, "host": "10.0.0.7", "port": 19092}]'
+    assert correlation_codes("".join(map(short_visit, range(1, 13)))) == ["C017"]
+    assert correlation_codes("".join(short_visit(number, unreachable_broker) for number in range(1, 13))) == []
 
 
-def test_work_at_another_broker_ends_a_row_too() -> None:
-    work = "open 50 client=10.0.0.9:50050 server=10.0.0.2:9092\n50> Fetch v11\n50< {}\n"
-    assert codes("".join(map(visit, range(1, 9))) + work + "".join(map(visit, range(9, 15)))) == []
+def test_work_at_another_broker_resets_the_count() -> None:
+    work_elsewhere = "open 50 client=10.0.0.9:50050 server=10.0.0.2:9092\n50> Fetch v11\n50< {}\n"
+    assert (
+        correlation_codes(
+            "".join(map(short_visit, range(1, 9))) + work_elsewhere + "".join(map(short_visit, range(9, 15)))
+        )
+        == []
+    )
 
 
-def test_the_middle_of_a_frame_after_one_that_departs() -> None:
+def test_truncated_frame_after_a_malformed_one_is_not_reported() -> None:
     broken = "> hex 00 00 00 0e  00 03 00 08  00 00 00 01  ff ff  00 00 00 09\n"
-    assert codes(f"{broken}> hex 00 00 00 50  00 03\nclose by=server how=fin") == []
+    assert correlation_codes(f"{broken}> hex 00 00 00 50  00 03\nclose by=server how=fin") == []
 
 
-def test_nothing_is_said_of_a_stream_that_is_no_kafka_any_more() -> None:
-    lost = "< hex ff ff ff ff\n"
-    assert codes(f"{METADATA}{lost}{METADATA}+5m\nclose by=server how=fin") == []
-    assert codes(f"{METADATA}> hex ff ff ff ff ff ff ff ff\n< #9 as Metadata v8 {{}}\n+5m") == []
+def test_stream_with_lost_framing_is_not_reported() -> None:
+    lost_framing = "< hex ff ff ff ff\n"
+    assert correlation_codes(f"{METADATA}{lost_framing}{METADATA}+5m\nclose by=server how=fin") == []
+    assert correlation_codes(f"{METADATA}> hex ff ff ff ff ff ff ff ff\n< #9 as Metadata v8 {{}}\n+5m") == []
 
 
-def test_a_response_that_is_damaged_is_an_answer() -> None:
-    assert codes(f"{METADATA}< hex 00 00 00 50  00 00 00 01\nlose < 76\n+5m") == []
+def test_damaged_response_counts_as_a_response() -> None:
+    assert correlation_codes(f"{METADATA}< hex 00 00 00 50  00 00 00 01\nlose < 76\n+5m") == []
 
 
-def test_a_produce_without_records_has_no_producer() -> None:
-    assert codes(7 * '> Produce v7 {"acks": 1, "topic_data": [{"name": "t"}]}\n') == []
-    deep = 7 * '> Produce v7 {"acks": 1}\n'
-    assert codes(f"{FETCH}{FETCH}+2s\n{METADATA}{deep}") == []
+def test_produce_without_records_has_no_producer() -> None:
+    assert correlation_codes(7 * '> Produce v7 {"acks": 1, "topic_data": [{"name": "t"}]}\n') == []
+    pipelined = 7 * '> Produce v7 {"acks": 1}\n'
+    assert correlation_codes(f"{FETCH}{FETCH}+2s\n{METADATA}{pipelined}") == []
 
 
-def test_an_idempotent_producer_may_have_five_batches_of_each_partition_in_flight() -> None:
+def test_idempotent_producer_may_have_five_batches_per_partition_in_flight() -> None:
     def produce(partition: int) -> str:
         batch = '{"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "records": [{"value": "a"}]}'
         data = f'{{"index": {partition}, "records": [{batch}]}}'
         return f'> Produce v7 {{"acks": -1, "topic_data": [{{"name": "t", "partition_data": [{data}]}}]}}\n'
 
-    assert codes(5 * (produce(0) + produce(1))) == []
-    assert codes(5 * (produce(0) + produce(1)) + produce(1)) == ["C010"]
+    assert correlation_codes(5 * (produce(0) + produce(1))) == []
+    assert correlation_codes(5 * (produce(0) + produce(1)) + produce(1)) == ["C010"]
 
 
-def test_only_the_head_of_the_line_is_to_blame() -> None:
-    assert codes(f"{METADATA}+2s\n< {{}}\n{FETCH}+5s\n< {{}}\n{METADATA}+2s\n< {{}}") == []
+def test_only_the_oldest_request_is_blamed_for_a_delay() -> None:
+    assert correlation_codes(f"{METADATA}+2s\n< {{}}\n{FETCH}+5s\n< {{}}\n{METADATA}+2s\n< {{}}") == []
 
 
-class TestRequestWaits:
-    def test_from_5_seconds_on_and_once(self) -> None:
+class TestWaitingRequest:
+    def test_waiting_request_is_reported_once_after_5_seconds(self) -> None:
         assert findings(f"{METADATA}+5s", "C020") == []
         [finding] = findings(f"{METADATA}+6s\n+20s", "C020")
         assert finding.severity == "warning"
         assert finding.message.startswith("Metadata v8 (correlation id 1) has waited 5 s for its response: ")
 
-    def test_a_connection_that_is_busy_is_looked_at_all_the_time(self) -> None:
-        answered = f"{METADATA}+4s\n< {{}}\n"
-        assert findings(5 * answered, "C020") == []
-        assert len(findings(f"{5 * answered}> ListGroups v2\n+8s", "C020")) == 1
+    def test_busy_connection_is_checked_continuously(self) -> None:
+        slow_exchange = f"{METADATA}+4s\n< {{}}\n"
+        assert findings(5 * slow_exchange, "C020") == []
+        assert len(findings(f"{5 * slow_exchange}> ListGroups v2\n+8s", "C020")) == 1
 
-    def test_what_is_behind_it_waits_for_it(self) -> None:
+    def test_only_the_oldest_waiting_request_is_reported(self) -> None:
         [finding] = findings(f"{METADATA}> ListGroups v2\n+6s", "C020")
         assert "Metadata v8" in finding.message
 
-    def test_a_long_poll_waits_as_long_as_it_says(self) -> None:
+    def test_long_poll_may_wait_as_long_as_it_says(self) -> None:
         assert findings(f"{FETCH}+64s", "C020") == []
         assert len(findings(f"{FETCH}+66s", "C020")) == 1
 
 
-def test_connections_that_the_server_closes_upon_a_request_are_no_reconnect_storm() -> None:
+def test_connections_closed_by_the_server_are_not_a_reconnect_storm() -> None:
     visit = "open {0} client=10.0.0.9:{0}\n{0}> Metadata v8 {{}}\n{0}< {{}}\n{1}{0} close by={2} how=fin\n+1s\n"
-    asked = [visit.format(n, f"{n}> InitProducerId v1 {{}}\n", "server") for n in range(10, 22)]
-    assert not findings("".join(asked), "C017")
-    assert findings("".join(asked), "C015")
-    assert findings("".join(visit.format(n, "", "server") for n in range(10, 22)), "C017")
+    closed_on_request = [
+        visit.format(number, f"{number}> InitProducerId v1 {{}}\n", "server") for number in range(10, 22)
+    ]
+    assert not findings("".join(closed_on_request), "C017")
+    assert findings("".join(closed_on_request), "C015")
+    assert findings("".join(visit.format(number, "", "server") for number in range(10, 22)), "C017")
 
 
 @pytest.mark.parametrize(
-    ("wait_ms", "took", "severities"),
+    ("wait_ms", "delay", "severities"),
     [(5000, "6400ms", []), (5000, "7s", ["info"]), (500, "4900ms", []), (500, "6s", ["warning"])],
 )
-def test_a_fetch_that_comes_late(wait_ms: int, took: str, severities: list[str]) -> None:
-    found = findings(f'> Fetch v11 {{"max_wait_ms": {wait_ms}, "topics": []}}\n+{took}\n< {{}}\n', "C012")
-    assert [finding.severity for finding in found] == severities
+def test_severity_of_a_late_fetch_depends_on_its_wait_time(wait_ms: int, delay: str, severities: list[str]) -> None:
+    late = findings(f'> Fetch v11 {{"max_wait_ms": {wait_ms}, "topics": []}}\n+{delay}\n< {{}}\n', "C012")
+    assert [finding.severity for finding in late] == severities

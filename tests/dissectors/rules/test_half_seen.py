@@ -1,4 +1,4 @@
-"""Rules with state say nothing of what they have seen one half of."""
+"""Rules with state report nothing about exchanges that they saw only in part."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ RESPONSES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("api", RESPONSES)
-def test_a_response_to_a_request_that_cannot_be_read(api: str) -> None:
+def test_response_to_an_undecodable_request_is_not_judged(api: str) -> None:
     name, version = api.split(" v")
-    found = api_by_name(name)
-    known = api_layouts(found.key, int(version)) if found else None
-    assert found is not None
-    assert known is not None
-    broken = read_request(unhex(f"0000000b {found.key:04x} {int(version):04x} 00000009 ffff 7f"))
-    body = encode(known.response, prepared(known.response, RESPONSES[api]))
+    api_entry = api_by_name(name)
+    layouts = api_layouts(api_entry.key, int(version)) if api_entry else None
+    assert api_entry is not None
+    assert layouts is not None
+    broken = read_request(unhex(f"0000000b {api_entry.key:04x} {int(version):04x} 00000009 ffff 7f"))
+    body = encode(layouts.response, prepared(layouts.response, RESPONSES[api]))
     response = read_response(
-        framed(encode(known.response_header, {"correlation_id": 9}) + body), found.key, int(version)
+        framed(encode(layouts.response_header, {"correlation_id": 9}) + body), api_entry.key, int(version)
     )
     assert response.well_formed
     assert not broken.well_formed
@@ -57,20 +57,22 @@ def test_a_response_to_a_request_that_cannot_be_read(api: str) -> None:
             assert not [finding.code for finding in rules.check(event, connection) if "S019" <= finding.code <= "S035"]
 
 
-def test_a_produce_response_to_a_request_that_went_by_before() -> None:
+def test_produce_response_without_a_captured_request_is_not_judged() -> None:
     assert not findings('open 1 midstream\n< #9 as Produce v7 {"responses": []}\n', "S033")
 
 
-def test_a_coordinator_of_no_transaction() -> None:
+def test_request_without_a_transaction_has_no_coordinator() -> None:
     assert not findings(6 * '> InitProducerId v1 {"transactional_id": null}\n< {"error_code": 16}\n', "S022")
 
 
-def test_topic_errors_of_two_kinds_and_twice() -> None:
+def test_repeated_topic_error_in_one_response_counts_once() -> None:
     topic = "AAAAAAAAAAAAAAAAAAAAAQ"
-    rows = '{"partition_index": 0, "error_code": 100}, {"partition_index": 1, "error_code": 100}, {"error_code": 6}'
+    partitions = (
+        '{"partition_index": 0, "error_code": 100}, {"partition_index": 1, "error_code": 100}, {"error_code": 6}'
+    )
     story = (
         f'> Fetch v13 {{"topics": [{{"topic_id": "{topic}", "partitions": [{{}}]}}]}}\n'
-        f'< {{"responses": [{{"topic_id": "{topic}", "partitions": [{rows}]}}]}}\n'
+        f'< {{"responses": [{{"topic_id": "{topic}", "partitions": [{partitions}]}}]}}\n'
     )
     assert len(findings(3 * (story + "+3s\n"), "S030")) == 1
     assert not findings(4 * (story + "+2m\n"), "S030")

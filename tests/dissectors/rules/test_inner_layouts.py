@@ -19,7 +19,7 @@ from kproxy.inspection.explain import explain
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.encoding import encode_line
 from kproxy.trace.lines import Detail
-from tests.dissectors.embedded.samples import FRAMES, PAYLOADS, fetched, request
+from tests.dissectors.embedded.samples import FRAMES, PAYLOADS, fetch_response, request
 from tests.kproxy.frames import response
 
 FETCHED = "responses[].partitions[].records"
@@ -56,17 +56,19 @@ KEYS = {
 }
 
 
-def fetched_value(name: str, version: int, edit: Edit | None, **batch: Any) -> Message:
+def fetch_value(name: str, version: int, edit: Edit | None, **batch: Any) -> Message:
     topic, key = KEYS[name]
     layouts = at_version(name, version)
     body = write(edit, layouts.body, VALUES[name, version])
     value = version.to_bytes(2, "big") + body
-    return fetched(topic, records.encode([{"records": [{"key": key, "value": value}]} | batch]))
+    return fetch_response(topic, records.encode([{"records": [{"key": key, "value": value}]} | batch]))
 
 
-def found(frame: bytes, asked: bytes | tuple[int, int] | None) -> list[dict[str, Any]]:
-    explained = explain(
-        frame, asked if not isinstance(asked, bytes) else None, request=asked if isinstance(asked, bytes) else None
+def layout_findings(frame: bytes, request_or_version: bytes | tuple[int, int] | None) -> list[dict[str, Any]]:
+    explanation = explain(
+        frame,
+        request_or_version if not isinstance(request_or_version, bytes) else None,
+        request=request_or_version if isinstance(request_or_version, bytes) else None,
     )
     return [
         {
@@ -75,7 +77,7 @@ def found(frame: bytes, asked: bytes | tuple[int, int] | None) -> list[dict[str,
             "message": finding.problem.message,
             "problem": finding.problem,
         }
-        for finding in explained.findings
+        for finding in explanation.findings
         if finding.problem.diagnosis is not None
     ]
 
@@ -93,69 +95,74 @@ def found(frame: bytes, asked: bytes | tuple[int, int] | None) -> list[dict[str,
     ids=str,
 )
 @pytest.mark.parametrize("batch", [{}, {"compression": "zstd"}], ids=["plain", "compressed"])
-def test_a_coordinators_record_in_another_layout(name: str, version: int, edit: Edit, batch: dict[str, Any]) -> None:
-    right, broken = (fetched_value(name, version, each, **batch) for each in (None, edit))
-    assert not found(right.frame, (1, 12))
-    [departed] = found(broken.frame, (1, 12))
-    assert departed["code"] == "L040"
-    assert departed["edit"]["field"] == FETCHED
-    assert departed["edit"]["detail"]["payload"] == name
-    assert departed["edit"]["detail"]["edit"]["kind"] == edit.kind
-    assert right.layout is not None
-    rewritten = write(parse(departed["edit"]), right.layout, right.body)
-    assert rewritten == broken.frame[broken.body_start :]
+def test_coordinator_record_with_a_wrong_layout_is_diagnosed(
+    name: str, version: int, edit: Edit, batch: dict[str, Any]
+) -> None:
+    right_message, broken_message = (fetch_value(name, version, applied_edit, **batch) for applied_edit in (None, edit))
+    assert not layout_findings(right_message.frame, (1, 12))
+    [reported] = layout_findings(broken_message.frame, (1, 12))
+    assert reported["code"] == "L040"
+    assert reported["edit"]["field"] == FETCHED
+    assert reported["edit"]["detail"]["payload"] == name
+    assert reported["edit"]["detail"]["edit"]["kind"] == edit.kind
+    assert right_message.layout is not None
+    rewritten = write(parse(reported["edit"]), right_message.layout, right_message.body)
+    assert rewritten == broken_message.frame[broken_message.body_start :]
     assert (
-        broken.frame[departed["problem"].start : departed["problem"].end]
-        == broken.body["responses"][0]["partitions"][0]["records"]
+        broken_message.frame[reported["problem"].start : reported["problem"].end]
+        == broken_message.body["responses"][0]["partitions"][0]["records"]
     )
 
 
-def test_the_subscription_of_a_member_inside_the_record_of_its_group() -> None:
+def test_wrong_subscription_inside_a_group_record_is_diagnosed() -> None:
     values = VALUES["GroupMetadataValue", 3]
-    short = Edit.of("field_missing", "owned_partitions", where=2)
-    edit = Edit.of("embedded_layout", "members[].subscription", payload="ConsumerProtocolSubscription", edit=short)
+    inner_edit = Edit.of("field_missing", "owned_partitions", where=2)
+    edit = Edit.of("embedded_layout", "members[].subscription", payload="ConsumerProtocolSubscription", edit=inner_edit)
     body = write(edit, at_version("GroupMetadataValue", 3).body, values)
-    message = fetched(
+    message = fetch_response(
         "__consumer_offsets", records.encode([{"records": [{"key": GROUP_KEY, "value": b"\x00\x03" + body}]}])
     )
-    [departed] = found(message.frame, (1, 12))
-    assert departed["edit"] == Edit.of("embedded_layout", FETCHED, payload="GroupMetadataValue", edit=edit).as_json()
-    assert departed["problem"].blame == "client"  # the broker keeps what a member sent
+    [reported] = layout_findings(message.frame, (1, 12))
+    assert reported["edit"] == Edit.of("embedded_layout", FETCHED, payload="GroupMetadataValue", edit=edit).as_json()
+    assert reported["problem"].blame == "client"  # the broker keeps what a member sent
 
 
 @pytest.mark.parametrize("name", FRAMES)
 def test_real_frames_have_no_layout_errors_inside(name: str) -> None:
     row = FRAMES[name]
     frame = bytes.fromhex(row["frame"])
-    codes = {finding["code"] for finding in found(frame, None if row["request"] else (row["api_key"], row["version"]))}
+    codes = {
+        finding["code"]
+        for finding in layout_findings(frame, None if row["request"] else (row["api_key"], row["version"]))
+    }
     assert not codes & {"L037", "L040", "L041"}
 
 
-def test_the_tasks_inside_the_state_of_a_connect_worker() -> None:
-    wrong = Edit.of("field_missing", "config_offset", where=3)
-    inner = PAYLOADS["connect-assign-1"]
+def test_wrong_assignment_inside_a_connect_state_is_diagnosed() -> None:
+    inner_edit = Edit.of("field_missing", "config_offset", where=3)
+    right_payload = PAYLOADS["connect-assign-1"]
     layouts = at_version("ConnectAssignment", 1)
-    broken = inner[:2] + write(wrong, layouts.body, decode(layouts.body, inner, 2).values)
+    broken_payload = right_payload[:2] + write(inner_edit, layouts.body, decode(layouts.body, right_payload, 2).values)
     state = at_version("ConnectWorkerState", 1).body
-    for allocation, count in ((inner, 0), (broken, 1)):
+    for allocation, count in ((right_payload, 0), (broken_payload, 1)):
         values = {"url": "http://worker-2:8083/", "config_offset": 87, "allocation": allocation}
         protocols = [{"name": "compatible", "metadata": b"\x00\x01" + write(None, state, values)}]
-        departed = found(request("JoinGroup", 5, protocol_type="connect", protocols=protocols).frame, None)
-        assert len(departed) == count
-    edit = Edit.of("embedded_layout", "allocation", payload="ConnectAssignment", edit=wrong)
+        reported = layout_findings(request("JoinGroup", 5, protocol_type="connect", protocols=protocols).frame, None)
+        assert len(reported) == count
+    edit = Edit.of("embedded_layout", "allocation", payload="ConnectAssignment", edit=inner_edit)
     assert (
-        departed[0]["edit"]
+        reported[0]["edit"]
         == Edit.of("embedded_layout", "protocols[].metadata", payload="ConnectWorkerState", edit=edit).as_json()
     )
 
 
-def enveloped(data: bytes) -> Message:
+def envelope_request(data: bytes) -> Message:
     return request("Envelope", 0, request_data=data, client_host_address=b"\x0a\0\0\x09")
 
 
-def create(edit: Edit | None) -> bytes:
-    known = api_layouts(19, 5)
-    assert known is not None
+def create_topics_request(edit: Edit | None) -> bytes:
+    layouts = api_layouts(19, 5)
+    assert layouts is not None
     topic = {"name": "orders", "num_partitions": 3, "replication_factor": 1}
     values: Mapping[str, Any] = {
         "header": {"request_api_key": 19, "request_api_version": 5, "correlation_id": 4, "client_id": "adminclient-1"},
@@ -164,42 +171,50 @@ def create(edit: Edit | None) -> bytes:
             "timeout_ms": 30_000,
         },
     }
-    return write(edit, frame_layout(known.request_header, known.request), values)[4:]
+    return write(edit, frame_layout(layouts.request_header, layouts.request), values)[4:]
 
 
-def test_a_forwarded_request_in_another_layout() -> None:
+def test_forwarded_request_with_a_wrong_layout_is_diagnosed() -> None:
     edit = Edit.of("field_missing", "topics[].replication_factor", where=2)
-    assert not found(enveloped(create(None)).frame, None)
-    right, broken = enveloped(create(None)), enveloped(create(edit))
-    [departed] = found(broken.frame, None)
-    assert departed["code"] == "L041"
+    assert not layout_findings(envelope_request(create_topics_request(None)).frame, None)
+    right_message, broken_message = (
+        envelope_request(create_topics_request(None)),
+        envelope_request(create_topics_request(edit)),
+    )
+    [reported] = layout_findings(broken_message.frame, None)
+    assert reported["code"] == "L041"
     assert (
-        departed["edit"]
+        reported["edit"]
         == Edit.of("embedded_layout", "request_data", payload="CreateTopicsRequest v5", edit=edit).as_json()
     )
-    assert right.layout is not None
-    assert write(parse(departed["edit"]), right.layout, right.body) == broken.frame[broken.body_start :]
-    assert "hunter2" not in departed["problem"].message
+    assert right_message.layout is not None
+    assert (
+        write(parse(reported["edit"]), right_message.layout, right_message.body)
+        == broken_message.frame[broken_message.body_start :]
+    )
+    assert "hunter2" not in reported["problem"].message
 
 
-def test_a_forwarded_response_in_another_layout() -> None:
-    asked = enveloped(create(None)).frame
-    inner = response("CreateTopics", 5, {"topics": [{"name": "orders", "num_partitions": 3}]})[4:]
-    right = response("Envelope", 0, {"response_data": inner})
-    assert not found(right, asked)
-    without_tags = inner[:4] + inner[5:]  # the header of an older version
-    [departed] = found(response("Envelope", 0, {"response_data": without_tags}), asked)
-    assert departed["edit"]["detail"]["edit"]["kind"] == "header_version"
-    assert departed["edit"]["detail"]["payload"] == "CreateTopicsResponse v5"
+def test_forwarded_response_with_a_wrong_layout_is_diagnosed() -> None:
+    request_frame = envelope_request(create_topics_request(None)).frame
+    right_inner = response("CreateTopics", 5, {"topics": [{"name": "orders", "num_partitions": 3}]})[4:]
+    right_frame = response("Envelope", 0, {"response_data": right_inner})
+    assert not layout_findings(right_frame, request_frame)
+    without_tags = right_inner[:4] + right_inner[5:]  # the header of an older version
+    [reported] = layout_findings(response("Envelope", 0, {"response_data": without_tags}), request_frame)
+    assert reported["edit"]["detail"]["edit"]["kind"] == "header_version"
+    assert reported["edit"]["detail"]["payload"] == "CreateTopicsResponse v5"
 
 
-def test_no_secret_of_a_forwarded_request_is_shown() -> None:
-    data = create(Edit.of("field_missing", "topics[].replication_factor", where=2))
+def test_secrets_of_a_forwarded_request_are_not_shown() -> None:
+    data = create_topics_request(Edit.of("field_missing", "topics[].replication_factor", where=2))
     inspector = Inspector("test", Detail.RAW, excerpts=True)
     inspector.open(1, "10.0.0.9:50000", "10.0.0.1:9092", at=0)
-    made = inspector.data(1, Direction.REQUEST, enveloped(data).frame, at=1)
-    lines = b"".join(map(encode_line, made)).decode()
+    inspected = inspector.data(1, Direction.REQUEST, envelope_request(data).frame, at=1)
+    lines = b"".join(map(encode_line, inspected)).decode()
     assert "L041" in lines
     assert "hunter2" not in lines
     assert b"hunter2".hex() not in lines
-    assert all(b"hunter2" not in base64.b64decode(each) for each in re.findall(r'"([A-Za-z0-9+/]{16,}=*)"', lines))
+    assert all(
+        b"hunter2" not in base64.b64decode(encoded) for encoded in re.findall(r'"([A-Za-z0-9+/]{16,}=*)"', lines)
+    )

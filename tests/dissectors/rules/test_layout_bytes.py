@@ -1,12 +1,12 @@
-"""L014, L018, L021 to L025, L028, L029, L031, L032: spans, versions and what is told once."""
+"""L014, L018, L021 to L025, L028, L029, L031, L032: spans, versions and findings that are reported once."""
 
 import pytest
 
 from tests.kproxy.stories import findings, told
 
 
-def frame(text: str) -> bytes:
-    body = bytes.fromhex(text)
+def frame_from_hex(hex_text: str) -> bytes:
+    body = bytes.fromhex(hex_text)
     return len(body).to_bytes(4, "big") + body
 
 
@@ -15,7 +15,7 @@ METADATA_V9 = "0003 0009 00000001 ffff 00"
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "path", "expected"),
+    ("hex_text", "code", "path", "expected"),
     [
         (f"{METADATA_V0} 00000001 7fff 6162", "L022", "topics[0].name", "7fff"),
         (f"{METADATA_V0} fffffff0", "L022", "topics", "fffffff0"),
@@ -33,15 +33,15 @@ METADATA_V9 = "0003 0009 00000001 ffff 00"
         ("0003 0063 00000001 ffff", "L032", "header.request_api_version", "0063"),
     ],
 )
-def test_points_at_the_bytes(text: str, code: str, path: str, expected: str) -> None:
-    made = frame(text)
-    [finding] = findings(f"> hex {made.hex()}", code)
+def test_finding_points_at_the_wrong_bytes(hex_text: str, code: str, path: str, expected: str) -> None:
+    wrong_frame = frame_from_hex(hex_text)
+    [finding] = findings(f"> hex {wrong_frame.hex()}", code)
     assert finding.path == path
-    assert made[slice(*finding.span)] == bytes.fromhex(expected)
+    assert wrong_frame[slice(*finding.span)] == bytes.fromhex(expected)
     assert finding.blame in ("client", None)
 
 
-def test_what_another_layout_explains_is_not_also_an_impossible_length() -> None:
+def test_impossible_length_explained_by_another_layout_is_not_reported() -> None:
     # a Metadata v1 response with the body of version 3: throttle_time_ms first
     story = """
     > Metadata v1 {"topics": [{"name": "orders"}]}
@@ -53,9 +53,9 @@ def test_what_another_layout_explains_is_not_also_an_impossible_length() -> None
     assert not codes & {"L022", "L024"}
 
 
-def test_how_many_strings_are_bad_is_said_once() -> None:
-    made = frame(f"{METADATA_V9} 03 03c3e9 00 03c3e9 00 010000 00")
-    [finding] = findings(f"> hex {made.hex()}", "L023")
+def test_invalid_strings_of_a_frame_are_reported_once_with_their_number() -> None:
+    wrong_frame = frame_from_hex(f"{METADATA_V9} 03 03c3e9 00 03c3e9 00 010000 00")
+    [finding] = findings(f"> hex {wrong_frame.hex()}", "L023")
     assert finding.message == "topics[0].name of Metadata v9 is not UTF-8, as are 1 more in this frame"
 
 
@@ -65,7 +65,7 @@ UNKNOWN_TAG = """
 """
 
 
-def test_an_unknown_tag_is_told_once_a_number() -> None:
+def test_each_unknown_tag_number_is_reported_once() -> None:
     assert [finding.path for finding in findings(2 * UNKNOWN_TAG, "L014")] == [
         "brokers[0]._tags.tag 77",
         "brokers[1]._tags.tag 78",
@@ -73,34 +73,34 @@ def test_an_unknown_tag_is_told_once_a_number() -> None:
     assert "carries tag 77 (1 byte)" in findings(UNKNOWN_TAG, "L014")[0].message
 
 
-def test_an_unknown_tag_in_a_header_is_told() -> None:
-    made = frame("0003 0009 00000001 ffff 01 05 02 abcd 00 010000 00")
-    [finding] = findings(f"> hex {made.hex()}", "L014")
+def test_unknown_tag_in_a_header_is_reported() -> None:
+    wrong_frame = frame_from_hex("0003 0009 00000001 ffff 01 05 02 abcd 00 010000 00")
+    [finding] = findings(f"> hex {wrong_frame.hex()}", "L014")
     assert finding.path == "header._tags.tag 5"
-    assert made[slice(*finding.span)] == bytes.fromhex("05 02 abcd")
+    assert wrong_frame[slice(*finding.span)] == bytes.fromhex("05 02 abcd")
 
 
-def test_a_default_that_is_written_is_told_once() -> None:
+def test_explicitly_written_default_is_reported_once() -> None:
     story = """
     > ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}
     < {"api_keys": [{"api_key": 18, "max_version": 3}], "finalized_features_epoch": -1, "supported_features": []}
     """
-    found = findings(2 * story, "L018")
-    assert [finding.path for finding in found] == ["_tags.supported_features", "_tags.finalized_features_epoch"]
-    assert {finding.blame for finding in found} == {"broker"}
+    reported = findings(2 * story, "L018")
+    assert [finding.path for finding in reported] == ["_tags.supported_features", "_tags.finalized_features_epoch"]
+    assert {finding.blame for finding in reported} == {"broker"}
 
 
 @pytest.mark.parametrize("topics", ['{"topics": []}', '{"topics": null}'])
-def test_all_topics_of_an_empty_cluster_are_none(topics: str) -> None:
+def test_empty_cluster_may_have_no_topics(topics: str) -> None:
     assert not findings(f'> Metadata v7 {topics}\n< {{"topics": []}}\n', "L021")
 
 
-def test_without_its_request_an_answer_says_nothing() -> None:
-    asked = frame(f"{METADATA_V0} 00000001 0009 61")
-    assert not findings(f"> hex {asked.hex()}\n< #1 as Metadata v0 {{}}", "L021")
+def test_response_to_an_undecodable_request_is_not_checked() -> None:
+    request_frame = frame_from_hex(f"{METADATA_V0} 00000001 0009 61")
+    assert not findings(f"> hex {request_frame.hex()}\n< #1 as Metadata v0 {{}}", "L021")
 
 
-def test_all_topics_are_none_only_after_one_was_there_is_for_information() -> None:
+def test_missing_topics_of_a_known_cluster_are_information() -> None:
     [finding] = findings(
         """
         > Metadata v0 {"topics": []}
@@ -114,7 +114,7 @@ def test_all_topics_are_none_only_after_one_was_there_is_for_information() -> No
 
 
 @pytest.mark.parametrize(
-    ("metadata", "says"),
+    ("metadata", "description"),
     [
         ("", "is empty"),
         ("00", "has no version: a payload of 1 bytes has no room for its version"),
@@ -124,13 +124,13 @@ def test_all_topics_are_none_only_after_one_was_there_is_for_information() -> No
         ("0063 00000000 00000000", "has version 99 but ends after 10 bytes, before its owned_partitions"),
     ],
 )
-def test_says_what_is_wrong_with_a_subscription(metadata: str, says: str) -> None:
+def test_invalid_subscription_is_described(metadata: str, description: str) -> None:
     story = f"""
     > JoinGroup v5 {{"group_id": "g", "protocol_type": "consumer",
       "protocols": [{{"name": "range", "metadata": "{metadata}"}}]}}
     """
     [finding] = findings(story, "L028")
-    assert finding.message == f"the subscription for 'range' that a member sends to group 'g' {says}"
+    assert finding.message == f"the subscription for 'range' that a member sends to group 'g' {description}"
     assert finding.path == "protocols[0].metadata"
 
 
@@ -139,7 +139,7 @@ LEADER = """> SyncGroup v5 {"group_id": "g", "generation_id": 1, "member_id": "m
 """
 
 
-def test_a_leader_that_leaves_members_out_is_for_information() -> None:
+def test_leader_that_omits_members_is_information() -> None:
     story = (
         '> SyncGroup v5 {"group_id": "g", "generation_id": 1, "member_id": "m-2", "protocol_type": "consumer"}\n< {}\n'
     )
@@ -147,18 +147,18 @@ def test_a_leader_that_leaves_members_out_is_for_information() -> None:
     assert (finding.severity, finding.blame) == ("info", "client")
 
 
-def test_an_assignment_that_the_broker_shortened_is_its_fault() -> None:
+def test_assignment_shortened_by_the_broker_is_blamed_on_it() -> None:
     [finding] = findings(LEADER % ("00" * 10) + '< {"assignment": "0000 00000000"}', "L029")
     assert (finding.severity, finding.blame, finding.path) == ("warning", "broker", "assignment")
     assert finding.message.endswith("before its user_data, although the leader sent 10 bytes")
 
 
-def test_what_the_leader_wrote_wrong_is_not_told_of_the_broker_too() -> None:
+def test_invalid_assignment_of_the_leader_is_not_blamed_on_the_broker() -> None:
     [finding] = findings(LEADER % "0000 00000000" + '< {"assignment": "0000 00000000"}', "L029")
     assert (finding.blame, finding.path) == ("client", "assignments[0].assignment")
 
 
-def test_assignments_of_other_groups_are_not_looked_at() -> None:
+def test_assignments_of_other_group_types_are_not_checked() -> None:
     story = """
     > JoinGroup v2 {"group_id": "c", "protocol_type": "connect"}
     < {"generation_id": 1, "member_id": "m", "leader": "m"}
@@ -169,17 +169,19 @@ def test_assignments_of_other_groups_are_not_looked_at() -> None:
     assert not findings(story, "L029")
 
 
-def test_no_rule_raises_on_frames_that_nobody_asked_for() -> None:
+def test_unsolicited_frames_raise_no_exception() -> None:
     assert told("< hex 0000000c 00000001 00000000 00000000\n> hex 0000000c 000e 0005 00000001 ffff 0000\nclose")
 
 
-def test_how_many_payloads_have_the_same_error_is_reported_once() -> None:
-    missing, whole = (
+def test_payloads_with_the_same_error_are_reported_once_with_their_number() -> None:
+    start, valid_metadata = (
         "00 00 00 01 00 06 6f 72 64 65 72 73 00 00 00 0",
         "00 00 00 00 00 01 00 06 6f 72 64 65 72 73 00 00 00 00",
     )
-    metadata = (f"{missing}0", whole, f"{missing}1 61", f"00 {missing}0")
-    members = ",".join(f'{{"member_id": "m-{at}", "member_metadata": "{each}"}}' for at, each in enumerate(metadata))
+    metadata = (f"{start}0", valid_metadata, f"{start}1 61", f"00 {start}0")
+    members = ",".join(
+        f'{{"member_id": "m-{index}", "member_metadata": "{payload}"}}' for index, payload in enumerate(metadata)
+    )
     [finding] = findings(
         f"""
         > DescribeGroups v0 {{"groups": ["g"]}}

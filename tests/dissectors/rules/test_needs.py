@@ -19,7 +19,7 @@ from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.metadata_only_visits import MetadataOnlyVisits
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.state import ConnectionState, RunState
-from tests.dissectors.rules.tracker_needs import keeper, read_by
+from tests.dissectors.rules.tracker_needs import find_tracker, trackers_read_by
 
 MODULES = [
     importlib.import_module(f"{trackers.__name__}.{module.name}") for module in pkgutil.iter_modules(trackers.__path__)
@@ -28,31 +28,31 @@ TRACKERS = [
     tracker
     for module in MODULES
     for kind in vars(module).values()
-    if isinstance(kind, type) and (tracker := keeper(kind)) is not None and tracker.kind is kind
+    if isinstance(kind, type) and (tracker := find_tracker(kind)) is not None and tracker.kind is kind
     if kind.__module__ == module.__name__
 ]
 
 
-def marked_by(only: int) -> set[type]:
-    return {tracker.kind for tracker in TRACKERS if tracker.flags & only}
+def trackers_with_flags(flags: int) -> set[type]:
+    return {tracker.kind for tracker in TRACKERS if tracker.flags & flags}
 
 
 @pytest.mark.parametrize("rule", rules.rules(), ids=lambda rule: rule.code)
-def test_a_rule_declares_the_trackers_that_it_reads_and_no_others(rule: rules.Rule) -> None:
-    marked = set().union(*(marked_by(trigger.only) for trigger in rule.triggers))
-    assert set(rule.needs) == read_by(inspect.unwrap(rule.check)) | marked  # type: ignore[arg-type]
+def test_rule_declares_exactly_the_trackers_it_reads(rule: rules.Rule) -> None:
+    flag_trackers = set().union(*(trackers_with_flags(trigger.only) for trigger in rule.triggers))
+    assert set(rule.needs) == trackers_read_by(inspect.unwrap(rule.check)) | flag_trackers  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("tracker", TRACKERS, ids=lambda tracker: tracker.kind.__name__)
-def test_a_tracker_declares_the_others_that_it_reads(tracker: Tracker) -> None:
-    assert set(tracker.needs) == read_by(tracker.kind) - {tracker.kind, *tracker.keeps}
+def test_tracker_declares_exactly_the_trackers_it_reads(tracker: Tracker) -> None:
+    assert set(tracker.needs) == trackers_read_by(tracker.kind) - {tracker.kind, *tracker.keeps}
 
 
 def test_every_tracker_is_needed() -> None:
-    assert {each.kind for each in rules.trackers().order} == {tracker.kind for tracker in TRACKERS}
+    assert {tracker_kind.kind for tracker_kind in rules.trackers().order} == {tracker.kind for tracker in TRACKERS}
 
 
-def test_no_tracker_mentions_a_rule() -> None:
+def test_trackers_do_not_mention_rules() -> None:
     names = {rule.name for rule in rules.rules() if "-" in rule.name}  # `throttled` is a word, too
     codes = {rule.code for rule in rules.rules()} | names
     for module in MODULES:
@@ -60,21 +60,21 @@ def test_no_tracker_mentions_a_rule() -> None:
         assert not words & codes, module.__name__
 
 
-def test_trackers_run_after_those_that_they_need() -> None:
-    order = [each.kind for each in rules.trackers().order]
+def test_trackers_run_after_those_they_need() -> None:
+    order = [needed_tracker.kind for needed_tracker in rules.trackers().order]
     for tracker in rules.trackers().order:
-        needed = [each.kind for kind in tracker.needs if (each := keeper(kind)) is not None]
-        assert all(order.index(each) < order.index(tracker.kind) for each in needed)
+        needed = [needed_tracker.kind for kind in tracker.needs if (needed_tracker := find_tracker(kind)) is not None]
+        assert all(order.index(needed_tracker) < order.index(tracker.kind) for needed_tracker in needed)
     assert [tracker.kind for tracker in in_order([Listeners])] == [DelegationTokens, Authentication, Listeners]
 
 
-def test_only_what_is_needed_runs() -> None:
+def test_only_needed_trackers_run() -> None:
     kinds = {tracker.kind for tracker in in_order([AnsweredApis])}
     assert kinds == {InFlight, RebalanceTimeouts}
     assert MetadataOnlyVisits not in kinds
 
 
-def test_state_that_nobody_declared_is_refused_and_private_state_is_not() -> None:
+def test_undeclared_tracker_is_refused_and_private_state_is_not() -> None:
     connection = ConnectionState(RunState(Trackers([RebalanceTimeouts])))
     assert isinstance(connection.run.state(RebalanceTimeouts), RebalanceTimeouts)
     assert connection.state(list) == []
@@ -83,7 +83,7 @@ def test_state_that_nobody_declared_is_refused_and_private_state_is_not() -> Non
             state(InFlight)
 
 
-def test_every_deadline_of_a_tracker_has_a_rule() -> None:
+def test_every_tracker_deadline_has_one_rule() -> None:
     names = [
         trigger.deadline
         for rule in rules.rules()

@@ -19,7 +19,7 @@ _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
 def stories(page: str, section: str) -> list[str]:
-    """The stories of a section. Blocks of hex are told one after the other, as one."""
+    """The stories of a section. Blocks of hex are joined to one story."""
     parts = dict(zip(*[iter(_SECTION.split(inspect.cleandoc(page))[1:])] * 2, strict=True))
     blocks = _BLOCK.findall(parts.get(section, ""))
     lines = [f"{'>' if kind == 'hex request' else '<'} hex {unhex(block).hex()}"
@@ -28,37 +28,37 @@ def stories(page: str, section: str) -> list[str]:
 
 
 @pytest.mark.parametrize("rule", rules.rules(), ids=lambda rule: rule.code)
-def test_the_examples_on_the_page_fire_the_rule(rule: rules.Rule) -> None:
-    told = stories(rule.page, "Example")
-    assert told
+def test_examples_on_the_page_fire_the_rule(rule: rules.Rule) -> None:
+    examples = stories(rule.page, "Example")
+    assert examples
     with _UNRELEASED.get(rule.code, nullcontext)():
-        for story in told:
+        for story in examples:
             assert findings(story, rule.code), story
 
 
 @pytest.mark.parametrize("rule", rules.rules(), ids=lambda rule: rule.code)
-def test_what_looks_alike_stays_silent(rule: rules.Rule) -> None:
-    told = stories(rule.page, "Looks alike")
-    assert told
+def test_lookalikes_on_the_page_do_not_fire_the_rule(rule: rules.Rule) -> None:
+    lookalikes = stories(rule.page, "Looks alike")
+    assert lookalikes
     with _UNRELEASED.get(rule.code, nullcontext)():
-        for story in told:
+        for story in lookalikes:
             assert not findings(story, rule.code), story
 
 
 @pytest.mark.parametrize("rule", rules.rules(), ids=lambda rule: rule.code)
-def test_the_page_has_its_parts(rule: rules.Rule) -> None:
-    for part in ("## Why it matters", "## Usual cause", "## Example", "## Looks alike", "## Sources", "https://"):
-        assert part in rule.page
+def test_page_has_all_its_sections(rule: rules.Rule) -> None:
+    for heading in ("## Why it matters", "## Usual cause", "## Example", "## Looks alike", "## Sources", "https://"):
+        assert heading in rule.page
     assert re.fullmatch(r"[LVCRPSGTQHEXMK]\d{3}", rule.code)
     assert rule.page.startswith(("Checks ", "Reports ", "Reports,"))
 
 
 def test_codes_and_names_are_unique() -> None:
-    known = rules.rules()
-    assert len({rule.code for rule in known}) == len({rule.name for rule in known}) == len(known)
+    registered = rules.rules()
+    assert len({rule.code for rule in registered}) == len({rule.name for rule in registered}) == len(registered)
 
 
-def test_right_frames_are_silent() -> None:
+def test_valid_frames_have_no_findings() -> None:
     assert not findings("""
         > Metadata v9 {"topics": [{"name": "a"}]}
         > ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}
@@ -67,7 +67,7 @@ def test_right_frames_are_silent() -> None:
     """)
 
 
-def test_a_fallback_answer_to_a_version_too_new_is_right() -> None:
+def test_version_0_response_to_a_too_new_version_is_valid() -> None:
     # KIP-511: error 35, written as version 0
     assert not findings("""
         > ApiVersions v4 {"client_software_name": "x", "client_software_version": "1"}
@@ -75,18 +75,18 @@ def test_a_fallback_answer_to_a_version_too_new_is_right() -> None:
     """)
 
 
-def test_a_finding_points_at_its_bytes() -> None:
+def test_finding_points_at_its_bytes() -> None:
     frame = unhex("00 00 00 06  00 00 00 07  00 00")
     [finding] = findings(f"< hex {frame.hex()}", "C001")
     assert frame[slice(*finding.span)] == unhex("00 00 00 07")
 
 
-def test_a_cause_is_told_once_and_then_counted() -> None:
-    again = "< hex 00 00 00 06  00 00 00 07  00 00\n"
-    assert len(findings(3 * again, "C001")) == 1
+def test_repeated_cause_is_reported_once() -> None:
+    stray_response = "< hex 00 00 00 06  00 00 00 07  00 00\n"
+    assert len(findings(3 * stray_response, "C001")) == 1
 
 
 def test_registering_a_code_twice_is_an_error() -> None:
-    [known, *_] = rules.rules()
-    with pytest.raises(ValueError, match=f"rule {known.code} is registered twice"):
-        rules.rule(known.code, severity=known.severity, events=(), since="0.1")(known.check)
+    [first_rule, *_] = rules.rules()
+    with pytest.raises(ValueError, match=f"rule {first_rule.code} is registered twice"):
+        rules.rule(first_rule.code, severity=first_rule.severity, events=(), since="0.1")(first_rule.check)

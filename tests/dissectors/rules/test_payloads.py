@@ -28,14 +28,14 @@ CHANGED_ORDER = '{"type": "record", "name": "Order", "fields": [{"name": "id", "
 UNMASKED = Masks(())
 
 
-def produce(topic: str, records: list[dict[str, Any]], compression: str = "none") -> bytes:
+def produce_frame(topic: str, records: list[dict[str, Any]], compression: str = "none") -> bytes:
     """The frame of a Produce request."""
     partition = {"index": 0, "records": encode([{"records": records, "compression": compression}])}
     body = {"acks": 1, "timeout_ms": 100, "topic_data": [{"name": topic, "partition_data": [partition]}]}
     return request("Produce", 9, body)
 
 
-def findings(frame: bytes, source: SchemaSource, masks: Masks = UNMASKED) -> list[FindingEntry]:
+def frame_findings(frame: bytes, source: SchemaSource, masks: Masks = UNMASKED) -> list[FindingEntry]:
     inspector = Inspector("t", record_values=RecordValues(source, masks))
     inspector.open(1, "a:1", "b:9092", at=0)
     [line] = inspector.data(1, 0, frame, at=1)  # type: ignore[arg-type]
@@ -43,109 +43,176 @@ def findings(frame: bytes, source: SchemaSource, masks: Masks = UNMASKED) -> lis
     return line.findings
 
 
-def produced(
+def produce_findings(
     topic: str, records: list[dict[str, Any]], source: Registered, masks: Masks = UNMASKED
 ) -> list[FindingEntry]:
     """The findings about records that are produced to a topic."""
-    return findings(produce(topic, records), source, masks)
+    return frame_findings(produce_frame(topic, records), source, masks)
 
 
-def order(value: bytes | None = ORDER, key: bytes = KEY) -> dict[str, Any]:
+def order_record(value: bytes | None = ORDER, key: bytes = KEY) -> dict[str, Any]:
     return {"key": key, "value": value}
 
 
 PROTO = PROTO_PAYMENT[7:]
 #: topic, valid records before it, the broken record, code, part of the message.
 BROKEN = {
-    "unknown id": ("orders", [order()] * 3, order(ORDER[:4] + b"\x09" + ORDER[5:]), "P001", "nobody registered"),
-    "id of another subject": ("orders", [order()] * 3, order(PAYMENT), "P002", "(Payment) belongs to payments-value"),
-    "key and value swapped": ("orders", [], order(KEY, ORDER), "P003", "(Order) belongs to orders-value"),
-    "no envelope": ("orders", [order()] * 3, order(ORDER[5:]), "P004", "no schema id"),
-    "little-endian id": ("orders", [order()] * 3, order(b"\0\2\0\0\0" + ORDER[5:]), "P004", "in little-endian order"),
-    "no magic byte": ("orders", [order()] * 3, order(ORDER[1:]), "P001", "the zero byte before the id is missing"),
-    "other magic byte": ("orders", [order()] * 3, order(b"\7" + ORDER[1:]), "P004", "before the id is 7, not 0"),
-    "base64": ("orders", [order()] * 3, order(base64.b64encode(ORDER)), "P004", "is written in base64"),
-    "two envelopes": ("orders", [], order(ORDER[:5] + ORDER), "P005", "id 2 is written twice"),
-    "leftover bytes": ("orders", [], order(ORDER + b"\0"), "P006", "(Order): 1 byte left after the value"),
-    "message index too high": ("bills", [], {"value": PROTO_PAYMENT[:5] + b"\2\4" + PROTO}, "P007",
-                               "no message with index 2; they fit shop.Payment (index 1)"),
-    "no message index": ("bills", [], {"value": PROTO_PAYMENT[:5] + PROTO}, "P007",
-                         "without message indexes they fit shop.Payment (index 1)"),
-    "message index of another message": ("bills", [], {"value": PROTO_PAYMENT[:5] + b"\0" + PROTO}, "P008",
-                                         "fields that shop.Order does not have: 3"),
-    "cut off": ("orders", [], order(ORDER[:-5]), "P008", "(Order): tags"),
-    "JSON under an Avro id": ("orders", [], order(ORDER[:5] + b'{"id": 17}'), "P008", "(Order): "),
+    "unknown id": (
+        "orders",
+        [order_record()] * 3,
+        order_record(ORDER[:4] + b"\x09" + ORDER[5:]),
+        "P001",
+        "nobody registered",
+    ),
+    "id of another subject": (
+        "orders",
+        [order_record()] * 3,
+        order_record(PAYMENT),
+        "P002",
+        "(Payment) belongs to payments-value",
+    ),
+    "key and value swapped": ("orders", [], order_record(KEY, ORDER), "P003", "(Order) belongs to orders-value"),
+    "no envelope": ("orders", [order_record()] * 3, order_record(ORDER[5:]), "P004", "no schema id"),
+    "little-endian id": (
+        "orders",
+        [order_record()] * 3,
+        order_record(b"\0\2\0\0\0" + ORDER[5:]),
+        "P004",
+        "in little-endian order",
+    ),
+    "no magic byte": (
+        "orders",
+        [order_record()] * 3,
+        order_record(ORDER[1:]),
+        "P001",
+        "the zero byte before the id is missing",
+    ),
+    "other magic byte": (
+        "orders",
+        [order_record()] * 3,
+        order_record(b"\7" + ORDER[1:]),
+        "P004",
+        "before the id is 7, not 0",
+    ),
+    "base64": ("orders", [order_record()] * 3, order_record(base64.b64encode(ORDER)), "P004", "is written in base64"),
+    "two envelopes": ("orders", [], order_record(ORDER[:5] + ORDER), "P005", "id 2 is written twice"),
+    "leftover bytes": ("orders", [], order_record(ORDER + b"\0"), "P006", "(Order): 1 byte left after the value"),
+    "message index too high": (
+        "bills",
+        [],
+        {"value": PROTO_PAYMENT[:5] + b"\2\4" + PROTO},
+        "P007",
+        "no message with index 2; they fit shop.Payment (index 1)",
+    ),
+    "no message index": (
+        "bills",
+        [],
+        {"value": PROTO_PAYMENT[:5] + PROTO},
+        "P007",
+        "without message indexes they fit shop.Payment (index 1)",
+    ),
+    "message index of another message": (
+        "bills",
+        [],
+        {"value": PROTO_PAYMENT[:5] + b"\0" + PROTO},
+        "P008",
+        "fields that shop.Order does not have: 3",
+    ),
+    "cut off": ("orders", [], order_record(ORDER[:-5]), "P008", "(Order): tags"),
+    "JSON under an Avro id": ("orders", [], order_record(ORDER[:5] + b'{"id": 17}'), "P008", "(Order): "),
     "invalid JSON": ("events", [], {"value": JSON_ORDER.replace(b"17", b"null")}, "P009", "id violates 'type'"),
-    "incompatible schema": ("orders", [order()], order(b"\0\0\0\0\6\2a"), "P010", "id: the reader has string"),
-}  # fmt: skip
+    "incompatible schema": (
+        "orders",
+        [order_record()],
+        order_record(b"\0\0\0\0\6\2a"),
+        "P010",
+        "id: the reader has string",
+    ),
+}
 
 
-@pytest.mark.parametrize(("topic", "valid", "broken", "code", "text"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_envelope_has_one_finding(
-    topic: str, valid: list[dict[str, Any]], broken: dict[str, Any], code: str, text: str
+@pytest.mark.parametrize(
+    ("topic", "valid_records", "broken_record", "code", "message_part"), BROKEN.values(), ids=BROKEN
+)
+def test_broken_envelope_has_one_finding(
+    topic: str, valid_records: list[dict[str, Any]], broken_record: dict[str, Any], code: str, message_part: str
 ) -> None:
     source = registered()
     source.add(6, "AVRO", CHANGED_ORDER, "orders-value")
-    assert not valid or produced(topic, valid, source) == []
-    finding_entries = produced(topic, [*valid, broken, broken], source)
+    assert not valid_records or produce_findings(topic, valid_records, source) == []
+    reported = produce_findings(topic, [*valid_records, broken_record, broken_record], source)
     expected = ["P003", "P003"] if code == "P003" else [code]  # the key and the value
-    assert [finding_entry.code for finding_entry in finding_entries] == expected
-    assert text in "; ".join(finding_entry.message for finding_entry in finding_entries)
-    assert finding_entries[0].blame == "client"
-    path = finding_entries[0].path or ""
-    assert path.startswith(f"topic_data[0].partition_data[0].records[0].records[{len(valid)}].")
-    start, end = finding_entries[0].span or (0, 0)
-    data = broken[path.rpartition(".")[2]]
-    assert data[len(data) - (end - start) :] == produce(topic, [*valid, broken, broken])[start:end]
+    assert [finding.code for finding in reported] == expected
+    assert message_part in "; ".join(finding.message for finding in reported)
+    assert reported[0].blame == "client"
+    path = reported[0].path or ""
+    assert path.startswith(f"topic_data[0].partition_data[0].records[0].records[{len(valid_records)}].")
+    start, end = reported[0].span or (0, 0)
+    data = broken_record[path.rpartition(".")[2]]
+    assert (
+        data[len(data) - (end - start) :]
+        == produce_frame(topic, [*valid_records, broken_record, broken_record])[start:end]
+    )
 
 
-def test_findings_name_the_bytes() -> None:
-    leftover = order(ORDER + b"!?")
-    frame = produce("orders", [leftover])
-    [finding] = findings(frame, registered())
+def test_finding_points_at_the_leftover_bytes() -> None:
+    record = order_record(ORDER + b"!?")
+    frame = produce_frame("orders", [record])
+    [finding] = frame_findings(frame, registered())
     assert finding.span is not None
     assert (finding.code, frame[slice(*finding.span)]) == ("P006", b"!?")
-    frame = produce("orders", [leftover], "gzip")
-    [finding] = findings(frame, registered())
+    frame = produce_frame("orders", [record], "gzip")
+    [finding] = frame_findings(frame, registered())
     assert finding.span is not None
     assert frame[slice(*finding.span)].startswith(b"\x1f\x8b")  # all that is compressed
 
 
-def test_ids_that_a_directory_does_not_have(tmp_path: Path) -> None:
+def test_id_missing_in_a_schema_directory_is_information(tmp_path: Path) -> None:
     (tmp_path / "2.orders-value.avsc").write_text(ORDER_SCHEMA)
-    unlisted, swapped = (order(ORDER[:1] + key + ORDER[5:], b"") for key in (b"\0\0\0\x09", b"\2\0\0\0"))
-    frames = [produce("orders", [*[order(key=b"")] * 3, each]) for each in (unlisted, swapped)]
-    records = SchemaDirectory(tmp_path)
-    [found], [little_endian] = (findings(frame, records) for frame in frames)
+    unlisted_record, swapped_record = (
+        order_record(ORDER[:1] + key + ORDER[5:], b"") for key in (b"\0\0\0\x09", b"\2\0\0\0")
+    )
+    frames = [
+        produce_frame("orders", [*[order_record(key=b"")] * 3, record]) for record in (unlisted_record, swapped_record)
+    ]
+    directory = SchemaDirectory(tmp_path)
+    [unlisted_finding], [little_endian] = (frame_findings(frame, directory) for frame in frames)
     text = f"orders, value: {tmp_path} has no schema with id 9; other records of the topic have id 2"
-    assert (found.code, found.severity, found.message) == ("P001", "info", text)
+    assert (unlisted_finding.code, unlisted_finding.severity, unlisted_finding.message) == ("P001", "info", text)
     assert little_endian.message.endswith(": the id is written in little-endian order")
     assert little_endian.severity == "error"
-    assert findings(produce("orders", [order(key=b"")] * 2 + [unlisted] * 3), records) == []  # may be chance
-    [denied] = findings(frames[0], Sources([records, registered()]))  # a registry knows that nobody registered it
-    assert (denied.severity, denied.message[:40]) == ("error", "orders, value: nobody registered the sch")
+    assert (
+        frame_findings(produce_frame("orders", [order_record(key=b"")] * 2 + [unlisted_record] * 3), directory) == []
+    )  # may be chance
+    [denied_finding] = frame_findings(
+        frames[0], Sources([directory, registered()])
+    )  # a registry knows that nobody registered it
+    assert (denied_finding.severity, denied_finding.message[:40]) == (
+        "error",
+        "orders, value: nobody registered the sch",
+    )
 
 
-def test_valid_records_of_each_format_have_none() -> None:
+def test_valid_records_of_each_format_have_no_findings() -> None:
     records = [
-        order(), order(None), order(b""), {"key": b"text", "value": b'{"id": 17}'},
+        order_record(), order_record(None), order_record(b""), {"key": b"text", "value": b'{"id": 17}'},
         {"value": (1 << 40).to_bytes(8, "big")}, {"value": b"\xa1aa\1"}, {"value": b"\x81\xa1a\1"},
     ]  # fmt: skip
     for topic, record in [("bills", {"value": PROTO_PAYMENT}), ("events", {"value": JSON_ORDER})]:
-        assert produced(topic, [record] * 5, registered()) == []
+        assert produce_findings(topic, [record] * 5, registered()) == []
     for record in records:
-        assert produced("orders", [record] * 5, registered()) == []
+        assert produce_findings("orders", [record] * 5, registered()) == []
 
 
-def test_a_finding_has_no_part_of_a_masked_value() -> None:
+def test_finding_contains_no_part_of_a_masked_value() -> None:
     source = registered()
     source.add(5, "JSON", '{"additionalProperties": {"type": "integer"}}', "events-value")
     record = {"value": JSON_ORDER[:5] + b'{"planted": ""}'}
-    [finding] = produced("events", [record], source)
+    [finding] = produce_findings("events", [record], source)
     assert "planted violates" in finding.message
-    [finding] = produced("events", [record], source, Masks(["value.a"]))
+    [finding] = produce_findings("events", [record], source, Masks(["value.a"]))
     assert (finding.code, "planted" in str(finding)) == ("P009", False)
-    [finding] = produced("events", [record], source, Masks((), text=TextMasks(["plant"])))
+    [finding] = produce_findings("events", [record], source, Masks((), text=TextMasks(["plant"])))
     assert finding.message.endswith(": (masked)")
 
 
@@ -160,10 +227,10 @@ CAPTURES = sorted((DATA / "pcap").glob("*.pcap.gz"))
     ],
     ids=lambda path: path.name,
 )
-def test_real_captures_are_silent(path: Path) -> None:
+def test_real_captures_have_no_payload_findings(path: Path) -> None:
     lines = lines_of(path, record_values=RecordValues(registered(), Masks(())))
-    found = [finding for line in lines for finding in getattr(line, "findings", ())]
-    assert [f"{finding.code} {finding.message}" for finding in found if finding.code.startswith("P")] == []
+    reported = [finding for line in lines for finding in getattr(line, "findings", ())]
+    assert [f"{finding.code} {finding.message}" for finding in reported if finding.code.startswith("P")] == []
 
 
 RECORD = '{{"type": "record", "name": "R", "fields": [{}]}}'
@@ -195,11 +262,13 @@ A = '{"name": "a", "type": "int"}'
         ("JSON", '{"required": 5, "properties": [], "type": {}}', '{"required": [5], "type": 7}', None),
     ],
 )  # fmt: skip
-def test_what_a_reader_cannot_read(type_: str, writer: str, reader: str, reason: str | None) -> None:
-    before, after = ('syntax = "proto3"; ' * (type_ == "PROTOBUF") + each for each in (writer, reader))
-    assert conflict(reader=Schema(type_, after), writer=Schema(type_, before)) == reason
-    assert conflict(reader=Schema(type_, before), writer=Schema(type_, before)) is None
+def test_incompatible_reader_schema_is_explained(type_: str, writer: str, reader: str, reason: str | None) -> None:
+    writer_text, reader_text = (
+        'syntax = "proto3"; ' * (type_ == "PROTOBUF") + schema_text for schema_text in (writer, reader)
+    )
+    assert conflict(reader=Schema(type_, reader_text), writer=Schema(type_, writer_text)) == reason
+    assert conflict(reader=Schema(type_, writer_text), writer=Schema(type_, writer_text)) is None
 
 
-def test_another_format_is_incompatible() -> None:
+def test_schemas_of_different_formats_are_incompatible() -> None:
     assert conflict(reader=Schema("JSON", "{}"), writer=Schema("AVRO", '"int"')) == "it was AVRO and is JSON"

@@ -12,10 +12,12 @@ from dissectors.trackers.repetitions import MAX_GAP
 from tests.kproxy.stories import Teller, findings
 
 
-def fetched(offset: int, *batches: dict[str, Any], asked: dict[str, Any] | None = None, **row: Any) -> str:
-    request = {"topics": [{"topic": "profiles", "partitions": [{"fetch_offset": offset}]}]} | (asked or {})
-    answer = {"high_watermark": 5000, "last_stable_offset": 5000, "records": list(batches)} | row
-    response = {"responses": [{"topic": "profiles", "partitions": [answer]}]}
+def fetch_profiles(
+    offset: int, *batches: dict[str, Any], request_fields: dict[str, Any] | None = None, **partition_fields: Any
+) -> str:
+    request = {"topics": [{"topic": "profiles", "partitions": [{"fetch_offset": offset}]}]} | (request_fields or {})
+    partition = {"high_watermark": 5000, "last_stable_offset": 5000, "records": list(batches)} | partition_fields
+    response = {"responses": [{"topic": "profiles", "partitions": [partition]}]}
     return f"> Fetch v11 {json.dumps(request)}\n< {json.dumps(response)}\n+300ms\n"
 
 
@@ -24,10 +26,10 @@ def batch(base: int, last_delta: int, *values: str, **header: Any) -> dict[str, 
     return {"base_offset": base, "last_offset_delta": last_delta, "records": records} | header
 
 
-TAIL = fetched(103, batch(96, 12, "a", "b"))
+TAIL = fetch_profiles(103, batch(96, 12, "a", "b"))
 
 
-def test_the_tail_of_a_compacted_batch_names_where_to_continue() -> None:
+def test_consumer_stuck_at_a_compacted_tail_is_told_where_to_continue() -> None:
     assert not findings(4 * TAIL, "S061")
     [finding] = findings(9 * TAIL, "S061")
     assert finding.message == (
@@ -38,73 +40,71 @@ def test_the_tail_of_a_compacted_batch_names_where_to_continue() -> None:
     assert not findings(9 * TAIL, "S062")
 
 
-def test_a_consumer_that_gets_stuck_late() -> None:
-    story = "".join(fetched(offset, batch(offset, 0, str(offset))) for offset in range(100)) + 30 * TAIL
+def test_consumer_that_gets_stuck_late_is_reported() -> None:
+    story = "".join(fetch_profiles(offset, batch(offset, 0, str(offset))) for offset in range(100)) + 30 * TAIL
     [finding] = findings(story, "S061")
     assert "whose last record is 97" in finding.message
 
 
-def test_a_batch_that_compaction_has_emptied() -> None:
-    [finding] = findings(6 * fetched(103, batch(96, 12)), "S061")
+def test_consumer_stuck_at_an_emptied_batch_is_reported() -> None:
+    [finding] = findings(6 * fetch_profiles(103, batch(96, 12)), "S061")
     assert "got the batch 96..108 (base_offset + last_offset_delta), which is empty" in finding.message
 
 
-def test_several_batches_without_a_new_record_end_with_the_last() -> None:
-    [finding] = findings(6 * fetched(103, batch(96, 12, "a"), batch(109, 3)), "S061")
+def test_stuck_consumer_continues_after_the_last_of_several_batches() -> None:
+    [finding] = findings(6 * fetch_profiles(103, batch(96, 12, "a"), batch(109, 3)), "S061")
     assert finding.message.endswith("the client must continue at 113")
 
 
 @pytest.mark.parametrize(("isolation_level", "code"), [(1, "S061"), (0, None)])
-def test_records_of_an_aborted_transaction_are_new_only_for_read_uncommitted(
-    isolation_level: int, code: str | None
-) -> None:
-    story = 7 * fetched(
+def test_aborted_records_are_no_progress_for_read_committed(isolation_level: int, code: str | None) -> None:
+    story = 7 * fetch_profiles(
         96,
         batch(96, 1, "a", "b", is_transactional=True, producer_id=9, producer_epoch=0, base_sequence=0),
-        asked={"isolation_level": isolation_level},
+        request_fields={"isolation_level": isolation_level},
         aborted_transactions=[{"producer_id": 9, "first_offset": 96}],
     )
     assert [finding.code for finding in findings(story) if finding.code in ("S061", "S062")] == ([code] if code else [])
 
 
-def test_a_consumer_that_moves_inside_a_batch_makes_progress() -> None:
+def test_consumer_that_moves_inside_a_batch_makes_progress() -> None:
     # librdkafka drops what it has fetched when an application pauses a partition, and fetches from its position
     values = [str(number) for number in range(30)]
-    story = "".join(fetched(offset, batch(96, 29, *values)) for offset in range(96, 126))
+    story = "".join(fetch_profiles(offset, batch(96, 29, *values)) for offset in range(96, 126))
     assert not {"S061", "S062"} & {finding.code for finding in findings(story)}
 
 
-def test_the_same_batch_after_a_while_is_no_loop() -> None:
+def test_rarely_repeated_batch_is_not_a_loop() -> None:
     assert not findings(7 * (TAIL + "+11s\n"), "S061")
 
 
-def test_a_follower_replicates_as_it_likes() -> None:
-    assert not findings(9 * fetched(103, batch(96, 12, "a", "b"), asked={"replica_id": 2}), "S061")
+def test_follower_fetches_are_not_judged() -> None:
+    assert not findings(9 * fetch_profiles(103, batch(96, 12, "a", "b"), request_fields={"replica_id": 2}), "S061")
 
 
-def test_corrupt_records_have_a_finding_of_their_own() -> None:
+def test_corrupt_records_have_their_own_finding() -> None:
     data = bytearray(encode([{"base_offset": 96, "last_offset_delta": 12, "records": [{"value": b"a"}]}]))
     data[61] = 0x7E  # the length of the record
-    codes = {finding.code for finding in findings(20 * fetched(103, records=data.hex()))}
+    codes = {finding.code for finding in findings(20 * fetch_profiles(103, records=data.hex()))}
     assert "R001" in codes
     assert not codes & {"S061", "S062"}
 
 
-def test_seeking_back_to_a_record_is_reported_later() -> None:
-    story = fetched(96, batch(96, 1, "a", "b"))
+def test_repeated_fetch_of_a_record_is_reported_later() -> None:
+    story = fetch_profiles(96, batch(96, 1, "a", "b"))
     assert not findings(14 * story, "S062")
     [finding] = findings(20 * story, "S062")
     assert "fetches of profiles[0] at 96 within" in finding.message
     assert "up to offset 97: the consumer does not move on" in finding.message
-    refused = fetched(96, batch(96, 1, "a", "b"), error_code=3)
-    assert not findings(20 * refused, "S062"), "a consumer does not use records beside an error"
+    fetch_with_error = fetch_profiles(96, batch(96, 1, "a", "b"), error_code=3)
+    assert not findings(20 * fetch_with_error, "S062"), "a consumer does not use records beside an error"
 
 
-def refused_epoch(epoch: int = 11, code: int = 74, api: str = "OffsetForLeaderEpoch v2") -> str:
-    field = "responses" if api.startswith("Fetch") else "topics"
-    row = "partition_index" if api.startswith("Fetch") else "partition"
+def refuse_epoch(epoch: int = 11, code: int = 74, api: str = "OffsetForLeaderEpoch v2") -> str:
+    list_name = "responses" if api.startswith("Fetch") else "topics"
+    index_name = "partition_index" if api.startswith("Fetch") else "partition"
     request = {"topics": [{"topic": "t", "partitions": [{"partition": 0, "current_leader_epoch": epoch}]}]}
-    response = {field: [{"topic": "t", "partitions": [{row: 0, "error_code": code}]}]}
+    response = {list_name: [{"topic": "t", "partitions": [{index_name: 0, "error_code": code}]}]}
     return f"> {api} {json.dumps(request)}\n< {json.dumps(response)}\n+300ms\n"
 
 
@@ -116,8 +116,8 @@ def metadata(epoch: int) -> str:
     )
 
 
-def test_an_epoch_that_metadata_has_replaced_is_the_clients_fault() -> None:
-    [finding] = findings(metadata(12) + 9 * refused_epoch(), "S063")
+def test_client_with_an_epoch_replaced_by_metadata_is_blamed() -> None:
+    [finding] = findings(metadata(12) + 9 * refuse_epoch(), "S063")
     assert "OffsetForLeaderEpoch requests of app with current_leader_epoch 11 for t[0] got FENCED_LEADER_EPOCH" in (
         finding.message
     )
@@ -125,74 +125,74 @@ def test_an_epoch_that_metadata_has_replaced_is_the_clients_fault() -> None:
     assert finding.blame == "client"
 
 
-def test_metadata_that_gives_what_the_leader_refuses_is_the_clusters_fault() -> None:
-    story = metadata(11) + 4 * (refused_epoch(api="Fetch v11") + metadata(11))
-    assert not findings(story + 4 * refused_epoch(api="Fetch v11"), "S063"), "it may still learn of an election"
-    [finding] = findings(story + 14 * refused_epoch(api="Fetch v11"), "S063")
+def test_cluster_is_blamed_if_metadata_repeats_the_refused_epoch() -> None:
+    story = metadata(11) + 4 * (refuse_epoch(api="Fetch v11") + metadata(11))
+    assert not findings(story + 4 * refuse_epoch(api="Fetch v11"), "S063"), "it may still learn of an election"
+    [finding] = findings(story + 14 * refuse_epoch(api="Fetch v11"), "S063")
     assert "Metadata still gives leader epoch 11: the cluster contradicts itself" in finding.message
     assert finding.blame == "broker"
 
 
-def test_metadata_that_is_further_behind_than_the_client_does_not_help_it() -> None:
-    [finding] = findings(metadata(9) + 9 * refused_epoch(11), "S063")
+def test_older_epoch_in_metadata_does_not_help_the_client() -> None:
+    [finding] = findings(metadata(9) + 9 * refuse_epoch(11), "S063")
     assert "although Metadata" not in finding.message
 
 
-def test_a_client_that_does_not_ask_for_a_newer_epoch() -> None:
-    [finding] = findings(6 * refused_epoch(), "S063")
+def test_client_that_requests_no_newer_epoch_is_reported() -> None:
+    [finding] = findings(6 * refuse_epoch(), "S063")
     assert finding.message.endswith("and the client did not request Metadata for a newer epoch")
 
 
-def test_an_election_takes_a_moment() -> None:
-    assert not findings(metadata(11) + 4 * refused_epoch() + metadata(12) + 3 * refused_epoch(12, code=0), "S063")
+def test_election_may_take_a_moment() -> None:
+    assert not findings(metadata(11) + 4 * refuse_epoch() + metadata(12) + 3 * refuse_epoch(12, code=0), "S063")
 
 
-def test_requests_that_were_sent_before_metadata_had_the_epoch() -> None:
-    asked = '> OffsetForLeaderEpoch v2 {"topics": [{"topic": "t", "partitions": [{"current_leader_epoch": 11}]}]}\n'
+def test_requests_sent_before_the_new_epoch_was_known_are_excused() -> None:
+    request = '> OffsetForLeaderEpoch v2 {"topics": [{"topic": "t", "partitions": [{"current_leader_epoch": 11}]}]}\n'
     fenced = '< {"topics": [{"topic": "t", "partitions": [{"error_code": 74}]}]}\n'
-    other = "open 2 client=10.0.0.101:50999\n" + metadata(12).replace(">", "2>").replace("<", "2<")
-    assert not findings(3 * asked + other + 3 * fenced, "S063")
-    assert findings(3 * asked + other + 3 * fenced + asked + fenced, "S063")
+    other_connection = "open 2 client=10.0.0.101:50999\n" + metadata(12).replace(">", "2>").replace("<", "2<")
+    assert not findings(3 * request + other_connection + 3 * fenced, "S063")
+    assert findings(3 * request + other_connection + 3 * fenced + request + fenced, "S063")
 
 
-def join(epoch: int, code: int) -> str:
-    asked = {"group_id": "g", "member_id": "m", "member_epoch": epoch}
-    return f'> ConsumerGroupHeartbeat v1 {json.dumps(asked)}\n< {{"error_code": {code}, "member_id": "m"}}\n+500ms\n'
+def join_with_epoch(epoch: int, code: int) -> str:
+    request = {"group_id": "g", "member_id": "m", "member_epoch": epoch}
+    return f'> ConsumerGroupHeartbeat v1 {json.dumps(request)}\n< {{"error_code": {code}, "member_id": "m"}}\n+500ms\n'
 
 
-def test_a_broker_that_fences_joins_is_to_blame() -> None:
-    [finding] = findings(12 * join(0, 110), "S064")
+def test_broker_that_fences_joins_is_blamed() -> None:
+    [finding] = findings(12 * join_with_epoch(0, 110), "S064")
     assert finding.blame == "broker"
     assert "(ConsumerGroupHeartbeat with member_epoch 0) were refused with FENCED_MEMBER_EPOCH" in finding.message
     assert "the broker must accept epoch 0" in finding.message
 
 
 @pytest.mark.parametrize("code", [0, 41, 79])  # none, INVALID_REQUEST, another error of a join
-def test_other_answers_to_a_join_are_not_fencing(code: int) -> None:
-    assert not findings(5 * join(0, code), "S064")
+def test_other_responses_to_a_join_are_not_fencing(code: int) -> None:
+    assert not findings(5 * join_with_epoch(0, code), "S064")
 
 
-def test_a_fenced_member_that_does_not_rejoin_is_another_matter() -> None:
-    assert not findings(5 * join(5, 110), "S064")
+def test_fenced_member_that_does_not_rejoin_belongs_to_another_rule() -> None:
+    assert not findings(5 * join_with_epoch(5, 110), "S064")
 
 
-def test_a_missing_topic_comes_with_a_similar_name() -> None:
-    known = (
+def test_missing_topic_is_reported_with_a_similar_name() -> None:
+    metadata = (
         '> Metadata v12 {"topics": [{"name": "orders"}]}\n'
         '< {"topics": [{"name": "orders", "topic_id": "iQ2TY3LnUY29Lbs4b27PzA"}]}\n'
     )
-    missing = (
+    lookup = (
         '> Metadata v8 {"topics": [{"name": "ordres"}]}\n< {"topics": [{"name": "ordres", "error_code": 3}]}\n+2s\n'
     )
-    [finding] = findings(known + 5 * missing, "S066")
+    [finding] = findings(metadata + 5 * lookup, "S066")
     assert finding.message.startswith("topic 'ordres' does not exist: Metadata answered app so 5 times")
     assert finding.hint is not None
     assert "did you mean 'orders'?" in finding.hint
 
 
-def test_a_look_up_now_and_then_is_a_poll() -> None:
-    missing = '> Metadata v8 {"topics": [{"name": "t"}]}\n< {"topics": [{"name": "t", "error_code": 3}]}\n+1m\n'
-    assert not findings(9 * missing, "S066")
+def test_occasional_lookup_of_a_missing_topic_is_polling() -> None:
+    lookup = '> Metadata v8 {"topics": [{"name": "t"}]}\n< {"topics": [{"name": "t", "error_code": 3}]}\n+1m\n'
+    assert not findings(9 * lookup, "S066")
 
 
 OFFSETS = (
@@ -202,7 +202,7 @@ OFFSETS = (
 COMMIT = '> Heartbeat v3 {"group_id": "g", "generation_id": 1, "member_id": "m"}\n< {}\n'
 
 
-def test_repetition_names_what_it_is_about() -> None:
+def test_repeated_request_is_reported_with_its_group() -> None:
     [finding] = findings(30 * (OFFSETS % -1 + "+300ms\n"), "S067")
     assert finding.message.startswith("app sent the same OffsetFetch v5 for group 'g' 20 times within 5.74 s and got")
 
@@ -216,7 +216,7 @@ def test_repetition_names_what_it_is_about() -> None:
         19 * (OFFSETS % -1 + "+300ms\n"),
     ],
 )
-def test_polling_is_no_loop(story: str) -> None:
+def test_polling_is_not_a_loop(story: str) -> None:
     assert not findings(story, "S067")
 
 
@@ -234,7 +234,7 @@ def heartbeat(epoch: int, owned: str, assigned: str = "null", code: int = 0) -> 
 REVOKED = heartbeat(0, "[]", "[0, 1]") + heartbeat(1, "[0, 1]", "[0]")
 
 
-def test_a_member_that_is_fenced_because_it_did_not_confirm() -> None:
+def test_member_fenced_for_an_unconfirmed_revocation_is_reported() -> None:
     assert not findings(REVOKED + 2 * heartbeat(1, "null"), "S077")
     [finding] = findings(REVOKED + heartbeat(1, "null") + heartbeat(1, "null", code=110), "S077")
     assert finding.severity == "error"
@@ -251,7 +251,7 @@ def test_a_member_that_is_fenced_because_it_did_not_confirm() -> None:
         heartbeat(0, "[]", "[0]") + heartbeat(1, "[0]", "[0, 1]") + 9 * heartbeat(1, "null"),
     ],
 )
-def test_a_member_that_has_nothing_to_confirm(story: str) -> None:
+def test_member_with_nothing_to_confirm_is_not_reported(story: str) -> None:
     assert not findings(story, "S077")
 
 
@@ -261,7 +261,7 @@ REFUSED = (
 )
 
 
-def test_the_refusal_of_kip_511_names_the_version_to_repeat() -> None:
+def test_refused_apiversions_names_the_version_to_repeat() -> None:
     story = 14 * (REFUSED % '{"api_key": 18, "max_version": 3}' + "close by=client how=fin\n+500ms\n")
     [finding] = findings(story, "V019")
     assert finding.message == (
@@ -271,45 +271,48 @@ def test_the_refusal_of_kip_511_names_the_version_to_repeat() -> None:
     assert not findings(story, "C017")  # this is why it reconnects
 
 
-def test_an_old_broker_names_no_version() -> None:
+def test_refusal_of_an_old_broker_suggests_version_0() -> None:
     [finding] = findings(3 * (REFUSED % "" + "close by=client how=fin\n"), "V019")
     assert "must repeat ApiVersions with v0" in finding.message
 
 
-def test_a_client_that_repeats_it_without_an_answer_has_heeded_it() -> None:
-    again = '> ApiVersions v3 {"client_software_name": "kgo", "client_software_version": "1.19"}\n'
-    assert not findings(5 * (REFUSED % "" + again + "close by=client how=fin\n"), "V019")
+def test_client_that_repeats_apiversions_is_not_reported() -> None:
+    repetition = '> ApiVersions v3 {"client_software_name": "kgo", "client_software_version": "1.19"}\n'
+    assert not findings(5 * (REFUSED % "" + repetition + "close by=client how=fin\n"), "V019")
 
 
-def session_fetch(epoch: int, named: list[int], answered: dict[int, int]) -> str:
+def session_fetch(epoch: int, requested: list[int], answered_offsets: dict[int, int]) -> str:
     """A fetch in session 7 that names some partitions, and the batch that each answered one has."""
-    asked = [{"partition": each, "fetch_offset": 40 if each else 40 + epoch} for each in named]
-    rows = [
-        {"partition_index": each, "high_watermark": 900, "records": [{"base_offset": base, "records": [{}]}]}
-        for each, base in answered.items()
+    request_partitions = [
+        {"partition": partition, "fetch_offset": 40 if partition else 40 + epoch} for partition in requested
+    ]
+    response_partitions = [
+        {"partition_index": partition, "high_watermark": 900, "records": [{"base_offset": base, "records": [{}]}]}
+        for partition, base in answered_offsets.items()
     ]
     return (
         f'> Fetch v11 {{"session_id": {7 if epoch else 0}, "session_epoch": {epoch}, '
-        f'"topics": [{{"topic": "t", "partitions": {json.dumps(asked)}}}]}}\n'
-        f'< {{"session_id": 7, "responses": [{{"topic": "t", "partitions": {json.dumps(rows)}}}]}}\n+500ms\n'
+        f'"topics": [{{"topic": "t", "partitions": {json.dumps(request_partitions)}}}]}}\n'
+        f'< {{"session_id": 7, "responses": [{{"topic": "t", "partitions": {json.dumps(response_partitions)}}}]}}\n'
+        "+500ms\n"
     )
 
 
-def test_a_partition_that_is_left_in_a_fetch_session() -> None:
-    def told(named: list[int]) -> str:
-        begin = session_fetch(0, [0, 1], {0: 40, 1: 40})
-        return begin + "".join(session_fetch(epoch, named, {0: 40 + epoch, 1: 40}) for epoch in range(1, 20))
+def test_partition_left_in_a_fetch_session_is_explained() -> None:
+    def story(named: list[int]) -> str:
+        opening = session_fetch(0, [0, 1], {0: 40, 1: 40})
+        return opening + "".join(session_fetch(epoch, named, {0: 40 + epoch, 1: 40}) for epoch in range(1, 20))
 
-    [finding] = findings(told([0]), "S062")
+    [finding] = findings(story([0]), "S062")
     assert "t[1]" in finding.message
     assert finding.message.endswith("still in the fetch session, although the client does not ask for it")
     assert "forgotten_topics_data" in (finding.hint or "")
-    [stuck] = findings(told([0, 1]), "S062")
+    [stuck] = findings(story([0, 1]), "S062")
     assert stuck.message.endswith("the consumer does not move on")
 
 
 @pytest.mark.parametrize(
-    ("code", "offset", "said"),
+    ("code", "offset", "hint"),
     [
         (113, 900, "repeat OffsetFetch with the member_epoch of its last heartbeat response"),
         (25, 900, "repeat OffsetFetch; only"),
@@ -317,23 +320,23 @@ def test_a_partition_that_is_left_in_a_fetch_session() -> None:
         (0, 900, None),
     ],
 )
-def test_a_refused_lookup_is_not_an_empty_one(code: int, offset: int, said: str | None) -> None:
-    listed = (
+def test_refused_offset_lookup_is_not_an_empty_one(code: int, offset: int, hint: str | None) -> None:
+    list_offsets = (
         '> ListOffsets v4 {"topics": [{"name": "t", "partitions": [{"timestamp": -1}]}]}\n'
         '< {"topics": [{"name": "t", "partitions": [{"offset": 900}]}]}\n'
     )
     lookup = '> OffsetFetch v5 {"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0]}]}\n'
-    refused = lookup + f'< {{"topics": [{{"name": "t", "partitions": [{{"error_code": {code}}}]}}]}}\n'
-    by_group = lookup + f'< {{"error_code": {code}, "topics": []}}\n'
+    refused_lookup = lookup + f'< {{"topics": [{{"name": "t", "partitions": [{{"error_code": {code}}}]}}]}}\n'
+    refused_group = lookup + f'< {{"error_code": {code}, "topics": []}}\n'
     fetch = f'> Fetch v12 {{"topics": [{{"topic": "t", "partitions": [{{"fetch_offset": {offset}}}]}}]}}\n'
-    for story in (listed + refused + fetch, listed + by_group + fetch):
-        found = findings(story, "S087")
-        assert len(found) == (said is not None)
-        assert all(said in (finding.hint or "") for finding in found if said)
-    assert not findings(refused + fetch, "S087")
-    assert not findings(listed + refused + "+31s\n" + fetch, "S087")
-    other = fetch.replace("> ", "> as other ")
-    assert not findings(listed + refused + other, "S087")
+    for story in (list_offsets + refused_lookup + fetch, list_offsets + refused_group + fetch):
+        reported = findings(story, "S087")
+        assert len(reported) == (hint is not None)
+        assert all(hint in (finding.hint or "") for finding in reported if hint)
+    assert not findings(refused_lookup + fetch, "S087")
+    assert not findings(list_offsets + refused_lookup + "+31s\n" + fetch, "S087")
+    other_client = fetch.replace("> ", "> as other ")
+    assert not findings(list_offsets + refused_lookup + other_client, "S087")
 
 
 def test_fetches_are_observed_only_while_a_lookup_is_refused() -> None:
@@ -347,10 +350,10 @@ def test_fetches_are_observed_only_while_a_lookup_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "reported"), [("words-counts-repartition", 16), ("words-counts-changelog", 16), ("w", 6)]
+    ("name", "limit"), [("words-counts-repartition", 16), ("words-counts-changelog", 16), ("w", 6)]
 )
-def test_internal_topics_of_streams_have_longer_to_be_created(name: str, reported: int) -> None:
-    asked = f'> Metadata v8 {{"topics": [{{"name": "{name}"}}]}}\n'
-    missing = f'{asked}< {{"topics": [{{"name": "{name}", "error_code": 3}}]}}\n+1s\n'
-    assert not findings(missing * (reported - 1), "S066")
-    assert findings(missing * reported, "S066")
+def test_internal_streams_topics_have_more_time_to_be_created(name: str, limit: int) -> None:
+    request = f'> Metadata v8 {{"topics": [{{"name": "{name}"}}]}}\n'
+    missing = f'{request}< {{"topics": [{{"name": "{name}", "error_code": 3}}]}}\n+1s\n'
+    assert not findings(missing * (limit - 1), "S066")
+    assert findings(missing * limit, "S066")

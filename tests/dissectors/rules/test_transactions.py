@@ -27,23 +27,23 @@ WRITE = """
 """
 
 
-def write(sequence: int) -> str:
+def write_batch(sequence: int) -> str:
     return WRITE.replace("SEQUENCE", str(sequence))
 
 
-def fetch(offset: int, stable: int, end: int, *, isolation: int = 1) -> str:
+def fetch_at(offset: int, last_stable: int, high_watermark: int, *, isolation: int = 1) -> str:
     return f"""
 > Fetch v11 {{"isolation_level": {isolation},
   "topics": [{{"topic": "t", "partitions": [{{"fetch_offset": {offset}}}]}}]}}
 < {{"responses": [{{"topic": "t", "partitions": [
-  {{"high_watermark": {end}, "last_stable_offset": {stable}, "records": ""}}]}}]}}
+  {{"high_watermark": {high_watermark}, "last_stable_offset": {last_stable}, "records": ""}}]}}]}}
 """
 
 
-HELD = fetch(5, 5, 7) + "+18s\n" + fetch(5, 5, 9) + "+3s\n" + fetch(5, 5, 9)
+HELD = fetch_at(5, 5, 7) + "+18s\n" + fetch_at(5, 5, 9) + "+3s\n" + fetch_at(5, 5, 9)
 
 
-def test_the_producer_that_holds_the_offset_is_named() -> None:
+def test_producer_that_blocks_the_last_stable_offset_is_named() -> None:
     [finding] = findings(INIT + BEGIN + HELD, "T001")
     assert finding.severity == "warning"
     assert finding.message == (
@@ -54,52 +54,54 @@ def test_the_producer_that_holds_the_offset_is_named() -> None:
     )
 
 
-def test_a_producer_whose_connections_ended_is_gone() -> None:
+def test_producer_whose_connections_ended_is_described() -> None:
     [finding] = findings(INIT + BEGIN + "2 close\n" + HELD, "T001")
     assert finding.message.endswith("and its producer's connections ended 21 s ago")
 
 
-def test_an_active_producer_is_no_fault() -> None:
-    story = INIT + BEGIN + write(0) + fetch(5, 5, 7) + "+18s\n" + write(1) + "+3s\n" + fetch(5, 5, 9)
+def test_active_producer_is_information() -> None:
+    story = INIT + BEGIN + write_batch(0) + fetch_at(5, 5, 7) + "+18s\n" + write_batch(1) + "+3s\n" + fetch_at(5, 5, 9)
     [finding] = findings(story, "T001")
     assert finding.severity == "info"
     assert finding.message.endswith("its producer is active")
 
 
 @pytest.mark.parametrize(
-    "before",
+    "setup",
     ["", INIT, INIT + BEGIN + COMMIT, INIT + BEGIN + INIT, INIT + BEGIN + "2 lose > 100 frames=1\n"],
     ids=["unseen", "idle", "committed", "restarted", "lost"],
 )
-def test_a_producer_without_an_open_transaction_is_not_blamed(before: str) -> None:
-    [finding] = findings(before + HELD, "T001")
+def test_producer_without_an_open_transaction_is_not_blamed(setup: str) -> None:
+    [finding] = findings(setup + HELD, "T001")
     assert finding.message.endswith("a transaction holds it whose producer was not observed here")
 
 
-def test_of_two_transactions_the_older_one_holds() -> None:
-    other = (INIT + BEGIN).replace("2>", "3>").replace("2<", "3<").replace("pay-1", "pay-2").replace("9001", "9002")
-    [finding] = findings(INIT + BEGIN + other + HELD, "T001")
+def test_older_of_two_transactions_is_blamed() -> None:
+    second_transaction = (
+        (INIT + BEGIN).replace("2>", "3>").replace("2<", "3<").replace("pay-1", "pay-2").replace("9001", "9002")
+    )
+    [finding] = findings(INIT + BEGIN + second_transaction + HELD, "T001")
     assert "'pay-1'" in finding.message
-    [finding] = findings(INIT + BEGIN + other + COMMIT + HELD, "T001")
+    [finding] = findings(INIT + BEGIN + second_transaction + COMMIT + HELD, "T001")
     assert "'pay-2'" in finding.message
 
 
-def test_a_transaction_beyond_its_timeout_is_the_coordinators_fault() -> None:
-    rest = "".join("+15s\n" + fetch(5, 5, 9) for _ in range(6))
-    found = findings(INIT + BEGIN + HELD + rest, "T001")
-    assert [finding.blame for finding in found] == ["client", "broker"]
-    assert found[1].hint is not None
-    assert found[1].hint.startswith("the coordinator should have aborted it")
+def test_transaction_beyond_its_timeout_blames_the_coordinator() -> None:
+    later_fetches = "".join("+15s\n" + fetch_at(5, 5, 9) for _ in range(6))
+    reported = findings(INIT + BEGIN + HELD + later_fetches, "T001")
+    assert [finding.blame for finding in reported] == ["client", "broker"]
+    assert reported[1].hint is not None
+    assert reported[1].hint.startswith("the coordinator should have aborted it")
 
 
-def test_an_offset_that_moves_is_not_held() -> None:
-    moving = "".join(fetch(offset, offset, offset + 9) + "+12s\n" for offset in range(5))
-    assert not findings(INIT + BEGIN + moving, "T001")
+def test_moving_last_stable_offset_is_not_blocked() -> None:
+    fetches = "".join(fetch_at(offset, offset, offset + 9) + "+12s\n" for offset in range(5))
+    assert not findings(INIT + BEGIN + fetches, "T001")
 
 
-def test_a_consumer_that_has_not_read_up_to_the_offset_does_not_wait_for_it() -> None:
-    assert not findings(fetch(3, 5, 7) + "+21s\n" + fetch(3, 5, 7), "T001")
-    assert not findings(fetch(5, 5, 7, isolation=0) + "+21s\n" + fetch(5, 5, 7, isolation=0), "T001")
+def test_consumer_below_the_last_stable_offset_is_not_waiting() -> None:
+    assert not findings(fetch_at(3, 5, 7) + "+21s\n" + fetch_at(3, 5, 7), "T001")
+    assert not findings(fetch_at(5, 5, 7, isolation=0) + "+21s\n" + fetch_at(5, 5, 7, isolation=0), "T001")
 
 
 OPENED = """
@@ -110,12 +112,12 @@ OPENED = """
 NEXT = '> Fetch v12 {"isolation_level": 1, "session_id": 7, "session_epoch": 1}\n< {"session_id": 7}\n'
 
 
-def test_a_session_without_news_waits() -> None:
+def test_fetch_session_without_changes_counts_as_waiting() -> None:
     assert findings(OPENED + "+15s\n" + NEXT + "+6s\n" + NEXT, "T001")
 
 
 @pytest.mark.parametrize(
-    "then",
+    "change",
     [
         # the consumer gives the partition back
         '> Fetch v12 {"isolation_level": 1, "session_id": 7, "session_epoch": 1,\n'
@@ -127,14 +129,14 @@ def test_a_session_without_news_waits() -> None:
     ],
     ids=["forgotten", "ended", "silent"],
 )
-def test_a_session_that_does_not_wait_any_more(then: str) -> None:
-    assert not findings(OPENED + "+15s\n" + then + "+6s\n2> Metadata v9 {}\n", "T001")
+def test_ended_wait_in_a_session_is_not_reported(change: str) -> None:
+    assert not findings(OPENED + "+15s\n" + change + "+6s\n2> Metadata v9 {}\n", "T001")
 
 
-def test_a_transaction_is_reported_before_its_coordinator_aborts_it() -> None:
-    tick = "3> Metadata v9 {}\n3< {}\n"
-    assert not findings(INIT + BEGIN + "+44s\n" + tick, "T002")
-    [finding] = findings(INIT + BEGIN + "+46s\n" + tick, "T002")
+def test_long_transaction_is_reported_before_it_times_out() -> None:
+    metadata = "3> Metadata v9 {}\n3< {}\n"
+    assert not findings(INIT + BEGIN + "+44s\n" + metadata, "T002")
+    [finding] = findings(INIT + BEGIN + "+46s\n" + metadata, "T002")
     assert (
         "transactional id 'pay-1' (producer 9001, epoch 0, client 'pay' at 10.0.0.102:50002) with t[0]"
         in finding.message
@@ -155,30 +157,30 @@ open 2 client=10.0.0.9:50001
 """
 
 
-def test_two_producers_of_one_host_fence_each_other() -> None:
-    found = findings(ZOMBIE)
-    assert [finding.code for finding in found if finding.code in ("T003", "E001")] == ["T003"]
+def test_producers_of_one_host_fence_each_other() -> None:
+    reported = findings(ZOMBIE)
+    assert [finding.code for finding in reported if finding.code in ("T003", "E001")] == ["T003"]
     [finding] = findings(ZOMBIE, "T003")
     assert "client 'app' at 10.0.0.9:50000 with transactional id 'pay' (producer 4000, epoch 0) was" in finding.message
     assert "because client 'app' at 10.0.0.9:50001 had called InitProducerId" in finding.message
 
 
-def test_a_refused_newest_producer_is_not_fenced_by_itself() -> None:
+def test_refused_newest_producer_is_not_fenced_by_itself() -> None:
     assert not findings(
         ZOMBIE.replace('"producer_epoch": 0, "base_sequence"', '"producer_epoch": 1, "base_sequence"'), "T003"
     )
 
 
-def test_an_end_without_a_response_is_named() -> None:
-    asked = COMMIT.partition("\n2< ")[0] + "\n"
-    [finding] = findings(INIT + BEGIN + asked + HELD, "T001")
+def test_unanswered_end_of_a_transaction_is_mentioned() -> None:
+    end_request = COMMIT.partition("\n2< ")[0] + "\n"
+    [finding] = findings(INIT + BEGIN + end_request + HELD, "T001")
     assert "of a timeout of 60 s, and its EndTxn (commit) has no response, and its producer has sent" in finding.message
-    refused = COMMIT.replace("2< {}", '2< {"error_code": 51}')
-    [finding] = findings(INIT + BEGIN + refused + HELD, "T001")
+    refused_end = COMMIT.replace("2< {}", '2< {"error_code": 51}')
+    [finding] = findings(INIT + BEGIN + refused_end + HELD, "T001")
     assert "EndTxn" not in finding.message
 
 
-def test_aborts_in_a_row_are_reported_once() -> None:
+def test_repeated_aborts_are_reported_once() -> None:
     abort = COMMIT.replace("true", "false")
     assert not findings(INIT + 4 * (BEGIN + abort) + BEGIN + COMMIT + 4 * (BEGIN + abort), "T004")
     assert len(findings(INIT + 9 * (BEGIN + abort), "T004")) == 1
@@ -195,7 +197,7 @@ TICK = "3> Metadata v9 {}\n3< {}\n"
         ("T004", INIT + 4 * (BEGIN + COMMIT.replace("true", "false")), ("aborts=6", "aborts=3")),
     ],
 )
-def test_limits_of_users(code: str, story: str, limits: tuple[str, str]) -> None:
+def test_transaction_limits_are_configurable(code: str, story: str, limits: tuple[str, str]) -> None:
     higher, lower = (findings(f"rule {code}:{limit}\n{story}", code) for limit in limits)
     assert not higher
     assert len(lower) == 1
@@ -205,7 +207,7 @@ BATCH = """[{"base_offset": 5, "is_transactional": true, "producer_id": 9001, "p
    "base_sequence": 0, "records": [{}]}]"""
 
 
-def read(end: int, *, records: str = '""', epoch: int = 0, api: str = "Fetch v11") -> str:
+def fetch_uncommitted(end: int, *, records: str = '""', epoch: int = 0, api: str = "Fetch v11") -> str:
     """A response to a consumer of uncommitted records: the last stable offset is 5."""
     return f"""
 > {api} {{"topics": [{{"topic": "t", "partitions": [{{"fetch_offset": 5}}]}}]}}
@@ -214,11 +216,11 @@ def read(end: int, *, records: str = '""', epoch: int = 0, api: str = "Fetch v11
 """
 
 
-READ = read(6, records=BATCH) + "+21s\n" + read(9)
+READ = fetch_uncommitted(6, records=BATCH) + "+21s\n" + fetch_uncommitted(9)
 ABORT = COMMIT.replace("true", "false")
 
 
-def test_a_reader_of_uncommitted_records_shows_the_producer_that_holds_the_offset() -> None:
+def test_uncommitted_reader_reveals_the_blocking_producer() -> None:
     [finding] = findings(INIT + BEGIN + READ, "T006")
     assert finding.severity == "warning"
     assert finding.message.startswith(
@@ -227,7 +229,7 @@ def test_a_reader_of_uncommitted_records_shows_the_producer_that_holds_the_offse
     )
 
 
-def test_a_transaction_that_has_ended_without_a_marker_is_hanging() -> None:
+def test_ended_transaction_without_a_marker_is_hanging() -> None:
     [finding] = findings(INIT + BEGIN + ABORT + READ, "T006")
     assert (finding.severity, finding.blame) == ("warning", "broker")
     assert "a hanging transaction of transactional id 'pay-1' (producer 9001, epoch 0) holds it" in finding.message
@@ -235,71 +237,81 @@ def test_a_transaction_that_has_ended_without_a_marker_is_hanging() -> None:
     assert finding.hint == "end it with kafka-transactions.sh abort --topic t --partition 0 --start-offset 5"
 
 
-def test_hints_have_the_name_of_a_topic_that_is_fetched_by_its_id() -> None:
+def test_hint_names_a_topic_fetched_by_its_id() -> None:
     topic_id = "AAAAAAAAAAAAAAAAAAAAAQ"
-    named = f"""
+    metadata = f"""
 9> Metadata v12 {{"topics": []}}
 9< {{"topics": [{{"name": "t", "topic_id": "{topic_id}"}}]}}
 """
-    by_id = READ.replace("Fetch v11", "Fetch v13").replace('"topic": "t"', f'"topic_id": "{topic_id}"')
-    [finding] = findings(named + INIT + BEGIN + ABORT + by_id, "T006")
+    fetches = READ.replace("Fetch v11", "Fetch v13").replace('"topic": "t"', f'"topic_id": "{topic_id}"')
+    [finding] = findings(metadata + INIT + BEGIN + ABORT + fetches, "T006")
     assert finding.hint == "end it with kafka-transactions.sh abort --topic t --partition 0 --start-offset 5"
     assert finding.message.startswith("t[0]: ")
 
 
-def test_a_transaction_that_has_just_ended_is_not_called_hanging() -> None:
-    story = INIT + BEGIN + read(6, records=BATCH) + "+15s\n" + ABORT + "+6s\n" + read(9)
+def test_transaction_that_just_ended_is_not_called_hanging() -> None:
+    story = INIT + BEGIN + fetch_uncommitted(6, records=BATCH) + "+15s\n" + ABORT + "+6s\n" + fetch_uncommitted(9)
     [finding] = findings(story, "T006")
     assert "hanging" not in finding.message
     assert "a transaction of transactional id 'pay-1' (producer 9001, epoch 0) holds it" in finding.message
 
 
-def test_a_transaction_of_an_earlier_epoch_hangs_beside_an_open_one() -> None:
-    newer = BEGIN.replace('epoch": 0', 'epoch": 1')
-    again = INIT.replace('epoch": 0', 'epoch": 1') + COMMIT.replace('epoch": 0', 'epoch": 1') + newer
-    [finding] = findings(INIT + BEGIN + read(6, records=BATCH) + again + "+21s\n" + read(9), "T006")
+def test_transaction_of_an_earlier_epoch_hangs_beside_an_open_one() -> None:
+    next_begin = BEGIN.replace('epoch": 0', 'epoch": 1')
+    next_transaction = INIT.replace('epoch": 0', 'epoch": 1') + COMMIT.replace('epoch": 0', 'epoch": 1') + next_begin
+    [finding] = findings(
+        INIT + BEGIN + fetch_uncommitted(6, records=BATCH) + next_transaction + "+21s\n" + fetch_uncommitted(9), "T006"
+    )
     assert "a hanging transaction of transactional id 'pay-1' (producer 9001, epoch 0) holds it" in finding.message
 
 
-def test_a_reader_that_gets_records_all_the_time_shows_it_too() -> None:
-    later = BATCH.replace('"base_offset": 5', '"base_offset": 6').replace('"is_transactional": true, ', "")
-    [finding] = findings(INIT + BEGIN + read(6, records=BATCH) + "+21s\n" + read(9, records=later), "T006")
+def test_reader_that_always_gets_records_reveals_a_blocked_offset() -> None:
+    plain_batch = BATCH.replace('"base_offset": 5', '"base_offset": 6').replace('"is_transactional": true, ', "")
+    [finding] = findings(
+        INIT + BEGIN + fetch_uncommitted(6, records=BATCH) + "+21s\n" + fetch_uncommitted(9, records=plain_batch),
+        "T006",
+    )
     assert "'pay-1'" in finding.message
 
 
-def test_an_offset_that_has_moved_may_stand_still_again() -> None:
-    story = read(6, records=BATCH) + "+5s\n" + read(9).replace('stable_offset": 5', 'stable_offset": 7')
-    story += "+21s\n" + read(12).replace('stable_offset": 5', 'stable_offset": 7')
+def test_moved_offset_may_be_blocked_again() -> None:
+    story = (
+        fetch_uncommitted(6, records=BATCH)
+        + "+5s\n"
+        + fetch_uncommitted(9).replace('stable_offset": 5', 'stable_offset": 7')
+    )
+    story += "+21s\n" + fetch_uncommitted(12).replace('stable_offset": 5', 'stable_offset": 7')
     [finding] = findings(story, "T006")
     assert finding.message.startswith("t[0]: the last stable offset 7 has not moved for 21 s, while 3 records")
 
 
-def test_a_producer_that_was_not_observed_may_still_end_its_transaction() -> None:
+def test_unobserved_producer_may_still_end_its_transaction() -> None:
     [finding] = findings(READ, "T006")
     assert finding.severity == "info"
     assert "a transaction (producer 9001, epoch 0), whose requests were not observed here, holds it" in finding.message
-    later = findings(READ + "+15m\n" + read(12), "T006")
-    assert [finding.severity for finding in later] == ["info", "warning"]
+    after_minutes = findings(READ + "+15m\n" + fetch_uncommitted(12), "T006")
+    assert [finding.severity for finding in after_minutes] == ["info", "warning"]
 
 
 @pytest.mark.parametrize(
     "story",
     [
-        read(6, records=BATCH) + "+21s\n" + read(6),  # nobody writes
-        read(6, records=BATCH) + "+15s\n" + read(9),
-        read(6, records=BATCH) + "+15s\n" + read(9).replace('offset": 5, "rec', 'offset": 8, "rec') + "+15s\n"
-        + read(12).replace('offset": 5, "rec', 'offset": 11, "rec'),
+        fetch_uncommitted(6, records=BATCH) + "+21s\n" + fetch_uncommitted(6),  # nobody writes
+        fetch_uncommitted(6, records=BATCH) + "+15s\n" + fetch_uncommitted(9),
+        fetch_uncommitted(6, records=BATCH) + "+15s\n"
+        + fetch_uncommitted(9).replace('offset": 5, "rec', 'offset": 8, "rec') + "+15s\n"
+        + fetch_uncommitted(12).replace('offset": 5, "rec', 'offset": 11, "rec'),
         HELD,  # a consumer of committed records: T001
     ],
     ids=["quiet", "soon", "moves", "committed"],
 )  # fmt: skip
-def test_an_offset_that_is_not_held(story: str) -> None:
+def test_unblocked_offset_is_not_reported(story: str) -> None:
     assert not findings(story, "T006")
 
 
-def test_a_reader_of_uncommitted_records_names_the_producer_to_those_that_wait() -> None:
-    seen = read(7, records=BATCH, epoch=3).replace("> ", "4> ").replace("< {", "4< {")
-    [finding] = findings(seen + HELD, "T001")
+def test_uncommitted_reader_names_the_producer_for_waiting_consumers() -> None:
+    uncommitted_fetch = fetch_uncommitted(7, records=BATCH, epoch=3).replace("> ", "4> ").replace("< {", "4< {")
+    [finding] = findings(uncommitted_fetch + HELD, "T001")
     assert finding.severity == "warning"  # consumers wait, whoever it is
     assert finding.message.endswith(
         "a transaction (producer 9001, epoch 3), whose requests were not observed here, holds it"
@@ -317,7 +329,7 @@ SENT = """
 """
 
 
-def offsets(*numbers: int) -> str:
+def commit_offsets(*numbers: int) -> str:
     return (
         "rule T007:commits=3\n"
         + INIT
@@ -325,30 +337,30 @@ def offsets(*numbers: int) -> str:
     )
 
 
-def test_the_same_offsets_again_are_nothing() -> None:
-    [finding] = findings(offsets(7, 7, 7, 7), "T007")
+def test_repeated_offsets_are_empty_transactions() -> None:
+    [finding] = findings(commit_offsets(7, 7, 7, 7), "T007")
     assert "committed 3 transactions in a row without a record or a new offset" in finding.message
-    assert not findings(offsets(7, 7, 7, 8, 8, 8), "T007")
-    assert not findings(offsets(7, 7, 7) + BEGIN + COMMIT + OFFSETS + COMMIT, "T007")
+    assert not findings(commit_offsets(7, 7, 7, 8, 8, 8), "T007")
+    assert not findings(commit_offsets(7, 7, 7) + BEGIN + COMMIT + OFFSETS + COMMIT, "T007")
 
 
-def test_offsets_that_went_to_another_broker_may_be_new() -> None:
+def test_offsets_sent_to_another_broker_may_be_new() -> None:
     assert not findings("rule T007:commits=1\n" + INIT + OFFSETS + COMMIT, "T007")
 
 
-def test_what_was_lost_may_have_been_records() -> None:
+def test_lost_bytes_may_have_been_records() -> None:
     assert not findings("rule T007:commits=1\n" + INIT + "2 lose > 100 frames=1\n" + COMMIT, "T007")
     assert findings("rule T007:commits=1\n" + INIT + COMMIT, "T007")
 
 
-def test_a_broker_that_only_verifies_begins_nothing() -> None:
-    verifying = """
+def test_verify_only_request_begins_no_transaction() -> None:
+    add_partitions = """
 3> AddPartitionsToTxn v4 {"transactions": [{"transactional_id": "pay-1", "producer_id": 9001, "producer_epoch": 0,
    "verify_only": VERIFIES, "topics": [{"name": "t", "partitions": [0]}]}]}
 3< {"results_by_transaction": [{"transactional_id": "pay-1", "topic_results": [
    {"name": "t", "results_by_partition": [{"partition_index": 0}]}]}]}
 """
-    story = INIT + verifying + "+46s\n" + TICK
+    story = INIT + add_partitions + "+46s\n" + TICK
     assert not findings(story.replace("VERIFIES", "true"), "T002")
     [finding] = findings(story.replace("VERIFIES", "false"), "T002")
     assert "with t[0] has been open" in finding.message
@@ -382,29 +394,29 @@ AGAIN = """
 """
 
 
-def test_a_batch_after_its_transaction_hangs_and_its_producer_is_known_from_the_response() -> None:
-    [held] = findings(LATE.replace("ADDED\n", ""), "T001")
-    assert "a hanging transaction of transactional id 'pay-1' (producer 9001, epoch 0)" in held.message
-    assert "its latest one was aborted" in held.message
+def test_batch_after_its_transaction_is_hanging() -> None:
+    [finding] = findings(LATE.replace("ADDED\n", ""), "T001")
+    assert "a hanging transaction of transactional id 'pay-1' (producer 9001, epoch 0)" in finding.message
+    assert "its latest one was aborted" in finding.message
 
 
-def test_a_batch_of_the_next_transaction_is_no_hanging_one() -> None:
-    [held] = findings(LATE.replace("ADDED\n", AGAIN.lstrip()), "T001")
-    assert "hanging" not in held.message
+def test_batch_of_the_next_transaction_is_not_hanging() -> None:
+    [finding] = findings(LATE.replace("ADDED\n", AGAIN.lstrip()), "T001")
+    assert "hanging" not in finding.message
 
 
-def test_a_batch_that_was_refused_hangs_nowhere() -> None:
+def test_refused_batch_is_not_hanging() -> None:
     refused = '{"error_code": 47, "base_offset": 5}'
-    [held] = findings(LATE.replace("ADDED\n", "").replace('{"base_offset": 5}', refused), "T001")
-    assert "hanging" not in held.message
+    [finding] = findings(LATE.replace("ADDED\n", "").replace('{"base_offset": 5}', refused), "T001")
+    assert "hanging" not in finding.message
 
 
-def test_the_first_batch_of_a_partition_may_hang_too() -> None:
+def test_first_batch_of_a_partition_may_be_hanging() -> None:
     story = LATE.replace("ADDED\n", "").replace('"name": "t", "partition_data"', '"name": "u", "partition_data"')
     story = story.replace(
         '[{"name": "t", "partition_responses": [{"base', '[{"name": "u", "partition_responses": [{"base'
     )
     story = story.replace('"topic": "t"', '"topic": "u"').replace('"base_sequence": 1', '"base_sequence": 0')
-    head, _, tail = story.partition("2> Produce v7")
-    [held] = findings(head + "2> EndTxn" + tail.partition("2> EndTxn")[2], "T001")
-    assert "a hanging transaction" in held.message
+    before_produce, _, from_produce = story.partition("2> Produce v7")
+    [finding] = findings(before_produce + "2> EndTxn" + from_produce.partition("2> EndTxn")[2], "T001")
+    assert "a hanging transaction" in finding.message

@@ -1,4 +1,4 @@
-"""S037 to S049 where the pages' stories do not say it: versions, thresholds, spans, what is forgotten."""
+"""S037 to S049 beyond the stories of their pages: versions, thresholds, spans, limits of memory."""
 
 import pytest
 
@@ -6,14 +6,14 @@ from kproxy.trace.lines import FindingEntry
 from tests.kproxy.stories import findings
 
 
-def only(story: str, code: str) -> FindingEntry:
+def only_frame_finding(story: str, code: str) -> FindingEntry:
     """The one finding of a rule, which is tied to a frame."""
     [finding] = findings(story, code)
     assert isinstance(finding, FindingEntry)
     return finding
 
 
-def severities(story: str, code: str) -> list[str]:
+def finding_severities(story: str, code: str) -> list[str]:
     return [finding.severity for finding in findings(story, code)]
 
 
@@ -21,21 +21,21 @@ THROTTLED = '> {0} {{}}\n< {{"throttle_time_ms": 1000}}\n> {0} {{}}\n+1s\n< {{}}
 
 
 @pytest.mark.parametrize(
-    ("api", "told"),
+    ("api", "is_reported"),
     [("Heartbeat v2", True), ("Heartbeat v1", False), ("ListGroups v2", True), ("DescribeCluster v0", True),
      ("OffsetForLeaderEpoch v3", False)],
 )  # fmt: skip
-def test_a_client_waits_in_versions_in_which_the_broker_does_not(api: str, told: bool) -> None:
-    assert bool(findings(3 * THROTTLED.format(api), "S037")) is told
+def test_client_must_wait_in_versions_where_the_broker_does_not(api: str, is_reported: bool) -> None:
+    assert bool(findings(3 * THROTTLED.format(api), "S037")) is is_reported
 
 
-def test_two_throttles_may_cross_a_request_and_the_third_is_told_once() -> None:
+def test_third_ignored_throttle_is_reported_once() -> None:
     story = THROTTLED.format("Heartbeat v4")
     assert not findings(2 * story, "S037")
     assert len(findings(9 * story, "S037")) == 1
 
 
-def test_a_request_long_after_the_answer_was_not_on_its_way() -> None:
+def test_request_sent_after_the_throttled_response_counts() -> None:
     pipelined = """
 > Heartbeat v4
 > Heartbeat v4
@@ -46,18 +46,18 @@ def test_a_request_long_after_the_answer_was_not_on_its_way() -> None:
 <
 <
 """
-    assert severities(3 * pipelined, "S037") == ["warning"]
+    assert finding_severities(3 * pipelined, "S037") == ["warning"]
 
 
-def test_records_or_an_answer_at_once_are_no_long_poll() -> None:
+def test_throttled_long_poll_is_reported_only_if_empty() -> None:
     fetch = '> Fetch v11 {"max_wait_ms": 500}\n+499ms\n'
     assert not findings(3 * (fetch + """< {"throttle_time_ms": 500, "responses": [{"topic": "t", "partitions":
         [{"records": [{"records": [{}]}]}]}]}\n"""), "S038")  # fmt: skip
-    finding = only(5 * (fetch + '< {"throttle_time_ms": 500}\n'), "S038")
+    finding = only_frame_finding(5 * (fetch + '< {"throttle_time_ms": 500}\n'), "S038")
     assert (finding.path, finding.span) == ("throttle_time_ms", (8, 12))
 
 
-def test_a_join_that_is_given_up_before_the_rebalance_timeout_is_an_inversion() -> None:
+def test_abandoned_join_within_the_rebalance_timeout_is_reported() -> None:
     story = """
 > JoinGroup v5 {"group_id": "g", "rebalance_timeout_ms": 60000, "session_timeout_ms": 10000}
 +30s
@@ -70,8 +70,8 @@ close by=client how=fin
     assert not findings(4 * story.replace("by=client", "by=server"), "S039")
 
 
-def test_a_consumer_that_is_closed_during_a_fetch_has_not_given_up() -> None:
-    run = """
+def test_closed_consumer_did_not_abandon_its_fetch() -> None:
+    consumer_run = """
 open {0} client=10.0.0.101:{0}
 {0}> Fetch v11 {{"max_wait_ms": 5000}}
 open {1} client=10.0.0.101:{1}
@@ -80,24 +80,31 @@ open {1} client=10.0.0.101:{1}
 +2s
 {ends}
 """
-    first_other, first_fetch = (
+    fetch_last, fetch_first = (
         "{1} close by=client how=fin\n{0} close by=client how=fin",
         "{0} close by=client how=fin\n+5ms\n{1} close by=client how=fin",
     )
-    for ends in first_other, first_fetch:
-        runs = [run.format(n, n + 1, ends=ends.format(n, n + 1)) for n in range(10, 20, 2)]
+    for closes in fetch_last, fetch_first:
+        runs = [
+            consumer_run.format(number, number + 1, ends=closes.format(number, number + 1))
+            for number in range(10, 20, 2)
+        ]
         assert not findings("".join(runs), "S039")
-    kept = [run.format(n, n + 1, ends=f"{n} close by=client how=fin") for n in range(10, 20, 2)]
-    assert len(findings("".join(kept), "S039")) == 1  # its other connections stay
+    with_open_connections = [
+        consumer_run.format(number, number + 1, ends=f"{number} close by=client how=fin") for number in range(10, 20, 2)
+    ]
+    assert len(findings("".join(with_open_connections), "S039")) == 1  # its other connections stay
 
 
-def test_a_found_time_is_forgotten_after_a_minute_and_known_per_isolation_level() -> None:
-    ask = '> ListOffsets v4 {"isolation_level": %d, "topics": [{"name": "t", "partitions": [{"timestamp": 1000}]}]}\n'
-    found = '< {"topics": [{"name": "t", "partitions": [{"timestamp": 1005, "offset": 9}]}]}\n'
-    none = '< {"topics": [{"name": "t", "partitions": [{"timestamp": -1, "offset": -1}]}]}\n'
-    assert severities(ask % 0 + found + ask % 0 + none, "S041") == ["warning"]
-    assert not findings(ask % 0 + found + ask % 1 + none, "S041")
-    assert not findings(ask % 0 + found + "+61s\n" + ask % 0 + none, "S041")
+def test_found_timestamp_is_forgotten_after_a_minute_and_per_isolation_level() -> None:
+    lookup = (
+        '> ListOffsets v4 {"isolation_level": %d, "topics": [{"name": "t", "partitions": [{"timestamp": 1000}]}]}\n'
+    )
+    found_response = '< {"topics": [{"name": "t", "partitions": [{"timestamp": 1005, "offset": 9}]}]}\n'
+    empty_response = '< {"topics": [{"name": "t", "partitions": [{"timestamp": -1, "offset": -1}]}]}\n'
+    assert finding_severities(lookup % 0 + found_response + lookup % 0 + empty_response, "S041") == ["warning"]
+    assert not findings(lookup % 0 + found_response + lookup % 1 + empty_response, "S041")
+    assert not findings(lookup % 0 + found_response + "+61s\n" + lookup % 0 + empty_response, "S041")
 
 
 COMMIT = """> OffsetCommit v8 {"group_id": "g", "member_id": "m", "generation_id_or_member_epoch": 1, "topics":
@@ -109,8 +116,8 @@ LOOK = """> OffsetFetch v8 {"groups": [{"group_id": "g", "topics": [{"name": "t"
 """
 
 
-def test_lost_metadata_is_pointed_at_in_the_group_that_has_it() -> None:
-    finding = only(COMMIT % (5, "abc") + DONE + LOOK % "", "S042")
+def test_lost_metadata_of_a_commit_is_reported_at_its_group() -> None:
+    finding = only_frame_finding(COMMIT % (5, "abc") + DONE + LOOK % "", "S042")
     assert finding.path == "groups[0].topics[0].partitions[0].metadata"
     assert (finding.expected, finding.got) == ("3 characters", "none")
 
@@ -125,30 +132,30 @@ def test_lost_metadata_is_pointed_at_in_the_group_that_has_it() -> None:
         '> TxnOffsetCommit v3 {"group_id": "g", "topics": [{"name": "t", "partitions": [{}]}]}\n< {}',
     ],
 )
-def test_what_may_have_changed_meanwhile_is_forgotten(between: str) -> None:
+def test_metadata_that_may_have_changed_is_not_reported(between: str) -> None:
     story = COMMIT % (5, "abc") + DONE + between + "\nclose by=client\n" + LOOK % ""
     assert not findings(story, "S042")
 
 
-def test_one_client_that_goes_back_is_info_however_often() -> None:
+def test_commit_that_goes_back_within_one_client_is_information() -> None:
     story = "".join(COMMIT % (offset, "") + DONE for offset in (50, 40, 30, 20, 60, 10))
-    assert set(severities(story, "S043")) == {"info"}
+    assert set(finding_severities(story, "S043")) == {"info"}
 
 
-def test_two_clients_that_take_each_other_back_are_a_warning_at_the_third_time() -> None:
+def test_clients_that_move_each_others_commits_back_are_a_warning() -> None:
     turn = COMMIT % (50, "") + DONE + (COMMIT % (40, "") + DONE).replace("> ", "2> as b ").replace("< ", "2< ")
-    assert severities(2 * turn, "S043") == ["info"]
-    assert severities(3 * turn, "S043") == ["info", "warning"]
+    assert finding_severities(2 * turn, "S043") == ["info"]
+    assert finding_severities(3 * turn, "S043") == ["info", "warning"]
 
 
-def test_a_commit_by_topic_id_is_the_same_as_one_by_name() -> None:
-    named = """> Metadata v12
+def test_commits_by_topic_id_and_by_name_are_compared() -> None:
+    by_topic_id = """> Metadata v12
 < {"topics": [{"name": "t", "topic_id": "AAAAAAAAAAAAAAAAAAAABw"}]}
 > OffsetCommit v10 {"group_id": "g", "topics": [{"topic_id": "AAAAAAAAAAAAAAAAAAAABw", "partitions":
     [{"committed_offset": 9}]}]}
 < {"topics": [{"topic_id": "AAAAAAAAAAAAAAAAAAAABw", "partitions": [{}]}]}
 """
-    finding = only(named + COMMIT % (5, "") + DONE, "S043")
+    finding = only_frame_finding(by_topic_id + COMMIT % (5, "") + DONE, "S043")
     assert "t[0] goes back from 9 to 5" in finding.message
 
 
@@ -161,37 +168,37 @@ NAMED = """> Metadata v12
 """
 
 
-def test_an_offset_of_the_old_topic_lies_behind_the_end_of_the_new_one() -> None:
-    old = COMMIT % (50, "") + DONE + NAMED % OLD + FETCHED % (OLD, 100) + COMMIT % (90, "") + DONE
-    assert not findings(old, "S043")
-    new = NAMED % NEW + FETCHED % (NEW, 3) + COMMIT % (95, "") + DONE
-    [finding] = findings(old + new, "S043")
+def test_commit_of_an_old_topic_beyond_the_end_of_the_new_one_is_reported() -> None:
+    old_topic = COMMIT % (50, "") + DONE + NAMED % OLD + FETCHED % (OLD, 100) + COMMIT % (90, "") + DONE
+    assert not findings(old_topic, "S043")
+    new_topic = NAMED % NEW + FETCHED % (NEW, 3) + COMMIT % (95, "") + DONE
+    [finding] = findings(old_topic + new_topic, "S043")
     assert (
         "commits offset 95 of t[0] for group 'g', but the broker reported to it that the partition ends at 3"
         in finding.message
     )
-    assert not findings(old + new.replace(NEW, OLD), "S043")
+    assert not findings(old_topic + new_topic.replace(NEW, OLD), "S043")
     assert not findings(
-        old + NAMED % NEW + FETCHED % (NEW, 3) + "lose < 50 frames=0\n" + COMMIT % (95, "") + DONE, "S043"
+        old_topic + NAMED % NEW + FETCHED % (NEW, 3) + "lose < 50 frames=0\n" + COMMIT % (95, "") + DONE, "S043"
     )
 
 
-def test_the_first_end_after_missed_frames_may_be_that_of_a_new_leader() -> None:
+def test_first_end_after_missed_frames_is_not_trusted() -> None:
     """Its end is older until its followers answer; found with services whose brokers restarted on a busy machine."""
-    lost = COMMIT % (50, "") + DONE + "lose < 50 frames=0\n" + FETCHED % ("t", 3)
-    lost = lost.replace("Fetch v13", "Fetch v11").replace("topic_id", "topic")
-    assert not findings(lost + COMMIT % (95, "") + DONE, "S043")
-    assert findings(lost + "+11s\n" + COMMIT % (95, "") + DONE, "S043")
+    after_loss = COMMIT % (50, "") + DONE + "lose < 50 frames=0\n" + FETCHED % ("t", 3)
+    after_loss = after_loss.replace("Fetch v13", "Fetch v11").replace("topic_id", "topic")
+    assert not findings(after_loss + COMMIT % (95, "") + DONE, "S043")
+    assert findings(after_loss + "+11s\n" + COMMIT % (95, "") + DONE, "S043")
 
 
 def test_records_may_end_behind_the_high_watermark_of_their_response() -> None:
     """As Kafka sends it: it takes the high watermark before it reads. Found with recorded traffic of franz-go."""
     batch = '"records": [{"base_offset": 99, "records": [{"value": "a"}, {"value": "b"}]}]'
-    fetched = FETCHED % (OLD, 100)
-    fetched = fetched.replace('"high_watermark"', f'{batch}, "high_watermark"')
-    old = COMMIT % (50, "") + DONE + NAMED % OLD + fetched
-    assert not findings(old + COMMIT % (101, "") + DONE, "S043")
-    assert findings(old + COMMIT % (102, "") + DONE, "S043")
+    fetch = FETCHED % (OLD, 100)
+    fetch = fetch.replace('"high_watermark"', f'{batch}, "high_watermark"')
+    setup = COMMIT % (50, "") + DONE + NAMED % OLD + fetch
+    assert not findings(setup + COMMIT % (101, "") + DONE, "S043")
+    assert findings(setup + COMMIT % (102, "") + DONE, "S043")
 
 
 LISTED = """> ListOffsets v4 {"topics": [{"name": "t", "partitions": [{"timestamp": %d}]}]}
@@ -199,33 +206,33 @@ LISTED = """> ListOffsets v4 {"topics": [{"name": "t", "partitions": [{"timestam
 """
 
 
-def test_the_start_of_a_partition_is_not_its_end() -> None:
+def test_start_of_a_partition_is_not_its_end() -> None:
     """As franz-go lists it, by name, between fetches by topic id; found with its own suite."""
     committed = COMMIT % (50, "") + DONE
     assert not findings(committed + LISTED % (-2, 0) + COMMIT % (90, "") + DONE, "S043")
-    fetched = committed + NAMED % OLD + FETCHED % (OLD, 100)
-    assert not findings(fetched + LISTED % (-2, 0) + COMMIT % (90, "") + DONE, "S043")
+    after_fetch = committed + NAMED % OLD + FETCHED % (OLD, 100)
+    assert not findings(after_fetch + LISTED % (-2, 0) + COMMIT % (90, "") + DONE, "S043")
 
 
-def test_a_listed_end_counts_unless_a_later_one_is_known() -> None:
+def test_listed_end_counts_unless_a_later_one_is_known() -> None:
     committed = COMMIT % (50, "") + DONE
-    assert "ends at 60" in only(committed + LISTED % (-1, 60) + COMMIT % (90, "") + DONE, "S043").message
-    fetched = committed + NAMED % OLD + FETCHED % (OLD, 100)
-    assert not findings(fetched + LISTED % (-1, 60) + COMMIT % (90, "") + DONE, "S043")
+    assert "ends at 60" in only_frame_finding(committed + LISTED % (-1, 60) + COMMIT % (90, "") + DONE, "S043").message
+    after_fetch = committed + NAMED % OLD + FETCHED % (OLD, 100)
+    assert not findings(after_fetch + LISTED % (-1, 60) + COMMIT % (90, "") + DONE, "S043")
 
 
-def test_an_error_is_a_result() -> None:
+def test_response_with_an_error_is_not_empty() -> None:
     assert not findings('> DescribeGroups v5 {"groups": ["g"]}\n< {"groups": [{"error_code": 16}]}', "S045")
     assert not findings('> OffsetDelete v0 {"group_id": "g"}\n< {"error_code": 16}', "S045")
 
 
-def test_the_old_names_of_deleted_topics_are_due_an_answer_too() -> None:
+def test_deleted_topics_given_by_name_need_a_result() -> None:
     assert findings('> DeleteTopics v3 {"topic_names": ["t"]}\n< {"responses": []}', "S045")
     assert findings('> DeleteTopics v6 {"topics": [{"name": "t"}]}\n< {"responses": []}', "S045")
 
 
-def test_acks_are_pointed_at() -> None:
-    finding = only('> Produce v7 {"acks": 3, "topic_data": []}', "S046")
+def test_invalid_acks_are_reported_at_their_field() -> None:
+    finding = only_frame_finding('> Produce v7 {"acks": 3, "topic_data": []}', "S046")
     assert (finding.path, finding.span, finding.severity) == ("acks", (19, 21), "error")
 
 
@@ -238,8 +245,8 @@ EMPTY = """> Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset"
 """
 
 
-def test_records_that_are_gone_are_told_with_both_offsets() -> None:
-    finding = only(PRODUCED + EMPTY, "S049")
+def test_lost_records_are_reported_with_both_offsets() -> None:
+    finding = only_frame_finding(PRODUCED + EMPTY, "S049")
     assert (finding.expected, finding.got) == ("at least 42", "41")
     assert finding.path == "responses[0].partitions[0].high_watermark"
 
@@ -249,20 +256,20 @@ def test_records_that_are_gone_are_told_with_both_offsets() -> None:
     ["+301s", '> DeleteTopics v3 {"topic_names": ["t"]}\n< {"responses": [{"name": "t"}]}',
      PRODUCED.replace("41", "7")],
 )  # fmt: skip
-def test_a_topic_that_may_be_another_one_by_now_has_lost_nothing(between: str) -> None:
+def test_possibly_recreated_topic_has_lost_nothing(between: str) -> None:
     assert not findings(f"{PRODUCED}{between}\n{EMPTY}", "S049")
 
 
 def test_another_server_may_be_behind() -> None:
-    elsewhere = EMPTY.replace("> ", "2> ").replace("< ", "2< ")
-    assert not findings(f"{PRODUCED}open 2 server=10.0.0.2:9092\n{elsewhere}", "S049")
+    fetch_elsewhere = EMPTY.replace("> ", "2> ").replace("< ", "2< ")
+    assert not findings(f"{PRODUCED}open 2 server=10.0.0.2:9092\n{fetch_elsewhere}", "S049")
 
 
 @pytest.mark.parametrize(
     ("offset", "code", "is_right"), [(-1, 0, False), (-1001, 0, False), (0, 0, True), (-1, 25, True)]
 )
-def test_an_offset_below_0_is_none(offset: int, code: int, is_right: bool) -> None:
-    asked = f'{{"group_id": "g", "topics": [{{"name": "t", "partitions": [{{"committed_offset": {offset}}}]}}]}}'
-    answer = f'{{"topics": [{{"name": "t", "partitions": [{{"error_code": {code}}}]}}]}}'
-    found = findings(f"> OffsetCommit v7 {asked}\n< {answer}\n", "S043")
-    assert [finding.got for finding in found] == ([] if is_right else [str(offset)])
+def test_negative_committed_offset_is_reported(offset: int, code: int, is_right: bool) -> None:
+    request_body = f'{{"group_id": "g", "topics": [{{"name": "t", "partitions": [{{"committed_offset": {offset}}}]}}]}}'
+    response_body = f'{{"topics": [{{"name": "t", "partitions": [{{"error_code": {code}}}]}}]}}'
+    reported = findings(f"> OffsetCommit v7 {request_body}\n< {response_body}\n", "S043")
+    assert [finding.got for finding in reported] == ([] if is_right else [str(offset)])

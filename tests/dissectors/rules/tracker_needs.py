@@ -9,39 +9,39 @@ from typing import Any
 from dissectors.trackers import _TRACKERS, Tracker
 
 
-def keeper(kind: type[Any]) -> Tracker | None:
+def find_tracker(kind: type[Any]) -> Tracker | None:
     """The tracker that fills a class of state, None for the private state of a rule."""
     return _TRACKERS.get(kind)
 
 
-def read_by(code: FunctionType | type[Any]) -> set[type[Any]]:
+def trackers_read_by(code: FunctionType | type[Any]) -> set[type[Any]]:
     """The classes of state that a function, or the methods of a class, name: those that a tracker fills."""
-    found: set[type[Any]] = set()
-    known: set[Any] = {code}
-    waiting: list[FunctionType] = [code] if isinstance(code, FunctionType) else _methods(code)
-    while waiting:
-        function = waiting.pop()
-        for name in _names(function.__code__):
+    read_kinds: set[type[Any]] = set()
+    visited: set[Any] = {code}
+    pending: list[FunctionType] = [code] if isinstance(code, FunctionType) else _methods(code)
+    while pending:
+        function = pending.pop()
+        for name in _global_names(function.__code__):
             value = function.__globals__.get(name)
-            if isinstance(value, type) and keeper(value) is not None:
-                found.add(value)
+            if isinstance(value, type) and find_tracker(value) is not None:
+                read_kinds.add(value)
             elif (
                 isinstance(value, FunctionType | type)
                 and value.__module__.startswith("dissectors.")
-                and value not in known
+                and value not in visited
             ):
-                known.add(value)
-                waiting += [value] if isinstance(value, FunctionType) else _methods(value)
-    return found
+                visited.add(value)
+                pending += [value] if isinstance(value, FunctionType) else _methods(value)
+    return read_kinds
 
 
-def _names(code: CodeType) -> Iterable[str]:
+def _global_names(code: CodeType) -> Iterable[str]:
     yield from code.co_names
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from _names(each)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _global_names(constant)
 
 
 def _methods(kind: type[Any]) -> list[FunctionType]:
-    found = (getattr(each, "fget", None) or each for each in vars(kind).values())
-    return [each for each in found if isinstance(each, FunctionType)]
+    functions = (getattr(attribute, "fget", None) or attribute for attribute in vars(kind).values())
+    return [attribute for attribute in functions if isinstance(attribute, FunctionType)]

@@ -29,15 +29,15 @@ KERBEROS = bytes.fromhex("06092a864886f712010202")
 
 def jwt(claims: dict[str, Any]) -> str:
     """An unsecured JSON Web Token."""
-    parts = (base64.urlsafe_b64encode(json.dumps(each).encode()) for each in ({"alg": "none"}, claims))
+    parts = (base64.urlsafe_b64encode(json.dumps(section).encode()) for section in ({"alg": "none"}, claims))
     return ".".join((*(part.decode().rstrip("=") for part in parts), ""))
 
 
-def bearer(token: str, header: str = "n,,", rest: str = "") -> bytes:
-    return f"{header}\x01auth=Bearer {token}\x01{rest}\x01".encode()
+def bearer_message(token: str, header: str = "n,,", extensions: str = "") -> bytes:
+    return f"{header}\x01auth=Bearer {token}\x01{extensions}\x01".encode()
 
 
-def test_plain_names_the_user_and_keeps_no_password() -> None:
+def test_plain_message_gives_the_user_without_the_password() -> None:
     """RFC 4616, section 4."""
     assert read_client("PLAIN", 1, b"\0tim\0tanstaaftanstaaf") == ClientName(username="tim")
     assert read_client("PLAIN", 1, b"Ursel\0Kurt\0xipj3plmq") == ClientName(username="Kurt", authorization_id="Ursel")
@@ -53,11 +53,11 @@ def test_plain_names_the_user_and_keeps_no_password() -> None:
         (b"\0alice\0", "has no password"),
     ],
 )
-def test_plain_that_is_none(data: bytes, problem: str) -> None:
+def test_malformed_plain_message_is_described(data: bytes, problem: str) -> None:
     assert read_client("PLAIN", 1, data).problem == problem
 
 
-def test_scram_as_the_rfc_has_it() -> None:
+def test_scram_example_of_rfc_7677_is_read() -> None:
     """RFC 7677, section 3."""
     nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
     exchange = (
@@ -75,7 +75,7 @@ def test_scram_as_the_rfc_has_it() -> None:
     assert "rOpr" not in repr(exchange)
 
 
-def test_scram_names_are_unescaped_and_extensions_named() -> None:
+def test_scram_names_are_unescaped_and_extensions_listed() -> None:
     message = read_client("SCRAM-SHA-512", 1, b"n,a=x=2Cy,n=a=2Cb=3Dc,r=abc,tokenauth=true,other=1")
     assert message == ScramClientFirst(
         username="a,b=c", authorization_id="x,y", nonce="abc", extensions=("tokenauth", "other"), by_token=True
@@ -83,7 +83,7 @@ def test_scram_names_are_unescaped_and_extensions_named() -> None:
 
 
 @pytest.mark.parametrize(("flag", "binding"), [("n", "n"), ("y", "y"), ("p=tls-unique", "p=tls-unique"), ("p=!", "p=")])
-def test_scram_channel_binding(flag: str, binding: str) -> None:
+def test_scram_channel_binding_is_read(flag: str, binding: str) -> None:
     message = read_client("SCRAM-SHA-256", 1, f"{flag},,n=u,r=abc".encode())
     assert isinstance(message, ScramClientFirst)
     assert (message.channel_binding, message.problem) == (binding, None)
@@ -100,7 +100,7 @@ def test_scram_channel_binding(flag: str, binding: str) -> None:
         (2, b"c=biws,r=abc", "has no proof (p=)"),
     ],
 )
-def test_scram_clients_that_are_wrong(number: int, data: bytes, problem: str) -> None:
+def test_malformed_scram_client_message_is_described(number: int, data: bytes, problem: str) -> None:
     assert read_client("SCRAM-SHA-256", number, data).problem == problem
 
 
@@ -113,31 +113,33 @@ def test_scram_clients_that_are_wrong(number: int, data: bytes, problem: str) ->
         (2, b"", "has neither a signature (v=) nor an error (e=)"),
     ],
 )
-def test_scram_servers_that_are_wrong(number: int, data: bytes, problem: str) -> None:
+def test_malformed_scram_server_message_is_described(number: int, data: bytes, problem: str) -> None:
     assert read_server("SCRAM-SHA-256", number, data).problem == problem
 
 
 @pytest.mark.parametrize(("data", "reason"), [(b"e=invalid-proof", "invalid-proof"), (b"e=My Secret", None)])
-def test_scram_errors_of_the_server(data: bytes, reason: str | None) -> None:
+def test_scram_server_error_is_read(data: bytes, reason: str | None) -> None:
     assert read_server("SCRAM-SHA-256", 2, data) == ServerRefusal(reason=reason)
 
 
-def test_a_bearer_token_is_read_for_its_claims() -> None:
+def test_claims_of_a_bearer_token_are_read() -> None:
     token = jwt({"sub": "alice", "exp": 1700000000, "iat": 1.5, "nbf": 2, "password": "hunter2"})
-    message = read_client("OAUTHBEARER", 1, bearer(token, rest="traceId=123\x01"))
+    message = read_client("OAUTHBEARER", 1, bearer_message(token, extensions="traceId=123\x01"))
     assert message == OAuthBearerClientFirst(
         username="alice", extensions=("traceId",), expires_at=1700000000, issued_at=1.5, not_before=2
     )
 
 
 @pytest.mark.parametrize("token", ["opaque", "a.b.c", "a.b.c.d.e", jwt({"sub": 7, "exp": "soon"}), jwt({"exp": 1e400})])
-def test_a_token_without_claims_names_nobody(token: str) -> None:
-    assert read_client("OAUTHBEARER", 1, bearer(token)) == OAuthBearerClientFirst(is_opaque=token == "opaque")
+def test_token_without_claims_has_no_user_name(token: str) -> None:
+    assert read_client("OAUTHBEARER", 1, bearer_message(token)) == OAuthBearerClientFirst(is_opaque=token == "opaque")
 
 
-def test_the_example_of_rfc_7628() -> None:
+def test_example_of_rfc_7628_is_read() -> None:
     """RFC 7628, section 4.1: other pairs, an authorization id."""
-    data = bearer("vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==", "n,a=user@example.com,", "host=server\x01port=143\x01")
+    data = bearer_message(
+        "vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==", "n,a=user@example.com,", "host=server\x01port=143\x01"
+    )
     assert read_client("OAUTHBEARER", 1, data) == OAuthBearerClientFirst(
         authorization_id="user@example.com", extensions=("host", "port"), is_opaque=True
     )
@@ -151,7 +153,7 @@ def test_the_example_of_rfc_7628() -> None:
         (b"n,,\x01auth=Bearer x\x01", "does not end with two bytes 01"),
     ],
 )
-def test_bearer_messages_that_are_wrong(data: bytes, problem: str) -> None:
+def test_malformed_bearer_message_is_described(data: bytes, problem: str) -> None:
     assert read_client("OAUTHBEARER", 1, data).problem == problem
 
 
@@ -165,11 +167,11 @@ def test_bearer_messages_that_are_wrong(data: bytes, problem: str) -> None:
         (b"[" * 50000, None),
     ],
 )
-def test_a_bearer_token_is_refused_with_a_status(data: bytes, reason: str | None) -> None:
+def test_refusal_of_a_bearer_token_has_a_status(data: bytes, reason: str | None) -> None:
     assert read_server("OAUTHBEARER", 1, data) == ServerRefusal(reason=reason)
 
 
-def test_an_empty_answer_to_a_bearer_token_is_no_refusal() -> None:
+def test_empty_response_to_a_bearer_token_is_not_a_refusal() -> None:
     assert read_server("OAUTHBEARER", 1, b"") == SaslMessage()
 
 
@@ -191,13 +193,13 @@ def test_gssapi_tokens_are_recognised(data: bytes, kind: GssapiKind) -> None:
 
 
 @given(st.sampled_from(MECHANISMS), st.integers(0, 4), st.binary(max_size=200) | st.text(max_size=80).map(str.encode))
-def test_nothing_raises(mechanism: str, number: int, data: bytes) -> None:
+def test_arbitrary_messages_never_raise(mechanism: str, number: int, data: bytes) -> None:
     assert isinstance(read_client(mechanism, number, data), SaslMessage)
     assert isinstance(read_server(mechanism, number, data), SaslMessage)
 
 
 @given(st.text(alphabet="n=r,ai=s!x\x01Bearuth.ey\0", max_size=60))
-def test_nothing_raises_near_the_grammars(text: str) -> None:
+def test_messages_close_to_the_grammars_never_raise(text: str) -> None:
     for mechanism in MECHANISMS:
         for number in (1, 2):
             read_client(mechanism, number, text.encode())

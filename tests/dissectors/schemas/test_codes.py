@@ -11,12 +11,12 @@ from dissectors.schemas.importer.data import CODES, FILES, SchemaData
 DIRECTORY = Path(schemas.__file__).parent
 
 
-def test_the_module_is_what_the_importer_makes_of_the_data() -> None:
+def test_generated_module_is_up_to_date() -> None:
     data = SchemaData.parse({name: (DIRECTORY / name).read_bytes() for name in FILES})
     assert data.files()[CODES] == (DIRECTORY / CODES).read_bytes(), "run: kproxy schemas import"
 
 
-def test_names_and_numbers() -> None:
+def test_generated_names_and_numbers_match_the_schemas() -> None:
     assert {error.value: error.name for error in Error} == {error.code: error.name for error in schemas.errors()}
     for api_key in ApiKey:
         api = schemas.api(api_key.value)

@@ -1,4 +1,4 @@
-"""Release lines, held against the answers of real brokers and against what is published."""
+"""Release lines, compared with responses of real brokers and with published facts."""
 
 import subprocess
 import sys
@@ -27,26 +27,29 @@ def real_brokers() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("release", "version", "frame"), [*real_brokers()])
-def test_is_what_a_real_broker_answers(release: str, version: int, frame: bytes) -> None:
-    answer = decode(layout("ApiVersionsResponse", version), frame, 8)
-    assert (answer.error, answer.end) == (None, len(frame))
+def test_line_advertises_what_a_real_broker_returns(release: str, version: int, frame: bytes) -> None:
+    decoded = decode(layout("ApiVersionsResponse", version), frame, 8)
+    assert (decoded.error, decoded.end) == (None, len(frame))
     release_line = line(release)
     assert release_line.advertised == {
-        key["api_key"]: (key["min_version"], key["max_version"]) for key in answer.values["api_keys"]
+        key["api_key"]: (key["min_version"], key["max_version"]) for key in decoded.values["api_keys"]
     }
-    supported = {feature["name"]: feature for feature in answer.values.get("supported_features", ())}
-    final = {feature["name"]: feature["max_version_level"] for feature in answer.values.get("finalized_features", ())}
+    supported = {feature["name"]: feature for feature in decoded.values.get("supported_features", ())}
+    finalized_levels = {
+        feature["name"]: feature["max_version_level"] for feature in decoded.values.get("finalized_features", ())
+    }
     assert release_line.features == {
-        name: Feature(each["min_version"], each["max_version"], final.get(name, 0)) for name, each in supported.items()
+        name: Feature(supported_range["min_version"], supported_range["max_version"], finalized_levels.get(name, 0))
+        for name, supported_range in supported.items()
     }
 
 
-def test_reads_nothing_before_it_is_asked() -> None:
+def test_importing_the_module_reads_no_data() -> None:
     code = "import dissectors.schemas.lines as lines; print(lines._rows.cache_info().currsize)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "0\n"
 
 
-def test_knows_every_line_from_0_10_0_on() -> None:
+def test_has_every_line_since_0_10_0() -> None:
     assert lines() == tuple(LINES.split())
 
 
@@ -66,7 +69,7 @@ def test_finds_the_line_of_a_release(release: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("release", ["", "4", "2.9", "0.9.0.1", "2.8-rc1", "2.8.1.1", "2.8.", ".2.8", "v2.8", "0.1"])
-def test_what_is_no_release_is_told_with_those_there_are(release: str) -> None:
+def test_unknown_release_is_rejected_with_the_known_ones(release: str) -> None:
     with pytest.raises(ValueError, match=r"those known are 0\.10\.0, .*, 4\.4$") as raised:
         line(release)
     assert str(raised.value).startswith(f"no Kafka release {release!r} is known; ")
@@ -93,17 +96,17 @@ def test_what_is_no_release_is_told_with_those_there_are(release: str) -> None:
         ("4.0", 1, (4, 17)),  # KIP-896
     ],
 )
-def test_has_what_was_announced_for_a_release(release: str, key: int, versions: tuple[int, int]) -> None:
+def test_line_has_the_versions_announced_for_it(release: str, key: int, versions: tuple[int, int]) -> None:
     assert line(release).advertised[key] == versions
 
 
 @pytest.mark.parametrize(("release", "key"), [("0.10.2", 22), ("0.11.0", 36), ("2.3", 46), ("3.3", 4), ("4.0", 78)])
-def test_has_nothing_that_came_later_or_went(release: str, key: int) -> None:
+def test_line_lacks_later_and_removed_apis(release: str, key: int) -> None:
     assert key not in line(release).advertised
 
 
 @pytest.mark.parametrize("release", schemas.releases())
-def test_agrees_with_the_message_definitions(release: str) -> None:
+def test_line_agrees_with_the_message_definitions(release: str) -> None:
     telemetry = {71, 72}
     assert line(release).served == {
         api.key: (served.lowest, served.stable)
@@ -116,17 +119,17 @@ def test_agrees_with_the_message_definitions(release: str) -> None:
 
 
 @pytest.mark.parametrize("name", LINES.split())
-def test_every_version_served_can_be_read_and_written(name: str) -> None:
+def test_every_served_version_is_in_the_schemas(name: str) -> None:
     for key, (lowest, highest) in line(name).served.items():
         api = schemas.api(key)
         assert api is not None
         assert api.min_version <= lowest <= highest <= api.max_version, api.name
 
 
-def test_kafka_4_advertises_produce_versions_that_it_does_not_serve() -> None:
+def test_only_kafka_4_advertises_versions_it_does_not_serve() -> None:
     for name in lines():
         advertised, served = line(name).advertised, line(name).served
-        differs = {key for key in advertised if advertised[key] != served[key]}
-        assert differs == ({0} if name.startswith("4.") else set())
+        differing_keys = {key for key in advertised if advertised[key] != served[key]}
+        assert differing_keys == ({0} if name.startswith("4.") else set())
         assert line(name).kraft == (name not in LINES[: LINES.index(" 3.3")].split())
     assert (line("4.0").advertised[0], line("4.0").served[0]) == ((0, 12), (3, 12))

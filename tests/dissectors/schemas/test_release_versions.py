@@ -1,4 +1,4 @@
-"""What releases serve, held to the release lines and to what is removed."""
+"""The versions that releases serve, compared with the release lines and the removed versions."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dissectors.schemas import lines, removed_versions
 from dissectors.schemas.release_versions import refused_from, served
 
 
-def test_the_newest_release_refuses_what_is_removed() -> None:
+def test_newest_release_refuses_removed_versions() -> None:
     newest = served(removed_versions.newest_release())
-    for key, least in removed_versions.lowest_served().items():
-        assert newest.get(key, (None, None))[0] == least
+    for key, lowest in removed_versions.lowest_served().items():
+        assert newest.get(key, (None, None))[0] == lowest
     for (key, version), line in refused_from().items():
         assert removed_versions.is_removed(key, version), (key, version)
         assert not removed_versions.serves(served(line), key, version)
 
 
 @pytest.mark.parametrize("name", lines.lines())
-def test_a_release_line_serves_clients_what_its_brokers_do(name: str) -> None:
+def test_release_line_serves_clients_what_its_brokers_serve(name: str) -> None:
     line = lines.line(name)
-    between = {
+    broker_apis = {
         "LeaderAndIsr",
         "StopReplica",
         "UpdateMetadata",
@@ -32,11 +32,11 @@ def test_a_release_line_serves_clients_what_its_brokers_do(name: str) -> None:
     for key, versions in line.served.items():
         api = schemas.api(key)
         assert api is not None
-        if api.name not in between:
+        if api.name not in broker_apis:
             assert served(name)[key] == versions
 
 
-def test_kip_896_and_what_came_back() -> None:
+def test_versions_removed_by_kip_896_are_refused() -> None:
     assert refused_from()[1, 2] == "4.0"  # Fetch
     assert refused_from()[6, 0] == "4.0"  # UpdateMetadata
     assert (1, 4) not in refused_from()
@@ -44,13 +44,13 @@ def test_kip_896_and_what_came_back() -> None:
     assert (38, 1) not in refused_from()  # CreateDelegationToken, which the first releases with KRaft alone had not
 
 
-def test_a_release_between_two_that_were_imported() -> None:
+def test_release_between_two_imported_ones_has_its_apis() -> None:
     assert served("2.8")[4] == served("3.9.1")[4]  # LeaderAndIsr
     assert 4 not in served("4.0")
     assert 71 in served("3.9")  # GetTelemetrySubscriptions, which wants a plug-in
     assert 68 not in served("3.0")  # ConsumerGroupHeartbeat
 
 
-def test_a_release_that_there_is_not() -> None:
+def test_rejects_an_unknown_release() -> None:
     with pytest.raises(ValueError, match=r"no Kafka release '9\.9' is known"):
         served("9.9")

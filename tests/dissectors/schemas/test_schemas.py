@@ -1,4 +1,4 @@
-"""The shipped facts: they load, they are whole, and only what is asked for is parsed."""
+"""The shipped schemas load, are complete, and are parsed lazily."""
 
 import subprocess
 import sys
@@ -16,10 +16,10 @@ from dissectors.schemas import ErrorCode, ServedVersions, VersionRange
 PACKAGES = Path(schemas.__file__).parents[2]
 
 
-def run(code: str, path: Path = PACKAGES) -> str:
+def run_python(code: str, path: Path = PACKAGES) -> str:
     """What Python prints that finds the packages at `path` only."""
-    lines = f"import sys; sys.path.insert(0, {str(path)!r})\n{code}"
-    return subprocess.run([sys.executable, "-I", "-c", lines], capture_output=True, text=True, check=True).stdout
+    script = f"import sys; sys.path.insert(0, {str(path)!r})\n{code}"
+    return subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True).stdout
 
 
 def every_field(fields: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
@@ -45,7 +45,7 @@ def test_has_95_apis_in_368_versions() -> None:
     assert sum(len(api.versions) for api in schemas.apis()) == 368
 
 
-def test_requests_and_responses_exist_at_just_the_versions_of_their_api() -> None:
+def test_requests_and_responses_have_the_versions_of_their_api() -> None:
     for api in schemas.apis():
         for name in (schemas.request(api.key), schemas.response(api.key)):
             assert name is not None
@@ -53,7 +53,11 @@ def test_requests_and_responses_exist_at_just_the_versions_of_their_api() -> Non
             assert message["apiKey"] == api.key
             assert [*VersionRange.parse(message["versions"])] == [*api.versions]
             flexible = [version for version in api.versions if version in VersionRange.parse(message["flexible"])]
-            assert flexible == [v for v in api.versions if api.flexible_from is not None and v >= api.flexible_from]
+            assert flexible == [
+                version_number
+                for version_number in api.versions
+                if api.flexible_from is not None and version_number >= api.flexible_from
+            ]
 
 
 def test_every_version_of_a_message_is_served_by_a_release() -> None:
@@ -63,24 +67,24 @@ def test_every_version_of_a_message_is_served_by_a_release() -> None:
             assert served == {*VersionRange.parse(message["versions"])}, message["name"]
 
 
-def test_every_range_of_a_field_lies_in_its_message_and_in_its_struct() -> None:
-    def check(fields: Sequence[Mapping[str, Any]], allowed: set[int], where: str) -> None:
+def test_version_ranges_of_fields_lie_in_those_of_their_struct() -> None:
+    def check_fields(fields: Sequence[Mapping[str, Any]], allowed: set[int], struct_path: str) -> None:
         for field in fields:
-            path = f"{where}.{field['name']}"
+            path = f"{struct_path}.{field['name']}"
             versions = {version for version in range(40) if version in VersionRange.parse(field["versions"])}
-            own = versions & allowed
-            assert own, path
-            assert own == versions or field["versions"].endswith("+"), path
+            field_versions = versions & allowed
+            assert field_versions, path
+            assert field_versions == versions or field["versions"].endswith("+"), path
             for key in ("nullableVersions", "taggedVersions"):
-                assert {v for v in allowed if v in VersionRange.parse(field.get(key, "none"))} <= own, path
+                assert {v for v in allowed if v in VersionRange.parse(field.get(key, "none"))} <= field_versions, path
             assert ("tag" in field) == ("taggedVersions" in field), path
-            check(field.get("fields", ()), own, path)
+            check_fields(field.get("fields", ()), field_versions, path)
 
     for message in every_message():
-        check(message["fields"], {*VersionRange.parse(message["versions"])}, message["name"])
+        check_fields(message["fields"], {*VersionRange.parse(message["versions"])}, message["name"])
 
 
-def test_fields_have_types_that_can_be_read() -> None:
+def test_fields_have_known_types() -> None:
     numbers = {"int8", "int16", "uint16", "int32", "uint32", "int64", "float64"}
     primitives = {*numbers, "bool", "string", "uuid", "bytes", "records"}
     for message in every_message():
@@ -89,24 +93,24 @@ def test_fields_have_types_that_can_be_read() -> None:
 
 
 def test_no_two_fields_share_a_tag() -> None:
-    def check(fields: Sequence[Mapping[str, Any]], version: int, where: str) -> None:
+    def check_fields(fields: Sequence[Mapping[str, Any]], version: int, message_name: str) -> None:
         tags = [f["tag"] for f in fields if version in VersionRange.parse(f.get("taggedVersions", "none"))]
-        assert len(tags) == len({*tags}), f"{where} v{version}"
+        assert len(tags) == len({*tags}), f"{message_name} v{version}"
         for field in fields:
-            check(field.get("fields", ()), version, where)
+            check_fields(field.get("fields", ()), version, message_name)
 
     for message in every_message():
         for version in VersionRange.parse(message["versions"]):
-            check(message["fields"], version, message["name"])
+            check_fields(message["fields"], version, message["name"])
 
 
-def test_facts_only() -> None:
+def test_schemas_contain_only_known_facts() -> None:
     allowed = {"name", "type", "versions", "nullableVersions", "flexibleVersions", "taggedVersions", "tag", "default",
                "entityType", "mapKey", "ignorable", "zeroCopy", "fields"}  # fmt: skip
     assert {key for message in every_message() for field in every_field(message["fields"]) for key in field} == allowed
 
 
-def test_a_message_is_kafkas_definition() -> None:
+def test_message_is_the_definition_of_kafka() -> None:
     topic = schemas.message("ProduceRequest")["fields"][3]
     assert (topic["name"], topic["type"], topic["versions"]) == ("TopicData", "[]TopicProduceData", "0+")
     assert [(field["name"], field["versions"]) for field in topic["fields"]] == [
@@ -114,17 +118,17 @@ def test_a_message_is_kafkas_definition() -> None:
     ]  # fmt: skip
 
 
-def test_a_message_is_parsed_once() -> None:
+def test_message_is_parsed_once() -> None:
     assert schemas.message("FetchRequest") is schemas.message("FetchRequest", "kafka-clients")
 
 
 @pytest.mark.parametrize(("name", "component"), [("NoSuchRequest", None), ("FetchRequest", "kafka-streams")])
-def test_an_unknown_message_is_a_key_error(name: str, component: str | None) -> None:
+def test_unknown_message_is_a_key_error(name: str, component: str | None) -> None:
     with pytest.raises(KeyError, match=name):
         schemas.message(name, component)
 
 
-def test_an_api_says_what_each_release_serves() -> None:
+def test_api_has_the_versions_of_each_release() -> None:
     produce = schemas.api(0)
     assert produce is not None
     assert produce is schemas.api_by_name("Produce")
@@ -133,19 +137,19 @@ def test_an_api_says_what_each_release_serves() -> None:
     assert produce.releases["3.9.1"].listeners == ("zk_broker", "broker")
 
 
-def test_an_api_that_a_release_no_longer_has_is_not_in_it() -> None:
+def test_removed_api_is_missing_in_the_newer_release() -> None:
     shutdown = schemas.api_by_name("ControlledShutdown")
     assert shutdown is not None
     assert [*shutdown.releases] == ["3.9.1"]
 
 
-def test_an_api_knows_its_older_name() -> None:
+def test_api_has_its_older_name_as_alias() -> None:
     api = schemas.api_by_name("ListConfigResources")
     assert api is not None
     assert api.aliases == {"3.9.1": "ListClientMetricsResources"}
 
 
-def test_versions_that_are_not_stable_yet_are_told_apart() -> None:
+def test_unstable_versions_are_distinguished() -> None:
     init, heartbeat = schemas.api_by_name("InitProducerId"), schemas.api_by_name("ShareGroupHeartbeat")
     assert init is not None
     assert heartbeat is not None
@@ -153,7 +157,7 @@ def test_versions_that_are_not_stable_yet_are_told_apart() -> None:
     assert heartbeat.releases["3.9.1"].stable == -1
 
 
-def test_an_unknown_api_is_none() -> None:
+def test_unknown_api_is_none() -> None:
     assert schemas.api(32767) is None
     assert schemas.api_by_name("produce") is None
     assert schemas.request(32767) is None
@@ -174,12 +178,10 @@ def test_an_unknown_api_is_none() -> None:
         ("SaslHandshake", 1, (1, 0)),
     ],
 )
-def test_header_versions_follow_flexibility_but_for_the_exceptions(
-    api: str, version: int, headers: tuple[int, int]
-) -> None:
-    known = schemas.api_by_name(api)
-    assert known is not None
-    assert schemas.header_versions(known.key, version) == headers
+def test_header_versions_follow_flexibility_with_exceptions(api: str, version: int, headers: tuple[int, int]) -> None:
+    api_entry = schemas.api_by_name(api)
+    assert api_entry is not None
+    assert schemas.header_versions(api_entry.key, version) == headers
 
 
 def test_header_versions_of_an_unknown_api_are_a_key_error() -> None:
@@ -187,7 +189,7 @@ def test_header_versions_of_an_unknown_api_are_a_key_error() -> None:
         schemas.header_versions(32767, 0)
 
 
-def test_error_codes_have_names_and_say_whether_to_try_again() -> None:
+def test_error_codes_have_names_and_retriability() -> None:
     assert schemas.error(3) == ErrorCode(3, "UNKNOWN_TOPIC_OR_PARTITION", retriable=True, invalid_metadata=True)
     assert schemas.error_name(-1) == "UNKNOWN_SERVER_ERROR"
     assert schemas.error_name(0) == "NONE"
@@ -195,7 +197,7 @@ def test_error_codes_have_names_and_say_whether_to_try_again() -> None:
     assert schemas.error_name(32767) is None
 
 
-def test_enums_name_values() -> None:
+def test_enums_have_names_of_values() -> None:
     assert schemas.enum("isolation_level") == {0: "READ_UNCOMMITTED", 1: "READ_COMMITTED"}
     assert schemas.enum("list_offsets_timestamp")[-2] == "EARLIEST_TIMESTAMP"
     with pytest.raises(KeyError):
@@ -209,20 +211,20 @@ def test_kraft_records_are_found_by_key_and_component() -> None:
 
 
 def test_coordinator_records_are_found_by_component_and_type() -> None:
-    found = schemas.coordinator_record("kafka-group-coordinator", 2)
-    assert found == ("GroupMetadataKey", "GroupMetadataValue")
+    record_names = schemas.coordinator_record("kafka-group-coordinator", 2)
+    assert record_names == ("GroupMetadataKey", "GroupMetadataValue")
     assert schemas.coordinator_record("kafka-share-coordinator", 0) == ("ShareSnapshotKey", "ShareSnapshotValue")
     assert schemas.coordinator_record("kafka-group-coordinator", 9) is None
 
 
-def test_every_coordinator_key_has_its_value() -> None:
+def test_every_coordinator_key_has_a_value() -> None:
     for message in every_message():
         if message["type"] == "coordinator-key":
             names = message["name"], message["name"].removesuffix("Key") + "Value"
             assert schemas.coordinator_record(message["component"], message["apiKey"]) == names
 
 
-def test_importing_reads_no_data_and_one_message_parses_one_line() -> None:
+def test_data_is_read_lazily_line_by_line() -> None:
     code = """
 import json, pkgutil
 read, parsed = [], []
@@ -234,14 +236,14 @@ print(read, len(parsed))
 schemas.message("HeartbeatRequest")
 print(read, len(parsed))
 """
-    assert run(code).splitlines() == ["[] 0", "['messages.jsonl'] 1"]
+    assert run_python(code).splitlines() == ["[] 0", "['messages.jsonl'] 1"]
 
 
-def test_works_from_a_zip(tmp_path: Path) -> None:
+def test_schemas_can_be_read_from_a_zip(tmp_path: Path) -> None:
     archive = tmp_path / "kproxy.zip"
-    with zipfile.ZipFile(archive, "w") as packed:
+    with zipfile.ZipFile(archive, "w") as zip_file:
         for path in (PACKAGES / "dissectors").rglob("*"):
             if path.suffix in {".py", ".json", ".jsonl"}:
-                packed.write(path, path.relative_to(PACKAGES))
+                zip_file.write(path, path.relative_to(PACKAGES))
     code = "from dissectors import schemas; print(schemas.__file__, schemas.message('FetchRequest')['apiKey'])"
-    assert run(code, archive).split() == [f"{archive}/dissectors/schemas/__init__.py", "1"]
+    assert run_python(code, archive).split() == [f"{archive}/dissectors/schemas/__init__.py", "1"]

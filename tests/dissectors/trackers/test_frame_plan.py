@@ -11,11 +11,11 @@ from dissectors.connections.events import Direction, RequestReceived, ResponseRe
 from dissectors.trackers.state import SASL, ConnectionState, RunState
 from dissectors.trackers.triggers import LONG, FrameFlags
 from kproxy.inspection.inspector import Inspector
-from tests.dissectors.dialogue import HEARTBEAT, answer, answers, beats, heartbeat
+from tests.dissectors.dialogue import HEARTBEAT, heartbeat, heartbeat_response, heartbeat_responses, heartbeats
 from tests.kproxy.frames import framed, request, response
 
 
-class Observed:
+class ObservedConnection:
     """A connection whose events are observed and checked."""
 
     def __init__(self) -> None:
@@ -35,8 +35,8 @@ class Observed:
             rules.check(event, self.state)
 
 
-def test_the_second_ordinary_frame_of_a_kind_has_a_plan() -> None:
-    observed = Observed()
+def test_second_ordinary_frame_of_a_kind_has_a_plan() -> None:
+    observed = ObservedConnection()
     observed.client(heartbeat(1))
     assert observed.state.plan is None
     assert observed.state.flags == FrameFlags.FIRST
@@ -48,38 +48,38 @@ def test_the_second_ordinary_frame_of_a_kind_has_a_plan() -> None:
     assert observed.state.flags == 0
 
 
-def test_a_late_response_has_none() -> None:
-    observed = Observed()
-    observed.client(beats(1, 2, 3, 4))
-    observed.server(answers(1, 2))
+def test_late_response_has_no_plan() -> None:
+    observed = ObservedConnection()
+    observed.client(heartbeats(1, 2, 3, 4))
+    observed.server(heartbeat_responses(1, 2))
     assert observed.state.plan is not None
-    observed.server(answer(3), at=1 + LONG)
+    observed.server(heartbeat_response(3), at=1 + LONG)
     assert observed.state.plan is None
     assert observed.state.flags == FrameFlags.SLOW
 
 
-def test_a_response_out_of_order_has_none() -> None:
-    observed = Observed()
-    observed.client(beats(1, 2, 3, 4))
-    observed.server(answers(1, 2, 4))
+def test_out_of_order_response_has_no_plan() -> None:
+    observed = ObservedConnection()
+    observed.client(heartbeats(1, 2, 3, 4))
+    observed.server(heartbeat_responses(1, 2, 4))
     assert observed.state.plan is None
     assert observed.state.flags & FrameFlags.UNPAIRED
 
 
-def test_an_error_has_none() -> None:
-    observed = Observed()
-    observed.client(beats(1, 2, 3))
-    observed.server(answers(1, 2))
+def test_error_response_has_no_plan() -> None:
+    observed = ObservedConnection()
+    observed.client(heartbeats(1, 2, 3))
+    observed.server(heartbeat_responses(1, 2))
     observed.server(response("Heartbeat", 0, {"error_code": 27}, correlation_id=3))
     assert observed.state.plan is None
     assert observed.state.flags == FrameFlags.REFUSED
 
 
-def test_a_damaged_frame_has_none_even_if_what_is_left_of_it_decodes() -> None:
-    observed = Observed()
-    observed.client(beats(1, 2))
-    cut = heartbeat(3)
-    observed.client((len(cut) - 4 + 2).to_bytes(4, "big") + cut[4:])
+def test_damaged_frame_has_no_plan_even_if_it_decodes() -> None:
+    observed = ObservedConnection()
+    observed.client(heartbeats(1, 2))
+    shortened = heartbeat(3)
+    observed.client((len(shortened) - 4 + 2).to_bytes(4, "big") + shortened[4:])
     [_, event] = observed.connection.lose_data(Direction.REQUEST, 2, at=1, reason="not captured", frames=0)
     assert isinstance(event, RequestReceived)
     assert event.damaged
@@ -89,17 +89,17 @@ def test_a_damaged_frame_has_none_even_if_what_is_left_of_it_decodes() -> None:
     assert observed.state.flags == FrameFlags.IRREGULAR
 
 
-def test_a_frame_with_a_plan_changes_the_client_id() -> None:
-    observed = Observed()
-    observed.client(beats(1, 2))
+def test_frame_with_a_plan_updates_the_client_id() -> None:
+    observed = ObservedConnection()
+    observed.client(heartbeats(1, 2))
     observed.client(request("Heartbeat", 0, HEARTBEAT, correlation_id=3, client_id="another"))
     assert observed.state.plan is not None
     assert observed.state.client_id == "another"
 
 
-def test_a_login_changes_the_flags_of_later_frames() -> None:
-    observed = Observed()
-    observed.client(beats(1, 2))
+def test_login_changes_the_flags_of_later_frames() -> None:
+    observed = ObservedConnection()
+    observed.client(heartbeats(1, 2))
     observed.client(request("SaslHandshake", 1, {"mechanism": "PLAIN"}, correlation_id=3))
     for correlation_id in (4, 5):
         observed.client(heartbeat(correlation_id))
@@ -107,18 +107,18 @@ def test_a_login_changes_the_flags_of_later_frames() -> None:
         assert observed.state.flags == SASL
 
 
-def test_a_subscription_replaces_the_plan() -> None:
-    observed = Observed()
-    observed.client(beats(1, 2))
-    before = observed.state.plan
+def test_subscription_replaces_the_plan() -> None:
+    observed = ObservedConnection()
+    observed.client(heartbeats(1, 2))
+    old_plan = observed.state.plan
     observed.state.run.subscribe("S049")
     observed.client(heartbeat(3))
     assert observed.state.plan is not None
-    assert observed.state.plan is not before
+    assert observed.state.plan is not old_plan
 
 
-def test_a_header_without_client_id_is_ordinary() -> None:
-    observed = Observed()
+def test_header_without_client_id_is_ordinary() -> None:
+    observed = ObservedConnection()
     for correlation_id in (1, 2, 3):
         shutdown = framed(b"\0\7\0\0" + correlation_id.to_bytes(4, "big") + b"\0\0\0\1")  # ControlledShutdown v0
         observed.client(shutdown)
@@ -126,24 +126,24 @@ def test_a_header_without_client_id_is_ordinary() -> None:
     assert observed.state.client_id is None
 
 
-def test_an_ordinary_frame_needs_few_calls() -> None:
+def test_ordinary_frame_needs_few_calls() -> None:
     inspector = Inspector("x")
     inspector.open(1, "client:1", "broker:9092", at=1)
     for correlation_id in (1, 2):
         inspector.data(1, Direction.REQUEST, heartbeat(correlation_id), at=1)
-        inspector.data(1, Direction.RESPONSE, answer(correlation_id), at=2)
+        inspector.data(1, Direction.RESPONSE, heartbeat_response(correlation_id), at=2)
     calls = []
 
-    def count(frame: FrameType, event: str, _: object) -> None:
+    def record_call(frame: FrameType, event: str, _: object) -> None:
         if event == "call":
             calls.append(frame.f_code.co_qualname)
 
     chunk = heartbeat(3)
-    before = sys.getprofile()
-    sys.setprofile(count)
+    previous_profiler = sys.getprofile()
+    sys.setprofile(record_call)
     try:
         inspector.receive(1, Direction.REQUEST, chunk, at=3)
         inspector.flush()
     finally:
-        sys.setprofile(before)
+        sys.setprofile(previous_profiler)
     assert len(calls) <= 45, calls

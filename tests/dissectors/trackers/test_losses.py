@@ -1,4 +1,4 @@
-"""Rules say nothing of what a client did not do if frames of it were not read."""
+"""Rules report no missing requests of a client if some of its frames were not read."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ SAME_HOST = "open 1 client=10.0.0.7:50001\nopen 2 client=10.0.0.7:50002\nopen 3 
 
 
 @pytest.mark.parametrize("code", WAITING)
-def test_what_is_reported_if_everything_was_read(code: str) -> None:
+def test_missing_request_is_reported_if_nothing_was_lost(code: str) -> None:
     assert findings(SAME_HOST + WAITING[code] + "+12s\n", code)
     assert findings(SAME_HOST + WAITING[code] + "3 lose > 100 frames=1\n+12s\n", code), "of another host"
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("code", WAITING)
-def test_the_request_that_is_missing_may_not_have_been_read(code: str, loss: str) -> None:
+def test_missing_request_may_be_in_skipped_or_lost_frames(code: str, loss: str) -> None:
     assert not findings(SAME_HOST + WAITING[code] + f"{loss}\n+12s\n", code)
 
 
 @pytest.mark.parametrize("code", WAITING)
-def test_the_request_may_have_been_on_a_connection_that_was_not_observed(code: str) -> None:
+def test_missing_request_may_be_on_an_unobserved_connection(code: str) -> None:
     teller = Teller()
     teller.tell(WAITING[code])
     teller.inspector.lose_connections(run_gap(teller.at, "behind"), at=teller.at)
@@ -61,24 +61,24 @@ def test_the_request_may_have_been_on_a_connection_that_was_not_observed(code: s
     assert not [line for line in teller.lines if getattr(line, "code", None) == code]
 
 
-@pytest.mark.parametrize(("sample", "reported"), [(None, True), (1.0, True), (0.1, False)])
-def test_a_sample_does_not_show_what_clients_have_not_done(sample: float | None, *, reported: bool) -> None:
+@pytest.mark.parametrize(("sample", "is_reported"), [(None, True), (1.0, True), (0.1, False)])
+def test_small_sample_reports_no_missing_requests(sample: float | None, *, is_reported: bool) -> None:
     teller = Teller()
     teller.inspector.open(9, "10.0.0.9:50000", "10.0.0.1:9092", at=teller.at, sample=sample)
     teller.tell(WAITING["E006"] + "+12s")
-    assert any(getattr(line, "code", None) == "E006" for line in teller.lines) is reported
+    assert any(getattr(line, "code", None) == "E006" for line in teller.lines) is is_reported
 
 
-def test_a_request_that_does_not_decode_is_no_missing_one() -> None:
+def test_undecodable_request_is_not_missing() -> None:
     sync = '> SyncGroup v3 {"group_id": "g", "member_id": "m-1"} with missing:generation_id\n'
     assert not findings(JOINED + sync + "+12s\n", "S013")
 
 
-def test_a_streak_of_refusals_may_have_ended_in_what_was_not_read() -> None:
-    refused = '{"responses": [{"name": "t", "partition_responses": [{"error_code": 19, "base_offset": -1}]}]}'
-    once = f"> Produce v9 {WRITTEN}\n< {refused}\n"
-    assert findings(3 * once + "+8s\n", "E002")
-    assert not findings(3 * once + f"> Produce v9 {WRITTEN}\n< skipped {refused}\n+8s\n", "E002")
+def test_refusals_may_have_ended_with_a_skipped_response() -> None:
+    refused_body = '{"responses": [{"name": "t", "partition_responses": [{"error_code": 19, "base_offset": -1}]}]}'
+    refused_produce = f"> Produce v9 {WRITTEN}\n< {refused_body}\n"
+    assert findings(3 * refused_produce + "+8s\n", "E002")
+    assert not findings(3 * refused_produce + f"> Produce v9 {WRITTEN}\n< skipped {refused_body}\n+8s\n", "E002")
 
 
 OPEN = (
@@ -90,42 +90,44 @@ OPEN = (
 END = 'EndTxn v1 {"transactional_id": "pay", "producer_id": 3, "producer_epoch": 0, "committed": true}\n'
 
 
-def test_a_transaction_may_have_ended_in_what_was_not_read() -> None:
+def test_transaction_may_have_ended_with_a_skipped_request() -> None:
     assert findings(OPEN + "+9s\n", "T002")
     assert not findings(OPEN + f"> skipped {END}< {{}}\n+9s\n", "T002")
     assert not findings(OPEN + f"> {END}< skipped {{}}\n+9s\n", "T002")
 
 
-def test_ends_of_partitions_are_unknown_after_fetches_that_were_not_read() -> None:
-    asked = '> {}Fetch v11 {{"topics": [{{"topic": "t", "partitions": [{{"fetch_offset": 5}}]}}]}}\n'
-    end = '{{"responses": [{{"topic": "t", "partitions": [{{"high_watermark": {}, "records": ""}}]}}]}}\n'
+def test_partition_ends_are_unknown_after_skipped_fetches() -> None:
+    fetch = '> {}Fetch v11 {{"topics": [{{"topic": "t", "partitions": [{{"fetch_offset": 5}}]}}]}}\n'
+    fetch_body = '{{"responses": [{{"topic": "t", "partitions": [{{"high_watermark": {}, "records": ""}}]}}]}}\n'
     commit = (
         '> OffsetCommit v7 {{"group_id": "g", "topics": [{{"name": "t", "partitions": [{{"committed_offset": {}}}]}}]}}'
         '\n< {{"topics": [{{"name": "t", "partitions": [{{}}]}}]}}\n'
     )
-    before = commit.format(1) + asked.format("") + "< " + end.format(7)
-    assert findings(before + commit.format(9), "S043")
-    assert not findings(before + asked.format("") + "< skipped " + end.format(9) + "+11s\n" + commit.format(9), "S043")
+    setup = commit.format(1) + fetch.format("") + "< " + fetch_body.format(7)
+    assert findings(setup + commit.format(9), "S043")
+    assert not findings(
+        setup + fetch.format("") + "< skipped " + fetch_body.format(9) + "+11s\n" + commit.format(9), "S043"
+    )
 
 
-def test_sequences_may_have_been_sent_in_what_was_not_read() -> None:
+def test_missing_sequences_may_be_in_skipped_frames() -> None:
     batch = (
         'Produce v9 {{"acks": -1, "topic_data": [{{"name": "t", "partition_data": [{{"records": [{{'
         '"producer_id": 4000, "producer_epoch": 0, "base_sequence": {}, "records": [{{"value": "a"}}]}}]}}]}}]}}\n'
     )
-    written = '< {"responses": [{"name": "t", "partition_responses": [{}]}]}\n'
-    story = f"> {batch.format(0)}{written}{{}}> {batch.format(2)}< {OUT_OF_ORDER}\n"
+    accepted = '< {"responses": [{"name": "t", "partition_responses": [{}]}]}\n'
+    story = f"> {batch.format(0)}{accepted}{{}}> {batch.format(2)}< {OUT_OF_ORDER}\n"
     assert any("sequence 2" in finding.message for finding in findings(story.replace("{}>", ">", 1), "S032"))
-    hidden = story.replace("{}>", f"> skipped {batch.format(1)}{written}>", 1)
-    assert not any("sequence 2 to" in finding.message for finding in findings(hidden, "S032"))
+    with_skipped_batch = story.replace("{}>", f"> skipped {batch.format(1)}{accepted}>", 1)
+    assert not any("sequence 2 to" in finding.message for finding in findings(with_skipped_batch, "S032"))
 
 
 @pytest.mark.parametrize("group", ["g", 60 * "g"], ids=["in the head", "behind the head"])
-def test_a_group_is_not_stalled_by_what_was_not_read(group: str) -> None:
-    joined = (
+def test_group_with_skipped_frames_is_not_stalled(group: str) -> None:
+    join = (
         f'> JoinGroup v5 {{"group_id": "{group}", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, '
         '"member_id": "a"}\n< {"generation_id": 1, "leader": "a", "member_id": "a"}\n'
     )
     sync = f'> skipped SyncGroup v3 {{"group_id": "{group}", "generation_id": 1, "member_id": "a"}}\n< skipped {{}}\n'
-    assert findings(joined + "+20s\n", "G003")
-    assert not findings(joined + sync + "+20s\n", "G003")
+    assert findings(join + "+20s\n", "G003")
+    assert not findings(join + sync + "+20s\n", "G003")

@@ -13,7 +13,7 @@ from dissectors.values.avro_schema import parse
 
 
 def differences(reader: object, writer: object) -> str | None:
-    return incompatibility(*(parse(Schema("AVRO", json.dumps(each))) for each in (reader, writer)))
+    return incompatibility(*(parse(Schema("AVRO", json.dumps(schema))) for schema in (reader, writer)))
 
 
 def record(*fields: dict[str, Any], name: str = "R") -> dict[str, Any]:
@@ -48,12 +48,12 @@ TREE = record(field("next", ["null", "R"]))
         (TREE, TREE),
     ],
 )
-def test_compatible(reader: object, writer: object) -> None:
+def test_reader_accepts_a_compatible_writer(reader: object, writer: object) -> None:
     assert differences(reader, writer) is None
 
 
 @pytest.mark.parametrize(
-    ("reader", "writer", "why"),
+    ("reader", "writer", "reason"),
     [
         ("int", "long", "the reader has int, the writer long"),
         ("int", ["int", "null"], "the reader has int, the writer null"),
@@ -75,5 +75,5 @@ def test_compatible(reader: object, writer: object) -> None:
         (TREE, record(field("next", ["null", "R", "int"])), "next: no branch of the reader's union reads int"),
     ],
 )
-def test_incompatible(reader: object, writer: object, why: str) -> None:
-    assert differences(reader, writer) == why
+def test_incompatibility_is_explained(reader: object, writer: object, reason: str) -> None:
+    assert differences(reader, writer) == reason

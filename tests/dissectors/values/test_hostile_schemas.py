@@ -12,29 +12,31 @@ import pytest
 from dissectors.values import DecodedValue, Schema, SchemaKey, ValueContext, decode
 
 
-def decoded(type_: str, text: str, payload: bytes) -> DecodedValue:
+def decode_quickly(type_: str, text: str, payload: bytes) -> DecodedValue:
     """A value by a schema that takes less than two CPU seconds."""
     context = ValueContext("t", schemas={SchemaKey("id", 1): Schema(type_, text)})
-    began = time.process_time()
+    start = time.process_time()
     value = decode(b"\0\0\0\0\1" + payload, context)
-    assert time.process_time() - began < 2
+    assert time.process_time() - start < 2
     return value
 
 
-def problem(value: DecodedValue) -> str:
+def problem_text(value: DecodedValue) -> str:
     assert value.problem is not None
     return value.problem.text
 
 
 @pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef", "$recursiveRef"])
-@pytest.mark.parametrize("where", ["http", "file", "relative"])
-def test_references_are_not_fetched(keyword: str, where: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[object] = []
-    monkeypatch.setattr(urllib.request, "urlopen", lambda *args, **_: asked.append(args))
-    monkeypatch.setattr("socket.socket.connect", lambda *args: asked.append(args))
+@pytest.mark.parametrize("target_kind", ["http", "file", "relative"])
+def test_references_are_not_fetched(
+    keyword: str, target_kind: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests: list[object] = []
+    monkeypatch.setattr(urllib.request, "urlopen", lambda *args, **_: requests.append(args))
+    monkeypatch.setattr("socket.socket.connect", lambda *args: requests.append(args))
     file = tmp_path / "string.json"
     file.write_text('{"type": "string"}')
-    target = {"http": "http://127.0.0.1:9/string.json", "file": file.as_uri(), "relative": "string.json"}[where]
+    target = {"http": "http://127.0.0.1:9/string.json", "file": file.as_uri(), "relative": "string.json"}[target_kind]
     dialects = {"$recursiveRef": "2019-09"}
     schema = {
         "$schema": f"https://json-schema.org/draft/{dialects.get(keyword, '2020-12')}/schema",
@@ -42,32 +44,36 @@ def test_references_are_not_fetched(keyword: str, where: str, tmp_path: Any, mon
         "properties": {"first": {"type": "integer"}, "second": {keyword: target}},
     }
     text = json.dumps(schema)
-    assert "first violates 'type'" in problem(decoded("JSON", text, b'{"first": "x"}'))  # it is validated
-    value = decoded("JSON", text, b'{"first": 1, "second": 1}')
+    assert "first violates 'type'" in problem_text(decode_quickly("JSON", text, b'{"first": "x"}'))  # it is validated
+    value = decode_quickly("JSON", text, b'{"first": 1, "second": 1}')
     assert "violates" not in (value.problem.text if value.problem else "")  # as it would be by the file
-    assert asked == []
+    assert requests == []
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "((a+)+)+$", "(a|aa)+$", "^(([a-z])+.)+[A-Z]([a-z])+$"])
-def test_patterns_that_backtrack(pattern: str) -> None:
+def test_backtracking_patterns_are_searched_in_bounded_time(pattern: str) -> None:
     text = "a" * 100_000 + "!"
-    assert "'pattern'" in problem(decoded("JSON", json.dumps({"pattern": pattern}), json.dumps(text).encode()))
-    names = json.dumps({"propertyNames": {"pattern": pattern}})
-    assert "'pattern'" in problem(decoded("JSON", names, json.dumps({text: 1}).encode()))
+    assert "'pattern'" in problem_text(
+        decode_quickly("JSON", json.dumps({"pattern": pattern}), json.dumps(text).encode())
+    )
+    property_names = json.dumps({"propertyNames": {"pattern": pattern}})
+    assert "'pattern'" in problem_text(decode_quickly("JSON", property_names, json.dumps({text: 1}).encode()))
     properties = json.dumps({"patternProperties": {pattern: {"type": "integer"}}})
-    assert decoded("JSON", properties, json.dumps({text: "x"}).encode()).problem is None
+    assert decode_quickly("JSON", properties, json.dumps({text: "x"}).encode()).problem is None
 
 
 @pytest.mark.parametrize("pattern", ["a{1,1000}{1,1000}", "(?=a)(a+)+$", "(((a{1,100}){1,100}){1,100})$"])
-def test_patterns_that_cannot_be_searched_are_not_checked(pattern: str) -> None:
+def test_unsupported_patterns_are_not_checked(pattern: str) -> None:
     text = json.dumps("a" * 100_000 + "!").encode()
-    assert decoded("JSON", json.dumps({"pattern": pattern}), text).problem is None
+    assert decode_quickly("JSON", json.dumps({"pattern": pattern}), text).problem is None
 
 
-def test_references_that_multiply() -> None:
-    definitions = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)} | {"d40": {}}
-    assert "too many steps" in problem(decoded("JSON", json.dumps({"$defs": definitions, "$ref": "#/$defs/d0"}), b"1"))
-    assert "RecursionError" in problem(decoded("JSON", '{"$ref": "#"}', b"1"))
+def test_exponential_references_end_with_an_error() -> None:
+    definitions = {f"d{level}": {"allOf": [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(40)} | {"d40": {}}
+    assert "too many steps" in problem_text(
+        decode_quickly("JSON", json.dumps({"$defs": definitions, "$ref": "#/$defs/d0"}), b"1")
+    )
+    assert "RecursionError" in problem_text(decode_quickly("JSON", '{"$ref": "#"}', b"1"))
 
 
 RECURSIVE = {"type": "record", "name": "R", "fields": [{"name": "next", "type": ["null", "R"]}]}
@@ -83,23 +89,23 @@ RECURSIVE = {"type": "record", "name": "R", "fields": [{"name": "next", "type": 
         ({"type": "fixed", "name": "F", "size": 10**12}, b"abc"),
     ],
 )
-def test_avro(schema: Any, payload: bytes) -> None:
-    assert problem(decoded("AVRO", json.dumps(schema), payload))
+def test_hostile_avro_is_a_problem(schema: Any, payload: bytes) -> None:
+    assert problem_text(decode_quickly("AVRO", json.dumps(schema), payload))
 
 
 def test_avro_defaults_are_not_copied_into_values() -> None:
     fields = [{"name": "a", "type": "string", "default": "x" * 1_000_000}]
     schema = {"type": "record", "name": "R", "fields": fields}
-    assert decoded("AVRO", json.dumps(schema), b"\2a").data == {"a": "a"}
+    assert decode_quickly("AVRO", json.dumps(schema), b"\2a").data == {"a": "a"}
 
 
 @pytest.mark.parametrize("payload", [b"\x0a\x7f" * 20_000, b"\x0b" * 500_000])
-def test_protobuf_that_nests(payload: bytes) -> None:
-    assert problem(decoded("PROTOBUF", 'syntax = "proto3"; message A { A a = 1; }', b"\0" + payload))
+def test_deeply_nested_protobuf_is_a_problem(payload: bytes) -> None:
+    assert problem_text(decode_quickly("PROTOBUF", 'syntax = "proto3"; message A { A a = 1; }', b"\0" + payload))
 
 
-def test_protobuf_imports_and_defaults() -> None:
+def test_protobuf_imports_and_large_defaults_are_harmless() -> None:
     imports = 'syntax = "proto3"; import "../../etc/passwd"; message A { string a = 1; }'
-    assert "root:" not in str(decoded("PROTOBUF", imports, b"\0"))
+    assert "root:" not in str(decode_quickly("PROTOBUF", imports, b"\0"))
     default = f'syntax = "proto2"; message A {{ optional string a = 1 [default = "{"x" * 300_000}"]; }}'
-    assert len(str(decoded("PROTOBUF", default, b"\0").data)) < 400_000
+    assert len(str(decode_quickly("PROTOBUF", default, b"\0").data)) < 400_000

@@ -17,42 +17,46 @@ RECORDS = [json.loads(line) for line in WRITTEN.read_text().splitlines()]
 KINDS = {"connector": "config", "task": "config", "status-task": "status"}
 
 
-def shown(value: Any) -> str:
+def as_java_text(value: Any) -> str:
     """As Java shows a map."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}={shown(inner)}" for key, inner in value.items()) + "}"
-    return "[" + ", ".join(map(shown, value)) + "]" if isinstance(value, list) else str(value)
+        return "{" + ", ".join(f"{key}={as_java_text(inner)}" for key, inner in value.items()) + "}"
+    return "[" + ", ".join(map(as_java_text, value)) + "]" if isinstance(value, list) else str(value)
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record["topic"])
-def test_records_that_kafkas_classes_wrote(record: dict[str, str]) -> None:
+def test_records_written_by_kafka_are_decoded(record: dict[str, str]) -> None:
     key, value = (
-        decode(base64.b64decode(record[part]), ValueContext(record["topic"], is_key=part == "key"))
-        for part in ("key", "value")
+        decode(base64.b64decode(record[record_part]), ValueContext(record["topic"], is_key=record_part == "key"))
+        for record_part in ("key", "value")
     )
     assert key.is_guess
     assert value.is_guess
     assert key.problem is None
     if key.format == "connect":
-        fields = {name: each for name, each in value.data.items() if each is not None}
-        text = shown(fields).strip("{}") if value.type != "config" else f"properties={shown(fields['properties'])}"
+        fields = {name: field_value for name, field_value in value.data.items() if field_value is not None}
+        text = (
+            as_java_text(fields).strip("{}")
+            if value.type != "config"
+            else f"properties={as_java_text(fields['properties'])}"
+        )
         expected = record["text"].replace("planted-1", "(redacted)").replace("planted-2", "(redacted)")
-        assert expected in (f"{shown(key.data)} {{{text}}}", f"{key.data} Struct{{{text.replace(', ', ',')}}}")
+        assert expected in (f"{as_java_text(key.data)} {{{text}}}", f"{key.data} Struct{{{text.replace(', ', ',')}}}")
         assert KINDS.get(str(key.type), key.type) == value.type
         return
     assert key.format == value.format == "mirror-maker"
     data = key.data | value.data
     assert data.pop("version", 0) == 0
     if key.type == "heartbeat":
-        assert record["text"] == f"Heartbeat{shown(data)}"
+        assert record["text"] == f"Heartbeat{as_java_text(data)}"
         return
-    place = f"topicPartition={data['topic']}-{data['partition']}"
+    topic_partition = f"topicPartition={data['topic']}-{data['partition']}"
     offsets = f"upstreamOffset={data['upstreamOffset']}, downstreamOffset={data['offset']}"
     if key.type == "checkpoint":
         group, metadata = f"consumerGroupId={data['group']}", f"metadata={data['metadata']}"
-        assert record["text"] == f"Checkpoint{{{group}, {place}, {offsets}, {metadata}}}"
+        assert record["text"] == f"Checkpoint{{{group}, {topic_partition}, {offsets}, {metadata}}}"
     else:
-        assert record["text"] == f"OffsetSync{{{place}, {offsets}}}"
+        assert record["text"] == f"OffsetSync{{{topic_partition}, {offsets}}}"
 
 
 @pytest.mark.parametrize(
@@ -65,9 +69,9 @@ def test_records_that_kafkas_classes_wrote(record: dict[str, str]) -> None:
         ({"keytype": "CLEAR_SUBJECT", "magic": 0}, {"subject": "s"}, "CLEAR_SUBJECT"),
     ],
 )
-def test_records_of_the_schema_registry(key: object, value: object, kind: str) -> None:
-    for part, data in (("key", key), ("value", value)):
-        decoded_value = decode(json.dumps(data).encode(), ValueContext("_schemas", is_key=part == "key"))
+def test_records_of_the_schema_registry_are_decoded(key: object, value: object, kind: str) -> None:
+    for record_part, data in (("key", key), ("value", value)):
+        decoded_value = decode(json.dumps(data).encode(), ValueContext("_schemas", is_key=record_part == "key"))
         assert (decoded_value.format, decoded_value.type, decoded_value.data, decoded_value.is_guess) == (
             "schema-registry",
             kind,
@@ -90,12 +94,12 @@ def test_records_of_the_schema_registry(key: object, value: object, kind: str) -
         ("connect-configs-x" * 1900 + "\n", b'{"properties": {}}'),  # must not take minutes
     ],
 )
-def test_other_records_in_topics_of_such_names_stay_what_they_are(topic: str, data: bytes) -> None:
+def test_other_records_in_topics_with_such_names_are_not_special(topic: str, data: bytes) -> None:
     for is_key in (True, False):
         assert decode(data, ValueContext(topic, is_key)).format not in ("connect", "mirror-maker", "schema-registry")
 
 
-def test_nobody_searches_for_schemas_of_mirrormakers_records() -> None:
+def test_mirrormaker_records_need_no_schema_lookup() -> None:
     heartbeat = base64.b64decode(RECORDS[0]["value"])
     assert schema_keys(heartbeat, ValueContext("heartbeats")) == []
     assert SchemaKey("id", 1) in schema_keys(heartbeat, ValueContext("orders"))

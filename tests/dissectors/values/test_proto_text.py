@@ -16,7 +16,7 @@ from dissectors.values.proto_text import file_descriptor
 PROTOC = Path(__file__).parent / "protoc"
 
 
-def facts(message: Any) -> Any:
+def message_facts(message: Any) -> Any:
     """What decoding depends on."""
     fields = [
         (
@@ -29,32 +29,38 @@ def facts(message: Any) -> Any:
                 field.is_packed,
                 field.has_presence,
             ),
-            *(of and of.full_name for of in (field.message_type, field.enum_type, field.containing_oneof)),
+            *(
+                descriptor and descriptor.full_name
+                for descriptor in (field.message_type, field.enum_type, field.containing_oneof)
+            ),
         )
         for field in message.fields
     ]
-    enums = [(kind.full_name, [(value.name, value.number) for value in kind.values]) for kind in message.enum_types]
-    return message.full_name, fields, enums, message.GetOptions().map_entry, [*map(facts, message.nested_types)]
+    enums = [
+        (enum_type.full_name, [(value.name, value.number) for value in enum_type.values])
+        for enum_type in message.enum_types
+    ]
+    return message.full_name, fields, enums, message.GetOptions().map_entry, [*map(message_facts, message.nested_types)]
 
 
-def messages(file: descriptor_pb2.FileDescriptorProto) -> list[Any]:
+def message_descriptors(file: descriptor_pb2.FileDescriptorProto) -> list[Any]:
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(google.protobuf.timestamp_pb2.DESCRIPTOR.serialized_pb)
     pool.AddSerializedFile(file.SerializeToString())
-    return [*map(facts, pool.FindFileByName(file.name).message_types_by_name.values())]
+    return [*map(message_facts, pool.FindFileByName(file.name).message_types_by_name.values())]
 
 
 @pytest.mark.parametrize("name", ["rich", "old", "edition"])
-def test_the_descriptors_of_protoc(name: str) -> None:
+def test_descriptors_from_text_equal_those_of_protoc(name: str) -> None:
     [expected] = descriptor_pb2.FileDescriptorSet.FromString((PROTOC / f"{name}.binpb").read_bytes()).file
     text = (PROTOC / f"{name}.proto").read_text()
-    assert messages(file_descriptor(f"{name}.proto", text)) == messages(expected)
+    assert message_descriptors(file_descriptor(f"{name}.proto", text)) == message_descriptors(expected)
     serialized = base64.b64encode(expected.SerializeToString()).decode()
-    assert messages(file_descriptor(f"{name}.proto", serialized)) == messages(expected)
+    assert message_descriptors(file_descriptor(f"{name}.proto", serialized)) == message_descriptors(expected)
 
 
 @pytest.mark.parametrize("text", ["", "message", "{", "YWJj", "=" * 8, 'edition = "1999";', "message M { int32 a = 1;"])
-def test_what_is_no_schema(text: str) -> None:
+def test_rejects_text_that_is_not_a_schema(text: str) -> None:
     if text:
         with pytest.raises(SchemaError):
             file_descriptor("a.proto", text)

@@ -23,13 +23,13 @@ AT = 1_767_225_600_000
 
 
 def record(value: bytes | None = ORDER, **fields: Any) -> WrittenRecord:
-    written = WrittenRecord(
+    written_record = WrittenRecord(
         "orders", 0, "records[0]", 7, 2, AT, is_append_time=False, key=b"k", value=value, headers=()
     )
-    return written._replace(**fields)
+    return written_record._replace(**fields)
 
 
-def texts(before: WrittenRecord, after: WrittenRecord, *, at: int = -1, is_recent: bool = True) -> list[str]:
+def change_texts(before: WrittenRecord, after: WrittenRecord, *, at: int = -1, is_recent: bool = True) -> list[str]:
     changes = record_changes(before, after, SCHEMAS, at=at, is_recent=is_recent)
     return [f"{change.part}: {change.text}" for change in changes]
 
@@ -75,16 +75,18 @@ VALUES = {
 
 
 @pytest.mark.parametrize(("before", "after", "text"), VALUES.values(), ids=VALUES)
-def test_values(before: bytes | None, after: bytes | None, text: str) -> None:
-    assert texts(record(before), record(after)) == [f"value: {text}"]
+def test_value_change_is_described(before: bytes | None, after: bytes | None, text: str) -> None:
+    assert change_texts(record(before), record(after)) == [f"value: {text}"]
 
 
 HEADER = ("__value_schema_id", ORDER[:5])
 
 
-def test_an_envelope_moves_to_a_header() -> None:
-    moved = record(ORDER[5:], headers=(HEADER,))
-    assert texts(record(), moved) == [f"value: the schema id 2 was in its first bytes, and is in a header{SAME}"]
+def test_envelope_moved_to_a_header_is_described() -> None:
+    with_header = record(ORDER[5:], headers=(HEADER,))
+    assert change_texts(record(), with_header) == [
+        f"value: the schema id 2 was in its first bytes, and is in a header{SAME}"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -100,32 +102,42 @@ def test_an_envelope_moves_to_a_header() -> None:
         ([("n" * 300, None)], [("n" * 300, b"")], f"the value of the header {'n' * 200}... differs"),
     ],
 )
-def test_headers(before: list[Any], after: list[Any], text: str) -> None:
-    assert texts(record(headers=tuple(before)), record(headers=tuple(after))) == [f"headers: {text}"]
-    assert texts(record(headers=tuple(before)), record(headers=tuple(after), magic=1)) == []
+def test_header_change_is_described(before: list[Any], after: list[Any], text: str) -> None:
+    assert change_texts(record(headers=tuple(before)), record(headers=tuple(after))) == [f"headers: {text}"]
+    assert change_texts(record(headers=tuple(before)), record(headers=tuple(after), magic=1)) == []
 
 
-def test_timestamps() -> None:
-    assert texts(record(), record(timestamp=0)) == [f"timestamp: it was {AT} ms, and is 0 ms"]
-    assert texts(record(), record(timestamp=AT + 5, is_append_time=True), at=AT + 5) == []
-    assert texts(record(), record(), at=AT + 5) == []  # a retry: the broker returns the first batch's last timestamp
-    assert texts(record(), record(timestamp=AT + 5, is_append_time=True)) == []  # of an old Produce version
-    assert texts(record(), record(timestamp=-1, magic=0)) == []
+def test_timestamp_change_is_described_unless_kafka_makes_it() -> None:
+    assert change_texts(record(), record(timestamp=0)) == [f"timestamp: it was {AT} ms, and is 0 ms"]
+    assert change_texts(record(), record(timestamp=AT + 5, is_append_time=True), at=AT + 5) == []
+    assert (
+        change_texts(record(), record(), at=AT + 5) == []
+    )  # a retry: the broker returns the first batch's last timestamp
+    assert change_texts(record(), record(timestamp=AT + 5, is_append_time=True)) == []  # of an old Produce version
+    assert change_texts(record(), record(timestamp=-1, magic=0)) == []
 
 
-def test_what_may_be_another_record_is_not_compared() -> None:
-    other = ORDER[:5] + b"\x24" + ORDER[6:]
-    assert texts(record(), record(timestamp=AT + 5)) == []
-    assert texts(record(headers=(("trace", b"1"),)), record(headers=(("trace", b"2"),), timestamp=AT + 5)) == []
-    assert texts(record(), record(other, timestamp=AT + 5)) == []
-    assert texts(record(None), record(b"other", timestamp=AT + 5)) == []
-    assert texts(record(None), record(None, timestamp=AT + 5)) == []
-    assert texts(record(), record(key=b"other", timestamp=AT + 5)) == []
-    assert texts(record(), record(ORDER[5:], timestamp=AT + 5), is_recent=False) == []
-    assert texts(record(), record(ORDER[5:], timestamp=AT + 5))[1] == f"timestamp: it was {AT} ms, and is {AT + 5} ms"
-    assert texts(record(), record(other), is_recent=False) == ["value: the field id differs"]  # in the same millisecond
+def test_possibly_different_records_are_not_compared() -> None:
+    other_value = ORDER[:5] + b"\x24" + ORDER[6:]
+    assert change_texts(record(), record(timestamp=AT + 5)) == []
+    assert change_texts(record(headers=(("trace", b"1"),)), record(headers=(("trace", b"2"),), timestamp=AT + 5)) == []
+    assert change_texts(record(), record(other_value, timestamp=AT + 5)) == []
+    assert change_texts(record(None), record(b"other", timestamp=AT + 5)) == []
+    assert change_texts(record(None), record(None, timestamp=AT + 5)) == []
+    assert change_texts(record(), record(key=b"other", timestamp=AT + 5)) == []
+    assert change_texts(record(), record(ORDER[5:], timestamp=AT + 5), is_recent=False) == []
+    assert (
+        change_texts(record(), record(ORDER[5:], timestamp=AT + 5))[1]
+        == f"timestamp: it was {AT} ms, and is {AT + 5} ms"
+    )
+    assert change_texts(record(), record(other_value), is_recent=False) == [
+        "value: the field id differs"
+    ]  # in the same millisecond
 
 
-def test_with_masks_no_names_are_shown() -> None:
+def test_change_of_a_masked_record_shows_no_names() -> None:
     before, after = record(headers=(("a", b""),)), record(ORDER[:5] + b"\x24" + ORDER[6:])
-    assert texts(before._replace(masked=True), after) == ["value: its fields differ", "headers: the headers differ"]
+    assert change_texts(before._replace(masked=True), after) == [
+        "value: its fields differ",
+        "headers: the headers differ",
+    ]

@@ -27,60 +27,64 @@ REENCODINGS = (
 )
 
 
-def lines(name: str) -> list[dict[str, Any]]:
+def read_lines(name: str) -> list[dict[str, Any]]:
     path = Path(__file__).parents[2] / "serializers" / f"{name}.jsonl"
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def binary(line: dict[str, Any], part: str) -> bytes | None:
+def decode_base64(line: dict[str, Any], part: str) -> bytes | None:
     return base64.b64decode(line[part]) if line.get(part) is not None else None
 
 
-def plain(data: Any) -> Any:
+def as_json_value(data: Any) -> Any:
     """With base64 instead of bytes, as in JSON."""
     if isinstance(data, dict):
-        return {name: plain(inner) for name, inner in data.items()}
+        return {name: as_json_value(inner) for name, inner in data.items()}
     if isinstance(data, list):
-        return [plain(element) for element in data]
+        return [as_json_value(element) for element in data]
     return base64.b64encode(data).decode() if isinstance(data, bytes) else data
 
 
-@pytest.mark.parametrize("line", lines("java"), ids=lambda line: line["topic"])
-def test_apicurios_for_java(line: dict[str, Any]) -> None:
+@pytest.mark.parametrize("line", read_lines("java"), ids=lambda line: line["topic"])
+def test_values_of_apicurio_for_java_are_decoded(line: dict[str, Any]) -> None:
     headers = tuple((name, base64.b64decode(value)) for name, value in line["headers"].items())
     references = {name: Schema(line["type"], text) for name, text in line["references"].items()}
-    data, schema = binary(line, "value"), Schema(line["type"], line["schema"], references=references)
+    data, schema = decode_base64(line, "value"), Schema(line["type"], line["schema"], references=references)
     assert data is not None
-    ids = {"global_id": line["global_id"], "content_id": line["content_id"], "id": line["global_id"]}
-    schemas = {SchemaKey(form, value): schema for form, value in ids.items()}
+    schema_ids = {"global_id": line["global_id"], "content_id": line["content_id"], "id": line["global_id"]}
+    schemas = {SchemaKey(id_type, value): schema for id_type, value in schema_ids.items()}
     forms = {"apicurio-content": "content_id", "apicurio-confluent": "id"}
     types = {"AVRO": {"shop.Order"}, "PROTOBUF": {"shop.Order", "shop.Shipped"}, "JSON": {"Person"}}
-    key = SchemaKey(form := forms.get(line["topic"], "global_id"), ids[form])
+    key = SchemaKey(id_type := forms.get(line["topic"], "global_id"), schema_ids[id_type])
     assert key in schema_keys(data, ValueContext(line["topic"], headers=headers))
     value = decode(data, ValueContext(line["topic"], headers=headers, schemas=schemas))
-    assert plain(value.data) == line["expected"]
+    assert as_json_value(value.data) == line["expected"]
     assert (value.schema, value.problem) == (key, None)
     assert value.type in types[line["type"]]
     assert value.reencoding == (None if line["type"] == "JSON" else "equal")
 
 
-def test_confluents_for_go_by_the_schemas_that_it_registered() -> None:
-    found = lines("go")
+def test_values_of_confluent_for_go_are_decoded_with_registered_schemas() -> None:
+    go_lines = read_lines("go")
     inspector = Inspector("go", Detail.FULL, record_values=RecordValues(Sources([]), Masks(())))
     inspector.open(0, "client", "server", at=0)
-    shown = []
-    for number, line in enumerate(found):
-        records = encode([{"records": [{"key": binary(line, "key"), "value": binary(line, "value")}]}])
+    shown_values = []
+    for number, line in enumerate(go_lines):
+        records = encode([{"records": [{"key": decode_base64(line, "key"), "value": decode_base64(line, "value")}]}])
         topic = {"name": line["topic"], "partition_data": [{"index": 0, "records": records}]}
         body = {"acks": 1, "timeout_ms": 100, "topic_data": [topic]}
-        for each in inspector.data(0, Direction.REQUEST, request("Produce", 9, body, correlation_id=number), at=0):
-            assert isinstance(each, RequestLine)
-            assert each.body is not None
-            shown.append(each.body["topic_data"][0]["partition_data"][0]["records"][0]["records"][0]["value"])
-    messages = [(line, value) for line, value in zip(found, shown, strict=True) if "expected" in line]
+        for request_line in inspector.data(
+            0, Direction.REQUEST, request("Produce", 9, body, correlation_id=number), at=0
+        ):
+            assert isinstance(request_line, RequestLine)
+            assert request_line.body is not None
+            shown_values.append(
+                request_line.body["topic_data"][0]["partition_data"][0]["records"][0]["records"][0]["value"]
+            )
+    messages = [(line, value) for line, value in zip(go_lines, shown_values, strict=True) if "expected" in line]
     assert len(messages) == 8
     for line, value in messages:
-        assert plain(value["data"]) == line["expected"], line["topic"]
+        assert as_json_value(value["data"]) == line["expected"], line["topic"]
         assert value["subject"].startswith(line["topic"].partition("-")[0])  # subjects share Protobuf schemas
         assert not value.keys() & {"problem", "guess", "cut"}
         assert value.get("reencoding", "equal") in REENCODINGS

@@ -25,15 +25,15 @@ ORDER = bytes.fromhex("0000000011 22")
 NUMBER = struct.pack(">q", 500)
 
 
-def shown(tree: Any) -> Any:
+def as_hex_values(tree: Any) -> Any:
     """Bytes as the fixtures have them."""
     if isinstance(tree, dict):
-        return {name: shown(inner) for name, inner in tree.items()}
+        return {name: as_hex_values(inner) for name, inner in tree.items()}
     return tree.hex() if isinstance(tree, bytes) else tree
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: f"{record['topic']}-{record['type']}")
-def test_records_that_kafkas_classes_wrote(record: dict[str, str]) -> None:
+def test_records_written_by_kafka_are_decoded(record: dict[str, str]) -> None:
     decoded_value = decode(
         base64.b64decode(record["data"]), ValueContext(record["topic"], is_key=record["part"] == "key")
     )
@@ -44,7 +44,7 @@ def test_records_that_kafkas_classes_wrote(record: dict[str, str]) -> None:
         None,
     )
     expected = ast.literal_eval(record["shown"])
-    assert shown(decoded_value.data) == expected
+    assert as_hex_values(decoded_value.data) == expected
     assert list(decoded_value.data) == list(expected)
 
 
@@ -88,16 +88,16 @@ def session_key(key: bytes, start: int = START, end: int = END) -> bytes:
         ("x" * 300 + "-changelog", True, window_key(b"text")),
     ],
 )
-def test_other_keys_and_values_stay_what_they_are(topic: str, is_key: bool, data: bytes) -> None:
+def test_other_keys_and_values_are_not_special(topic: str, is_key: bool, data: bytes) -> None:
     assert decode(data, ValueContext(topic, is_key)).format != "kafka-streams"
 
 
-def test_tombstones_stay_null() -> None:
+def test_tombstone_is_null() -> None:
     assert decode(None, ValueContext("app-s-changelog")).format == "null"
 
 
 @pytest.mark.parametrize(("flag", "members"), [(3, {"old"}), (4, {"new"}), (5, {"new", "old"})])
-def test_changes_that_say_whether_they_are_the_latest(flag: int, members: set[str]) -> None:
+def test_change_with_a_latest_flag_is_decoded(flag: int, members: set[str]) -> None:
     data = (b"\4" if flag == 5 else b"") + b"{}" + (b"[]" if flag == 5 else b"") + bytes([1, flag])
     decoded_value = decode(data, ValueContext("app-s-repartition"))
     assert decoded_value.data["latest"] is True
@@ -105,7 +105,7 @@ def test_changes_that_say_whether_they_are_the_latest(flag: int, members: set[st
 
 
 @pytest.mark.parametrize("start", [START, 0])
-def test_a_key_inside_decodes_by_its_schema(start: int) -> None:
+def test_inner_key_is_decoded_with_its_schema(start: int) -> None:
     """A known schema makes early times, as in tests, plausible."""
     decoded_value = decode(window_key(ORDER, start), ValueContext("app-s-changelog", is_key=True, schemas=SCHEMAS))
     assert decoded_value.data == {"key": {"id": 17}, "window_start": start, "sequence": 0}
@@ -116,7 +116,7 @@ def test_a_key_inside_decodes_by_its_schema(start: int) -> None:
     )
 
 
-def test_a_change_with_a_schema_that_is_not_known() -> None:
+def test_change_with_an_unknown_schema_is_a_problem() -> None:
     context = ValueContext("app-KTABLE-REDUCE-STATE-STORE-0000000003-repartition")
     data = bytes([2 * len(ORDER)]) + ORDER + ORDER + b"\2"
     assert schema_keys(data, context).count(SchemaKey("id", 17)) == 2
@@ -127,7 +127,7 @@ def test_a_change_with_a_schema_that_is_not_known() -> None:
     assert decoded_value.with_schema("value").type is None
 
 
-def test_the_schema_of_a_key_inside_a_value_is_not_that_of_the_value() -> None:
+def test_schema_of_an_inner_key_is_not_that_of_the_value() -> None:
     topic = "app-KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-0000000006-topic"
     data = b"\x80\1" + ORDER
     assert SchemaKey("id", 17) in schema_keys(data, ValueContext(topic))
@@ -136,18 +136,18 @@ def test_the_schema_of_a_key_inside_a_value_is_not_that_of_the_value() -> None:
     assert decoded_value.schema is None
 
 
-def test_any_bytes() -> None:
+def test_arbitrary_bytes_are_decoded_quickly_without_exception() -> None:
     """They raise nothing, and take little time."""
-    some = random.Random(7)
+    rng = random.Random(7)
     topics = sorted({record["topic"] for record in RECORDS})
     for record in RECORDS:
         data = bytearray(base64.b64decode(record["data"]))
         for _ in range(4):
-            data[some.randrange(len(data))] = some.choice((0, 1, 2, 5, 0x7F, 0x80, 0xFF))
-            context = ValueContext(some.choice(topics), is_key=some.random() < 0.5, schemas=SCHEMAS)
-            cut = bytes(data[: some.randrange(len(data) + 1)])
-            decode(cut, context)
-            schema_keys(cut, context)
-    began = time.process_time()
+            data[rng.randrange(len(data))] = rng.choice((0, 1, 2, 5, 0x7F, 0x80, 0xFF))
+            context = ValueContext(rng.choice(topics), is_key=rng.random() < 0.5, schemas=SCHEMAS)
+            truncated = bytes(data[: rng.randrange(len(data) + 1)])
+            decode(truncated, context)
+            schema_keys(truncated, context)
+    start = time.process_time()
     decode(b"\0" * 30, ValueContext("-changelog" * 6000, is_key=True))
-    assert time.process_time() - began < 1
+    assert time.process_time() - start < 1

@@ -50,19 +50,19 @@ ORDER_DATA = {
 }
 
 
-def known(schema: Schema | str, key: SchemaKey = ID, **settings: Any) -> ValueContext:
+def context_with_schema(schema: Schema | str, key: SchemaKey = ID, **settings: Any) -> ValueContext:
     return ValueContext("orders", schemas={key: schema}, **settings)
 
 
-def confluent(payload: bytes, number: int = 17) -> bytes:
+def confluent_envelope(payload: bytes, number: int = 17) -> bytes:
     return b"\0" + number.to_bytes(4, "big") + payload
 
 
 AVRO = DecodedValue("avro", ORDER_DATA, schema=ID, subject="orders-value", type="shop.Order", reencoding="equal")
 
 
-def test_avro_with_confluents_prefix() -> None:
-    assert decode(confluent(ORDER_BYTES), known(ORDER)) == AVRO
+def test_avro_in_a_confluent_envelope_is_decoded() -> None:
+    assert decode(confluent_envelope(ORDER_BYTES), context_with_schema(ORDER)) == AVRO
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,10 @@ def test_avro_with_confluents_prefix() -> None:
         (SchemaKey("azure", "0" * 31 + "a"), ORDER_BYTES, (("content-type", b"avro/binary+" + b"0" * 31 + b"A"),)),
     ],
 )
-def test_other_envelopes(key: SchemaKey, data: bytes, headers: tuple[tuple[str, bytes], ...]) -> None:
-    value = decode(data, known(ORDER, key, headers=headers))
+def test_value_in_another_envelope_is_decoded(
+    key: SchemaKey, data: bytes, headers: tuple[tuple[str, bytes], ...]
+) -> None:
+    value = decode(data, context_with_schema(ORDER, key, headers=headers))
     assert (value.data, value.schema, value.problem) == (ORDER_DATA, key, None)
     assert schema_keys(data, ValueContext(headers=headers))[0] == key
 
@@ -87,20 +89,20 @@ def test_other_envelopes(key: SchemaKey, data: bytes, headers: tuple[tuple[str, 
 @pytest.mark.parametrize(
     "data", [(1000).to_bytes(8, "big"), (1 << 40).to_bytes(8, "big"), b"\1" + bytes(30), b"\3\0" + bytes(30)]
 )
-def test_binary_data_makes_nobody_search_for_schemas(data: bytes) -> None:
+def test_binary_data_needs_no_schema_lookup(data: bytes) -> None:
     assert schema_keys(data, ValueContext()) == []
 
 
-def test_headers_of_the_value_say_nothing_of_the_key() -> None:
+def test_headers_of_the_value_do_not_apply_to_the_key() -> None:
     headers = (("__value_schema_id", b"\1" + bytes(16)), ("content-type", b"avro/binary+" + b"0" * 32))
     assert schema_keys(b"abc", ValueContext(is_key=True, headers=headers)) == []
 
 
-def test_an_unframed_value_is_decoded_by_the_schema_of_its_subject_as_a_guess() -> None:
-    value = decode(ORDER_BYTES, known(ORDER, SchemaKey("subject", "orders-value")))
+def test_value_without_an_envelope_is_decoded_as_a_guess() -> None:
+    value = decode(ORDER_BYTES, context_with_schema(ORDER, SchemaKey("subject", "orders-value")))
     assert (value.data, value.is_guess, value.subject) == (ORDER_DATA, True, "orders-value")
-    assert decode(b"hello", known(ORDER, SchemaKey("subject", "orders-value"))).format == "text"
-    assert decode(ORDER_MESSAGE, known(PROTO, SchemaKey("subject", "orders-value"))).type == "shop.Order"
+    assert decode(b"hello", context_with_schema(ORDER, SchemaKey("subject", "orders-value"))).format == "text"
+    assert decode(ORDER_MESSAGE, context_with_schema(PROTO, SchemaKey("subject", "orders-value"))).type == "shop.Order"
 
 
 @pytest.mark.parametrize(
@@ -113,50 +115,52 @@ def test_an_unframed_value_is_decoded_by_the_schema_of_its_subject_as_a_guess() 
         (ORDER_BYTES + b"xy", "2 bytes left after the value: probably another schema", 32, ORDER_DATA),
     ],
 )
-def test_avro_that_does_not_fit_names_the_field_and_the_byte(payload: bytes, text: str, offset: int, data: Any) -> None:
-    value = decode(confluent(payload), known(ORDER))
+def test_invalid_avro_names_the_field_and_the_byte(payload: bytes, text: str, offset: int, data: Any) -> None:
+    value = decode(confluent_envelope(payload), context_with_schema(ORDER))
     assert (value.problem, value.data, value.reencoding) == (ValueProblem(text, offset), data, None)
 
 
 @pytest.mark.parametrize(
-    ("payload", "why"),
+    ("payload", "reason"),
     [
         (b"\x01\x02\x02\x00", "an array or map has a block with its size in bytes, at byte 0 after the envelope"),
         (b"\x02\x02\x02\x04\x00", "an array or map is written in several blocks, at byte 2 after the envelope"),
         (b"\x82\x00\x02\x00", "a number takes more bytes than it needs, at byte 0 after the envelope"),
     ],
 )
-def test_avro_from_another_writer_says_why_it_encodes_differently(payload: bytes, why: str) -> None:
-    value = decode(confluent(payload), known(Schema("AVRO", '{"type": "array", "items": "int"}')))
+def test_different_avro_encoding_is_explained(payload: bytes, reason: str) -> None:
+    value = decode(
+        confluent_envelope(payload), context_with_schema(Schema("AVRO", '{"type": "array", "items": "int"}'))
+    )
     assert value.problem is None
-    assert value.reencoding == f"differs: {why}"
+    assert value.reencoding == f"differs: {reason}"
 
 
 def test_avro_uses_referenced_types() -> None:
     money = Schema("AVRO", '{"type": "fixed", "name": "shop.Money", "size": 2}')
     schema = Schema("AVRO", '{"type": "array", "items": "shop.Money"}', references={"shop.Money": money})
-    assert decode(confluent(b"\x02ab\x00"), known(schema)).data == [b"ab"]
+    assert decode(confluent_envelope(b"\x02ab\x00"), context_with_schema(schema)).data == [b"ab"]
 
 
 @pytest.mark.parametrize("declared", ['"nobody"', "{", "[" * 9999, '{"type": "record", "name": "A"}', '{"a": 1}'])
-def test_a_schema_that_cannot_be_used_is_a_problem(declared: str) -> None:
-    value = decode(confluent(b"x"), known(Schema("AVRO", declared)))
+def test_unusable_schema_is_a_problem(declared: str) -> None:
+    value = decode(confluent_envelope(b"x"), context_with_schema(Schema("AVRO", declared)))
     assert value.problem is not None
     assert value.problem.text.startswith("the schema cannot be used: ")
 
 
-def test_an_invalid_schema_is_parsed_once() -> None:
-    parsed = []
+def test_invalid_schema_is_parsed_once() -> None:
+    calls = []
 
     @cached
     def parse(schema: Schema) -> None:
-        parsed.append(schema)
+        calls.append(schema)
         raise SchemaError("it is wrong")
 
     for _ in range(2):
         with pytest.raises(SchemaError, match="it is wrong"):
             parse(LIST)
-    assert parsed == [LIST]
+    assert calls == [LIST]
 
 
 LIST = Schema("AVRO", '{"type": "record", "name": "L", "fields": [{"name": "next", "type": ["null", "L"]}]}')
@@ -170,8 +174,8 @@ LIST = Schema("AVRO", '{"type": "record", "name": "L", "fields": [{"name": "next
         (Schema("AVRO", '"bytes"'), b"\xfe" + b"\xff" * 7 + b"\1", "does not fit: 0 bytes left"),
     ],
 )
-def test_avro_made_to_exhaust_its_reader(schema: Schema, payload: bytes, text: str) -> None:
-    problem = decode(confluent(payload), known(schema)).problem
+def test_exhausting_avro_is_a_problem(schema: Schema, payload: bytes, text: str) -> None:
+    problem = decode(confluent_envelope(payload), context_with_schema(schema)).problem
     assert problem is not None
     assert problem.text.endswith(text)
 
@@ -195,8 +199,8 @@ PROTO = Schema(
 ORDER_MESSAGE = bytes.fromhex("08111001220909000000000000e03f2a02080132020703" + "3a090a0378797a1202080542023432")
 
 
-def test_protobuf() -> None:
-    value = decode(confluent(b"\0" + ORDER_MESSAGE), known(PROTO))
+def test_protobuf_is_decoded() -> None:
+    value = decode(confluent_envelope(b"\0" + ORDER_MESSAGE), context_with_schema(PROTO))
     assert value == DecodedValue(
         "protobuf",
         {
@@ -214,8 +218,8 @@ def test_protobuf() -> None:
     )
 
 
-def test_protobuf_fields_in_another_order() -> None:
-    value = decode(confluent(b"\0" + b"\x10\x01\x08\x11"), known(PROTO))
+def test_protobuf_with_unordered_fields_is_decoded() -> None:
+    value = decode(confluent_envelope(b"\0" + b"\x10\x01\x08\x11"), context_with_schema(PROTO))
     assert (value.data["id"], value.data["state"]) == (17, "PAID")
     assert value.reencoding == "differs: fields or map entries are in another order"
 
@@ -233,17 +237,17 @@ def test_protobuf_fields_in_another_order() -> None:
         (b"\x06\0", None, "the bytes end inside the message indexes"),
     ],
 )
-def test_protobuf_message_indexes(payload: bytes, type_: str | None, text: str | None) -> None:
-    value = decode(confluent(payload), known(PROTO))
+def test_protobuf_message_indexes_select_the_type(payload: bytes, type_: str | None, text: str | None) -> None:
+    value = decode(confluent_envelope(payload), context_with_schema(PROTO))
     if type_ == "shop.Order.Line.Inner":
         assert value.data == {"deep": -1}
     assert value.type == type_
     assert (value.problem and value.problem.text) == text
 
 
-def test_message_indexes_beside_a_guid_in_a_header() -> None:
+def test_message_indexes_may_follow_a_guid_in_a_header() -> None:
     header = b"\1" + bytes.fromhex(GUID.replace("-", "")) + b"\2\2"
-    context = known(PROTO, SchemaKey("guid", GUID), headers=(("__value_schema_id", header),))
+    context = context_with_schema(PROTO, SchemaKey("guid", GUID), headers=(("__value_schema_id", header),))
     assert decode(b"\x0a\1x", context).data == {"data": b"x"}
 
 
@@ -263,20 +267,24 @@ JSON_SCHEMA = Schema(
         (b"{", ValueProblem("the payload is not JSON", 5)),
     ],
 )
-def test_json_schema(payload: bytes, problem: ValueProblem | None) -> None:
-    value = decode(confluent(payload), known(JSON_SCHEMA))
+def test_json_schema_violation_is_a_problem(payload: bytes, problem: ValueProblem | None) -> None:
+    value = decode(confluent_envelope(payload), context_with_schema(JSON_SCHEMA))
     assert (value.format, value.problem) == ("json-schema", problem)
 
 
-def test_a_json_schema_that_refers_to_itself_or_to_nothing() -> None:
+def test_json_schema_with_a_bad_reference_is_a_problem() -> None:
     for target in ("#", "gone.json"):
-        problem = decode(confluent(b"{}"), known(Schema("JSON", f'{{"allOf": [{{"$ref": "{target}"}}]}}'))).problem
+        problem = decode(
+            confluent_envelope(b"{}"), context_with_schema(Schema("JSON", f'{{"allOf": [{{"$ref": "{target}"}}]}}'))
+        ).problem
         assert problem is not None
         assert problem.text.startswith("the schema cannot be used: ")
 
 
-def test_an_id_that_nobody_registered() -> None:
-    value = decode(confluent(b'{"a": 1}'), known(NotRegistered("the registry has no schema with id 17")))
+def test_unregistered_id_is_a_problem() -> None:
+    value = decode(
+        confluent_envelope(b'{"a": 1}'), context_with_schema(NotRegistered("the registry has no schema with id 17"))
+    )
     assert value == DecodedValue(
         "json", {"a": 1}, is_guess=True, schema=ID, problem=ValueProblem("the registry has no schema with id 17", 1)
     )
@@ -284,8 +292,10 @@ def test_an_id_that_nobody_registered() -> None:
     assert type(value.problem.text) is str  # encoders of JSON refuse subclasses
 
 
-def violated(schema: dict[str, Any], value: Any) -> str | None:
-    problem = decode(confluent(json.dumps(value).encode()), known(Schema("JSON", json.dumps(schema)))).problem
+def violation_of(schema: dict[str, Any], value: Any) -> str | None:
+    problem = decode(
+        confluent_envelope(json.dumps(value).encode()), context_with_schema(Schema("JSON", json.dumps(schema)))
+    ).problem
     return problem and problem.text.removesuffix(" of its JSON Schema")
 
 
@@ -318,15 +328,13 @@ _DOUBLING = {f"d{i}": {"allOf": [{"$ref": f"#/definitions/d{i + 1}"}] * 2} for i
          "the schema cannot be used: validation takes too many steps"),
     ],
 )  # fmt: skip
-def test_validation_by_a_json_schema_takes_bounded_time(
-    schema: dict[str, Any], value: Any, violation: str | None
-) -> None:
-    assert violated(schema, value) == violation
+def test_json_schema_validation_takes_bounded_time(schema: dict[str, Any], value: Any, violation: str | None) -> None:
+    assert violation_of(schema, value) == violation
 
 
-def test_lone_surrogates_of_json_become_escapes() -> None:
-    cut = rb'{"\ud800": "\udcff", "specversion": "1.0", "id": "1", "source": "s", "type": "\ud83d"}'
-    value = decode(cut, ValueContext("orders"))
+def test_lone_surrogates_in_json_become_escapes() -> None:
+    payload = rb'{"\ud800": "\udcff", "specversion": "1.0", "id": "1", "source": "s", "type": "\ud83d"}'
+    value = decode(payload, ValueContext("orders"))
     assert value.type == r"\ud83d"
     assert msgspec.json.encode(value.data)
     assert value.data["\\ud800"] == r"\xff"
@@ -382,29 +390,39 @@ EVENT = (("ce_specversion", b"1.0"), ("ce_id", b"7"), ("ce_source", b"/shop"), (
         ),
     ],
 )
-def test_plain_values(data: bytes | None, headers: tuple[tuple[str, bytes], ...], expected: DecodedValue) -> None:
+def test_value_without_a_schema_is_decoded(
+    data: bytes | None, headers: tuple[tuple[str, bytes], ...], expected: DecodedValue
+) -> None:
     assert decode(data, ValueContext("orders", headers=headers)) == expected
 
 
-def test_limits() -> None:
+def test_value_is_limited_in_size_depth_and_nodes() -> None:
     limits = ValueLimits(size=1000, depth=3, nodes=10)
     assert decode(b"x" * 1001, ValueContext(limits=limits)).is_cut
-    deep = decode(b'{"a": {"b": {"c": {"d": 1}}}}', ValueContext(limits=limits))
-    assert (deep.data, deep.is_cut) == ({"a": {"b": {"c": "(cut)"}}}, True)
-    wide = decode(msgspec.json.encode([*range(99)]), ValueContext(limits=limits))
-    assert (len(wide.data), wide.is_cut) == (9, True)
+    deep_value = decode(b'{"a": {"b": {"c": {"d": 1}}}}', ValueContext(limits=limits))
+    assert (deep_value.data, deep_value.is_cut) == ({"a": {"b": {"c": "(cut)"}}}, True)
+    wide_value = decode(msgspec.json.encode([*range(99)]), ValueContext(limits=limits))
+    assert (len(wide_value.data), wide_value.is_cut) == (9, True)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_bytes_never_raise(seed: int) -> None:
-    chance = random.Random(seed)
-    starts = [b"", confluent(b""), b"\1" + bytes(16), b"\3\5" + bytes(16), b"{", b"\xd9\xd9\xf7", confluent(b"\0")]
+    rng = random.Random(seed)
+    prefixes = [
+        b"",
+        confluent_envelope(b""),
+        b"\1" + bytes(16),
+        b"\3\5" + bytes(16),
+        b"{",
+        b"\xd9\xd9\xf7",
+        confluent_envelope(b"\0"),
+    ]
     keys = [ID, SchemaKey("guid", "00000000-0000-0000-0000-000000000000"), SchemaKey("subject", "orders-value")]
     for schema in (ORDER, LIST, PROTO, JSON_SCHEMA, Schema("NEW", ""), "there is none"):
         context = ValueContext("orders", schemas=dict.fromkeys(keys, schema))
-        for whole in (ORDER_BYTES, ORDER_MESSAGE, b'{"id": 17, "by": {}}'):
-            for start in starts:
-                broken = bytearray(whole)
-                broken[chance.randrange(len(whole))] = chance.randrange(256)
-                for payload in (bytes(broken), chance.randbytes(chance.randrange(64))):
-                    msgspec.json.encode(decode(start + payload, context).problem)
+        for valid_payload in (ORDER_BYTES, ORDER_MESSAGE, b'{"id": 17, "by": {}}'):
+            for prefix in prefixes:
+                damaged = bytearray(valid_payload)
+                damaged[rng.randrange(len(valid_payload))] = rng.randrange(256)
+                for payload in (bytes(damaged), rng.randbytes(rng.randrange(64))):
+                    msgspec.json.encode(decode(prefix + payload, context).problem)

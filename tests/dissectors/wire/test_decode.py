@@ -9,12 +9,12 @@ TOPIC = Layout(
 )
 
 
-def test_reads_clean_bytes_from_where_it_is_told_to() -> None:
+def test_reads_valid_bytes_from_the_start_offset() -> None:
     decoded = decode(TOPIC, unhex("00 00 00 07  00 03 03 68 69 01  ff"), 4)
     assert decoded == ({"error_code": 3, "name": "hi", "internal": True}, 10, None, (), ERROR_CODE)
 
 
-def test_keeps_what_stands_before_the_first_bad_byte() -> None:
+def test_keeps_the_fields_before_the_first_invalid_byte() -> None:
     values, end, error, decode_warnings, _ = decode(TOPIC, unhex("00 03 09 68 69 01"))
     assert values == {"error_code": 3}
     assert end == 2
@@ -23,11 +23,11 @@ def test_keeps_what_stands_before_the_first_bad_byte() -> None:
     assert decode_warnings == ()
 
 
-def test_reads_odd_bytes_and_says_what_is_odd() -> None:
+def test_irregular_bytes_are_read_with_warnings() -> None:
     values, end, error, decode_warnings, _ = decode(TOPIC, unhex("00 03 03 68 ff 07"))
     assert values == {"error_code": 3, "name": "h\udcff", "internal": True}
     assert (end, error) == (6, None)
-    assert [(odd.kind, odd.start, odd.end, odd.path) for odd in decode_warnings] == [
+    assert [(warning.kind, warning.start, warning.end, warning.path) for warning in decode_warnings] == [
         ("utf8", 2, 5, ("name",)),
         ("bool", 5, 6, ("internal",)),
     ]

@@ -7,8 +7,8 @@ import pytest
 from dissectors.wire.layout import Field, Layout, cached_on_owner, layout, resolve, snake_case
 
 
-def field(made: Layout, name: str) -> Field:
-    return next(field for field in (*made.fields, *made.tagged) if field.name == name)
+def find_field(shape: Layout, name: str) -> Field:
+    return next(field for field in (*shape.fields, *shape.tagged) if field.name == name)
 
 
 @pytest.mark.parametrize(
@@ -21,11 +21,11 @@ def field(made: Layout, name: str) -> Field:
         ("Name", "name"),
     ],
 )
-def test_names_are_written_in_snake_case(camel: str, snake: str) -> None:
+def test_camel_case_becomes_snake_case(camel: str, snake: str) -> None:
     assert snake_case(camel) == snake
 
 
-def test_a_layout_has_the_fields_of_its_version_in_wire_order() -> None:
+def test_layout_has_the_fields_of_its_version_in_wire_order() -> None:
     assert [field.name for field in layout("MetadataRequest", 0).fields] == ["topics"]
     assert [field.name for field in layout("MetadataRequest", 8).fields] == [
         "topics",
@@ -37,40 +37,40 @@ def test_a_layout_has_the_fields_of_its_version_in_wire_order() -> None:
 
 def test_lengths_are_fixed_until_a_version_is_flexible() -> None:
     old, new = layout("MetadataRequest", 8), layout("MetadataRequest", 9)
-    assert (old.flexible, field(old, "topics").length) == (False, "int32")
-    assert (new.flexible, field(new, "topics").length) == (True, "uvarint")
-    old_topic, new_topic = field(old, "topics").struct, field(new, "topics").struct
+    assert (old.flexible, find_field(old, "topics").length) == (False, "int32")
+    assert (new.flexible, find_field(new, "topics").length) == (True, "uvarint")
+    old_topic, new_topic = find_field(old, "topics").struct, find_field(new, "topics").struct
     assert old_topic is not None
     assert new_topic is not None
-    assert (old_topic.flexible, field(old_topic, "name").length) == (False, "int16")
-    assert (new_topic.flexible, field(new_topic, "name").length) == (True, "uvarint")
+    assert (old_topic.flexible, find_field(old_topic, "name").length) == (False, "int16")
+    assert (new_topic.flexible, find_field(new_topic, "name").length) == (True, "uvarint")
 
 
-def test_elements_have_a_length_of_their_own() -> None:
-    assert (field(layout("DescribeGroupsRequest", 4), "groups").length) == "int32"
-    assert (field(layout("DescribeGroupsRequest", 4), "groups").element_length) == "int16"
-    assert (field(layout("DescribeGroupsRequest", 5), "groups").element_length) == "uvarint"
+def test_array_elements_have_their_own_length() -> None:
+    assert (find_field(layout("DescribeGroupsRequest", 4), "groups").length) == "int32"
+    assert (find_field(layout("DescribeGroupsRequest", 4), "groups").element_length) == "int16"
+    assert (find_field(layout("DescribeGroupsRequest", 5), "groups").element_length) == "uvarint"
 
 
-def test_the_client_id_keeps_its_length_in_the_flexible_header() -> None:
+def test_client_id_keeps_its_length_in_the_flexible_header() -> None:
     header = layout("RequestHeader", 2)
     assert header.flexible
-    assert field(header, "client_id").length == "int16"
+    assert find_field(header, "client_id").length == "int16"
 
 
-def test_nullable_depends_on_the_version() -> None:
-    assert not field(layout("MetadataRequest", 0), "topics").nullable
-    assert field(layout("MetadataRequest", 1), "topics").nullable
+def test_nullability_depends_on_the_version() -> None:
+    assert not find_field(layout("MetadataRequest", 0), "topics").nullable
+    assert find_field(layout("MetadataRequest", 1), "topics").nullable
 
 
-def test_a_nullable_struct_has_a_mark_of_presence() -> None:
-    assert field(layout("DescribeTopicPartitionsRequest", 0), "cursor").length == "int8"
-    assert field(layout("ConsumerGroupMemberMetadataValue", 0), "classic_member_metadata").length == "uvarint"
-    partition = field(layout("FetchRequest", 15), "replica_state")
-    assert (partition.type, partition.length, partition.tag) == ("struct", None, 1)
+def test_nullable_struct_has_a_presence_marker() -> None:
+    assert find_field(layout("DescribeTopicPartitionsRequest", 0), "cursor").length == "int8"
+    assert find_field(layout("ConsumerGroupMemberMetadataValue", 0), "classic_member_metadata").length == "uvarint"
+    replica_state = find_field(layout("FetchRequest", 15), "replica_state")
+    assert (replica_state.type, replica_state.length, replica_state.tag) == ("struct", None, 1)
 
 
-def test_tagged_fields_stand_apart_in_the_order_of_their_tags() -> None:
+def test_tagged_fields_are_separate_and_ordered_by_tag() -> None:
     assert [(field.tag, field.name) for field in layout("FetchRequest", 15).tagged] == [
         (0, "cluster_id"),
         (1, "replica_state"),
@@ -78,13 +78,13 @@ def test_tagged_fields_stand_apart_in_the_order_of_their_tags() -> None:
     assert not layout("FetchRequest", 11).tagged
 
 
-def test_an_entity_type_says_what_a_string_names() -> None:
-    topics = field(layout("MetadataRequest", 0), "topics").struct
+def test_entity_type_tells_what_a_string_names() -> None:
+    topics = find_field(layout("MetadataRequest", 0), "topics").struct
     assert topics is not None
-    assert field(topics, "name").entity == "topicName"
+    assert find_field(topics, "name").entity == "topicName"
 
 
-def test_defaults_are_those_of_the_definition_or_of_the_type() -> None:
+def test_default_is_that_of_the_definition_or_the_type() -> None:
     fields = [
         {"name": "Says", "type": "int32", "versions": "0+", "default": -1},
         {"name": "Flag", "type": "bool", "versions": "0+"},
@@ -98,8 +98,8 @@ def test_defaults_are_those_of_the_definition_or_of_the_type() -> None:
         {"name": "Batch", "type": "records", "versions": "0+"},
         {"name": "MaybeBatch", "type": "records", "versions": "0+", "nullableVersions": "0+"},
     ]
-    made = resolve({"name": "All", "flexible": "none", "fields": fields}, 0)
-    assert {field.name: field.default for field in made.fields} == {
+    shape = resolve({"name": "All", "flexible": "none", "fields": fields}, 0)
+    assert {field.name: field.default for field in shape.fields} == {
         "says": -1,
         "flag": False,
         "name": "",
@@ -115,32 +115,32 @@ def test_defaults_are_those_of_the_definition_or_of_the_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "version", "said"),
+    ("name", "version", "message"),
     [("NoSuchRequest", 0, "no message NoSuchRequest"), ("MetadataRequest", 99, "MetadataRequest has no version 99")],
 )
-def test_what_the_schemas_do_not_have_is_a_key_error(name: str, version: int, said: str) -> None:
-    with pytest.raises(KeyError, match=said):
+def test_unknown_message_or_version_is_a_key_error(name: str, version: int, message: str) -> None:
+    with pytest.raises(KeyError, match=message):
         layout(name, version)
 
 
-def test_a_result_is_computed_once_for_each_layout_and_freed_with_it() -> None:
+def test_cached_result_belongs_to_one_layout_and_is_freed_with_it() -> None:
     class Result:
         def __init__(self, owner: Layout) -> None:
             self.owner = owner
 
-    kept = cached_on_owner(Result)
-    one, same = Layout("a", ()), Layout("a", ())
-    assert one == same
-    assert kept(one) is kept(one)
-    assert kept(one) is not kept(same)
-    assert kept(one).owner is one
-    alive = weakref.ref(kept(one))
-    del one
+    cached = cached_on_owner(Result)
+    first, equal = Layout("a", ()), Layout("a", ())
+    assert first == equal
+    assert cached(first) is cached(first)
+    assert cached(first) is not cached(equal)
+    assert cached(first).owner is first
+    reference = weakref.ref(cached(first))
+    del first
     gc.collect()
-    assert alive() is None
+    assert reference() is None
 
 
-def test_an_edited_layout_shares_no_results_with_its_original() -> None:
+def test_edited_layout_shares_no_results_with_its_original() -> None:
     original = layout("HeartbeatRequest", 0)
     edited = dataclasses.replace(original, fields=original.fields[:1])
     assert edited.derived is not original.derived

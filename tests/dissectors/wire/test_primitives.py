@@ -7,7 +7,7 @@ from dissectors.wire.primitives import Irregularity, printable, read_uvarint, uu
 
 
 @given(st.integers(128, (1 << 32) - 1))
-def test_a_long_varint_is_read_as_it_was_written(value: int) -> None:
+def test_long_varint_is_read_as_it_was_written(value: int) -> None:
     written = write_uvarint(value)
     assert read_uvarint(written + b"rest", 1, written[0]) == (value, len(written))
 
@@ -16,7 +16,7 @@ def test_a_long_varint_is_read_as_it_was_written(value: int) -> None:
     ("value", "written"),
     [(0, "00"), (127, "7f"), (128, "80 01"), (300, "ac 02"), ((1 << 32) - 1, "ff ff ff ff 0f")],
 )
-def test_a_varint_takes_as_few_bytes_as_it_can(value: int, written: str) -> None:
+def test_varint_is_written_with_the_fewest_bytes(value: int, written: str) -> None:
     assert write_uvarint(value) == unhex(written)
 
 
@@ -28,32 +28,32 @@ def test_a_varint_takes_as_few_bytes_as_it_can(value: int, written: str) -> None
         pytest.param("81 80 80 80 80 01", id="six bytes"),
     ],
 )
-def test_an_irregular_varint_is_odd(written: str) -> None:
+def test_irregular_varint_is_rejected(written: str) -> None:
     data = unhex(written)
     with pytest.raises(Irregularity):
         read_uvarint(data, 1, data[0])
 
 
-def test_a_varint_that_is_cut_off_runs_out_of_bytes() -> None:
+def test_truncated_varint_runs_out_of_bytes() -> None:
     with pytest.raises(IndexError):
         read_uvarint(b"\x80", 1, 0x80)
 
 
-def test_a_uuid_is_printed_as_kafka_prints_it() -> None:
+def test_uuid_is_printed_as_by_kafka() -> None:
     assert uuid_text(bytes(15) + b"\x01") == "AAAAAAAAAAAAAAAAAAAAAQ"
     assert uuid_text(unhex("fb ff fe") + bytes(13)) == "-__-AAAAAAAAAAAAAAAAAA"
 
 
 @given(st.binary(min_size=16, max_size=16))
-def test_a_printed_uuid_gives_its_bytes_back(raw: bytes) -> None:
+def test_printed_uuid_gives_its_bytes_back(raw: bytes) -> None:
     assert uuid_bytes(uuid_text(raw)) == raw
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "AAAAAAAAAAAAAAAAAAAAAA==", "AAAAAAAAAAAAAAAAAAAAA!", "ü" * 22])
-def test_what_is_no_uuid_is_refused(text: str) -> None:
+def test_rejects_invalid_uuids(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # base64's own message, or ours
         uuid_bytes(text)
 
 
-def test_bytes_that_are_no_text_are_printed_as_escapes() -> None:
+def test_invalid_utf8_is_printed_as_escapes() -> None:
     assert printable(b"caf\xc3\xa9 \xff".decode("utf-8", "surrogateescape")) == r"café \xff"

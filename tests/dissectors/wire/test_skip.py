@@ -14,13 +14,13 @@ from tests.strategies import damaged, layouts, values
 
 
 @given(st.data(), layouts())
-def test_a_message_is_skipped_to_its_end(data: st.DataObject, shape: Layout) -> None:
+def test_skips_a_message_to_its_end(data: st.DataObject, shape: Layout) -> None:
     raw = encode(shape, data.draw(values(shape)))
     assert struct_skipper(shape)(b"pre" + raw + b"post", 3) == 3 + len(raw)
 
 
 @given(st.data(), layouts())
-def test_any_bytes_are_skipped_or_refused(data: st.DataObject, shape: Layout) -> None:
+def test_any_bytes_are_skipped_or_rejected(data: st.DataObject, shape: Layout) -> None:
     raw = data.draw(st.binary(max_size=64) | damaged(values(shape).map(lambda given: encode(shape, given))))
     with contextlib.suppress(Irregular):
         assert 0 <= struct_skipper(shape)(raw, 0) <= len(raw)
@@ -33,7 +33,7 @@ def test_stops_before_a_field() -> None:
     assert skipper_to(shape, "topic_data")(raw, 0) == 9
 
 
-def test_a_count_that_the_bytes_cannot_hold_is_refused_at_once() -> None:
+def test_impossible_count_is_rejected_at_once() -> None:
     shape = layout("MetadataResponse", 1)
     with pytest.raises(Irregular):
         struct_skipper(shape)(b"\x7f\xff\xff\xff" + bytes(100), 0)

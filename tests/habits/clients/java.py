@@ -16,27 +16,38 @@ _SECONDS = 150
 AT_ONCE = 8
 
 
-def missing() -> str | None:
+def missing_program() -> str | None:
     """Why it cannot run here, or None."""
     return absent("java", "javac", "mvn")
 
 
 def start(bootstrap: str, habits: list[str], *, at_once: int = AT_ONCE) -> subprocess.Popen[str]:
-    """Begin to play both variants of each habit, so many at the same time."""
-    built, path = cache() / "habits-java", class_path(RELEASES[0])
-    compile_ = ["javac", "-nowarn", "-Xlint:none", "-cp", path, "-d", str(built), str(_SOURCE)]
+    """Start to play both variants of each habit, `at_once` of them concurrently."""
+    class_directory, classpath = cache() / "habits-java", class_path(RELEASES[0])
+    compile_ = ["javac", "-nowarn", "-Xlint:none", "-cp", classpath, "-d", str(class_directory), str(_SOURCE)]
     subprocess.run(compile_, check=True, timeout=120)
-    names = [client_id(habit, which, JAVA) for habit in habits if JAVA in HABITS[habit].clients
-             for which in (BAD, FIXED)]  # fmt: skip
-    command = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx512m",
-               "-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-cp", f"{built}:{path}", "Habits", bootstrap,
-               str(at_once), *names]  # fmt: skip
+    names = [client_id(habit, variant, JAVA) for habit in habits if JAVA in HABITS[habit].clients
+             for variant in (BAD, FIXED)]  # fmt: skip
+    command = [
+        "java",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-Xshare:auto",
+        "-Xmx512m",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
+        "-cp",
+        f"{class_directory}:{classpath}",
+        "Habits",
+        bootstrap,
+        str(at_once),
+        *names,
+    ]
     return subprocess.Popen(
         dies_with_us(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
 
 
-def finish(playing: subprocess.Popen[str]) -> None:
+def finish(process: subprocess.Popen[str]) -> None:
     """Wait until all have been played."""
-    printed, _ = playing.communicate(timeout=_SECONDS)
-    assert playing.returncode == 0, printed
+    printed, _ = process.communicate(timeout=_SECONDS)
+    assert process.returncode == 0, printed

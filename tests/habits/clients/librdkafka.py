@@ -32,26 +32,26 @@ Variant = Callable[[Config], None]
 
 
 def run_all(bootstrap: str, habits: list[str], *, at_once: int = AT_ONCE) -> None:
-    """Play both variants of each habit, so many at the same time."""
+    """Play both variants of each habit, `at_once` of them concurrently."""
     common = {"bootstrap.servers": bootstrap, "log_level": 0}
     with ThreadPoolExecutor(at_once) as pool:
-        playing = [
-            pool.submit(variant, common | {"client.id": client_id(habit, which, LIBRDKAFKA)})
+        futures = [
+            pool.submit(variant, common | {"client.id": client_id(habit, variant_name, LIBRDKAFKA)})
             for habit in habits
             if LIBRDKAFKA in HABITS[habit].clients
-            for which, variant in zip((BAD, FIXED), VARIANTS[habit], strict=True)
+            for variant_name, variant in zip((BAD, FIXED), VARIANTS[habit], strict=True)
         ]
-        for each in playing:
-            each.result()
+        for future in futures:
+            future.result()
 
 
 class Scenery:
-    """Topics, records in them, and a producer that goes on writing to `flow` until it is closed."""
+    """Topics with records, and a producer that writes to `flow` until it is closed."""
 
     def __init__(self, bootstrap: str) -> None:
         common = {"bootstrap.servers": bootstrap, "client.id": "scenery"}
         for name, partitions in TOPICS.items():
-            create(common, name, partitions)
+            create_topic(common, name, partitions)
         self._producer = kafka.Producer(common | SAFE | {"batch.num.messages": 1, "acks": "all"})
         for number in range(RECORDS):
             self._producer.produce("filled", b"v")
@@ -85,7 +85,7 @@ def has_coordinator(reader: Any) -> bool:
     return True
 
 
-def create(common: Config, topic: str, partitions: int = 1, config: dict[str, str] | None = None) -> None:
+def create_topic(common: Config, topic: str, partitions: int = 1, config: dict[str, str] | None = None) -> None:
     client = admin.AdminClient(common)
     client.create_topics([admin.NewTopic(topic, partitions, 1, config=config or {})])[topic].result(SECONDS)
 
@@ -94,7 +94,7 @@ def produce(
     config: Config, *, records: int = RECORDS, value: bytes = b"v", flush_each: bool = False, topic: str = "orders",
     key: Callable[[int], bytes | None] = lambda _: None, pause: float = 0.0,
 ) -> Variant:  # fmt: skip
-    def run(common: Config) -> None:
+    def produce_records(common: Config) -> None:
         producer = kafka.Producer(common | config)
         for number in range(records):
             producer.produce(topic, b"%d " % number + value, key(number))
@@ -105,58 +105,58 @@ def produce(
             time.sleep(pause)
         producer.flush(SECONDS)
 
-    return run
+    return produce_records
 
 
-def several(variant: Variant, times: int, pause: float = 0) -> Variant:
-    def run(common: Config) -> None:
+def repeat_variant(variant: Variant, times: int, pause: float = 0) -> Variant:
+    def run_repeatedly(common: Config) -> None:
         for _ in range(times):
             variant(common)
             time.sleep(pause)
 
-    return run
+    return run_repeatedly
 
 
 def open_producers(count: int, config: Config) -> Variant:
     """Producers that are all open at the same time."""
 
-    def run(common: Config) -> None:
+    def produce_with_all(common: Config) -> None:
         producers = [kafka.Producer(common | config) for _ in range(count)]
         for producer in producers:
             producer.produce("orders", b"v", partition=0)
         for producer in producers:
             assert producer.flush(SECONDS) == 0
 
-    return run
+    return produce_with_all
 
 
-def limited(size: int) -> Variant:
+def produce_to_limited_topic(size: int) -> Variant:
     """Batches for a topic of 20,000 bytes at most."""
 
-    def run(common: Config) -> None:
+    def create_and_produce(common: Config) -> None:
         topic = f"limited-{common['client.id']}"
-        create(common, topic, config={"max.message.bytes": "20000"})
+        create_topic(common, topic, config={"max.message.bytes": "20000"})
         produce(SAFE, topic=topic, value=b"v" * size, records=4, flush_each=True)(common)
 
-    return run
+    return create_and_produce
 
 
-def compacted(key: bytes | None, value: bytes | None) -> Variant:
-    def run(common: Config) -> None:
+def produce_to_compacted_topic(key: bytes | None, value: bytes | None) -> Variant:
+    def create_and_produce(common: Config) -> None:
         topic = f"compacted-{common['client.id']}"
-        create(common, topic, config={"cleanup.policy": "compact"})
+        create_topic(common, topic, config={"cleanup.policy": "compact"})
         producer = kafka.Producer(common)
         for _ in range(5):
             producer.produce(topic, value, key)
             producer.flush(SECONDS)
 
-    return run
+    return create_and_produce
 
 
 def transactions(count: int, *, abort: bool = False, seconds: float = 0) -> Variant:
-    def run(common: Config) -> None:
-        own = {"transactional.id": common["client.id"], "transaction.timeout.ms": 2000}
-        producer = kafka.Producer(common | own)
+    def run_transactions(common: Config) -> None:
+        producer_config = {"transactional.id": common["client.id"], "transaction.timeout.ms": 2000}
+        producer = kafka.Producer(common | producer_config)
         producer.init_transactions(SECONDS)
         for _ in range(count):
             producer.begin_transaction()
@@ -168,21 +168,21 @@ def transactions(count: int, *, abort: bool = False, seconds: float = 0) -> Vari
             else:
                 producer.commit_transaction(SECONDS)
 
-    return run
+    return run_transactions
 
 
-def consumer(common: Config, topic: str, config: Config | None = None) -> Any:
-    own = {"group.id": common["client.id"]} | EARLIEST | (config or {})
-    consumer = kafka.Consumer(common | own)
-    consumer.subscribe([topic])
-    return consumer
+def open_consumer(common: Config, topic: str, config: Config | None = None) -> Any:
+    consumer_config = {"group.id": common["client.id"]} | EARLIEST | (config or {})
+    opened = kafka.Consumer(common | consumer_config)
+    opened.subscribe([topic])
+    return opened
 
 
 def consume(*, commit: str, config: Config | None = None, seconds: float = 0.0) -> Variant:
-    """A consumer of `RECORDS` records; `commit`: after each record, once per poll, or also with nothing read."""
+    """A consumer of `RECORDS` records; it commits after each record, once per poll, or also when nothing was read."""
 
-    def run(common: Config) -> None:
-        reader = consumer(common, "filled", config)
+    def consume_records(common: Config) -> None:
+        reader = open_consumer(common, "filled", config)
         read = 0
         while read < RECORDS:
             messages = reader.consume(1 if commit == "record" else 100, timeout=1)
@@ -198,14 +198,14 @@ def consume(*, commit: str, config: Config | None = None, seconds: float = 0.0) 
             reader.consume(1, timeout=seconds)
         reader.close()
 
-    return run
+    return consume_records
 
 
 def follow(topic: str, seconds: float, config: Config, *, commit_every: float = 0) -> Variant:
     """A consumer that polls for so long after its first record."""
 
-    def run(common: Config) -> None:
-        reader = consumer(common, topic, config)
+    def follow_topic(common: Config) -> None:
+        reader = open_consumer(common, topic, config)
         begun = wait_for_record(reader)
         committed = begun
         while time.monotonic() < begun + seconds:
@@ -215,7 +215,7 @@ def follow(topic: str, seconds: float, config: Config, *, commit_every: float = 
                 committed = time.monotonic()
         reader.close()
 
-    return run
+    return follow_topic
 
 
 def wait_for_record(reader: Any) -> float:
@@ -227,24 +227,24 @@ def wait_for_record(reader: Any) -> float:
     raise TimeoutError("no record")
 
 
-def restarts(count: int, config: Config) -> Variant:
+def restart_consumer(count: int, config: Config) -> Variant:
     """A consumer that is closed when it has read a record, and made again."""
 
-    def run(common: Config) -> None:
+    def run_restarts(common: Config) -> None:
         for number in range(count):
-            reader = consumer(common, "filled", config | {"client.id": common["client.id"]})
+            reader = open_consumer(common, "filled", config | {"client.id": common["client.id"]})
             wait_for_record(reader)
             reader.close()
             time.sleep(0.1 * (1 + number % 3))
 
-    return run
+    return run_restarts
 
 
-def joining(count: int, config: Config) -> Variant:
+def rejoin_group(count: int, config: Config) -> Variant:
     """A group of one consumer that stays and one that comes and goes."""
 
-    def run(common: Config) -> None:
-        first = consumer(common, "spread", config | {"client.id": f"{common['client.id']}-first"})
+    def run_rejoins(common: Config) -> None:
+        first = open_consumer(common, "spread", config | {"client.id": f"{common['client.id']}-first"})
         is_over = threading.Event()
 
         def poll() -> None:
@@ -254,7 +254,7 @@ def joining(count: int, config: Config) -> Variant:
         polling = threading.Thread(target=poll)
         polling.start()
         for number in range(count):
-            second = consumer(common, "spread", config | {"client.id": f"{common['client.id']}-{number}"})
+            second = open_consumer(common, "spread", config | {"client.id": f"{common['client.id']}-{number}"})
             wait_for_assignment(second)
             second.close()
             time.sleep(0.2)
@@ -262,7 +262,7 @@ def joining(count: int, config: Config) -> Variant:
         polling.join()
         first.close()
 
-    return run
+    return run_rejoins
 
 
 def wait_for_assignment(reader: Any) -> None:
@@ -272,11 +272,11 @@ def wait_for_assignment(reader: Any) -> None:
         assert time.monotonic() < end, "no partitions"
 
 
-def pair(one: tuple[str, Config], other: tuple[str, Config]) -> Variant:
+def run_pair(first: tuple[str, Config], second: tuple[str, Config]) -> Variant:
     """Two members of a group, each with its topic and configuration."""
 
-    def run(common: Config) -> None:
-        readers = [consumer(common, topic, config) for topic, config in (one, other)]
+    def poll_both(common: Config) -> None:
+        readers = [open_consumer(common, topic, config) for topic, config in (first, second)]
         end = time.monotonic() + 6
         while time.monotonic() < end:
             for reader in readers:
@@ -284,54 +284,54 @@ def pair(one: tuple[str, Config], other: tuple[str, Config]) -> Variant:
         for reader in readers:
             reader.close()
 
-    return run
+    return poll_both
 
 
-def beside(group: str) -> Variant:
+def commit_beside_group(group: str) -> Variant:
     """A group with a member, and a consumer with a partition of its own choice that commits."""
 
-    def run(common: Config) -> None:
-        member = consumer(common, "filled", {"client.id": f"{common['client.id']}-member"})
+    def commit_repeatedly(common: Config) -> None:
+        member = open_consumer(common, "filled", {"client.id": f"{common['client.id']}-member"})
         wait_for_record(member)
-        other = kafka.Consumer(common | EARLIEST | {"group.id": group.format(common["client.id"])})
-        other.assign([kafka.TopicPartition("filled", 0, 0)])
+        standalone = kafka.Consumer(common | EARLIEST | {"group.id": group.format(common["client.id"])})
+        standalone.assign([kafka.TopicPartition("filled", 0, 0)])
         for number in range(8):
-            other.poll(0.2)
+            standalone.poll(0.2)
             with suppress(kafka.KafkaException):  # the coordinator refuses it
-                other.commit(offsets=[kafka.TopicPartition("filled", 0, number)], asynchronous=False)
-        for each in (other, member):
-            each.close()
+                standalone.commit(offsets=[kafka.TopicPartition("filled", 0, number)], asynchronous=False)
+        for client in (standalone, member):
+            client.close()
 
-    return run
+    return commit_repeatedly
 
 
 def commit_at(*offsets: int) -> Variant:
-    def run(common: Config) -> None:
-        reader = consumer(common, "filled")
+    def commit_offsets(common: Config) -> None:
+        reader = open_consumer(common, "filled")
         wait_for_record(reader)
         for offset in offsets:
             reader.commit(offsets=[kafka.TopicPartition("filled", 0, offset)], asynchronous=False)
         reader.close()
 
-    return run
+    return commit_offsets
 
 
 def begin_at(offset: int) -> Variant:
-    def run(common: Config) -> None:
-        own = {"group.id": common["client.id"], "auto.offset.reset": "latest", "enable.auto.commit": False}
-        reader = kafka.Consumer(common | own)
+    def read_from_offset(common: Config) -> None:
+        consumer_config = {"group.id": common["client.id"], "auto.offset.reset": "latest", "enable.auto.commit": False}
+        reader = kafka.Consumer(common | consumer_config)
         reader.assign([kafka.TopicPartition("filled", 0, offset)])
         reader.consume(RECORDS, timeout=2)
         reader.close()
 
-    return run
+    return read_from_offset
 
 
-def poll(topic: str, seconds: float = 9) -> Variant:
+def poll_topic(topic: str, seconds: float = 9) -> Variant:
     """A consumer that waits for records of a topic until an error has lasted, or for a moment if there is none."""
 
-    def run(common: Config) -> None:
-        reader = consumer(common, topic, {"allow.auto.create.topics": False})
+    def poll_until_end(common: Config) -> None:
+        reader = open_consumer(common, topic, {"allow.auto.create.topics": False})
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             message = reader.poll(0.1)
@@ -339,11 +339,11 @@ def poll(topic: str, seconds: float = 9) -> Variant:
                 break
         reader.close()
 
-    return run
+    return poll_until_end
 
 
-def metadata(count: int, *, new_client: bool = False) -> Variant:
-    def run(common: Config) -> None:
+def request_metadata(count: int, *, new_client: bool = False) -> Variant:
+    def list_topics(common: Config) -> None:
         client = kafka.Producer(common)
         for _ in range(count):
             client.list_topics("orders", timeout=SECONDS)
@@ -353,20 +353,20 @@ def metadata(count: int, *, new_client: bool = False) -> Variant:
             client.produce("orders", b"v", partition=0)
             client.flush(SECONDS)
 
-    return run
+    return list_topics
 
 
-def ask(count: int) -> Variant:
-    def run(common: Config) -> None:
+def request_offsets(count: int) -> Variant:
+    def request_committed(common: Config) -> None:
         reader = kafka.Consumer(common | EARLIEST | {"group.id": common["client.id"]})
         for _ in range(count):
             reader.committed([kafka.TopicPartition("filled", 0)], timeout=SECONDS)
         reader.close()
 
-    return run
+    return request_committed
 
 
-def default_id(common: Config) -> None:
+def use_default_id(common: Config) -> None:
     del common["client.id"]
     open_producers(2, {})(common)
 
@@ -375,7 +375,7 @@ def same_key(number: int) -> bytes:
     return b"unknown" if number % 20 else b"%d" % number
 
 
-def own_key(number: int) -> bytes:
+def distinct_key(number: int) -> bytes:
     return b"%d" % number
 
 
@@ -392,7 +392,7 @@ HUGE = {
 }
 #: By habit: the bad variant and the fixed one.
 VARIANTS: dict[str, tuple[Variant, Variant]] = {
-    "client-per-message": (several(produce({}, records=1), 25), produce({}, records=25)),
+    "client-per-message": (repeat_variant(produce({}, records=1), 25), produce({}, records=25)),
     "producer-per-task": (open_producers(24, SAFE), open_producers(1, SAFE)),
     "flush-each": (produce({}, flush_each=True), produce(LINGER)),
     "no-linger": (produce(ONE_BATCH_EACH, records=600), produce(LINGER, records=600)),
@@ -404,10 +404,10 @@ VARIANTS: dict[str, tuple[Variant, Variant]] = {
     "in-flight": (produce(ONE_BATCH_EACH, records=90), produce(ONE_BATCH_EACH | SAFE, records=90)),
     "retry-reorders": (produce(ONE_BATCH_EACH, records=90), produce(SAFE | LINGER, records=90)),
     "key-skew": (produce(SAFE | LINGER, records=3000, topic="spread", key=same_key, pause=0.0002),
-                 produce(SAFE | LINGER, records=3000, topic="spread", key=own_key, pause=0.0002)),
-    "near-limit": (limited(18_000), limited(9_000)),
-    "keyless": (compacted(None, b"v"), compacted(b"k", b"v")),
-    "empty-value": (compacted(b"k", b""), compacted(b"k", None)),
+                 produce(SAFE | LINGER, records=3000, topic="spread", key=distinct_key, pause=0.0002)),
+    "near-limit": (produce_to_limited_topic(18_000), produce_to_limited_topic(9_000)),
+    "keyless": (produce_to_compacted_topic(None, b"v"), produce_to_compacted_topic(b"k", b"v")),
+    "empty-value": (produce_to_compacted_topic(b"k", b""), produce_to_compacted_topic(b"k", None)),
     "aborts": (transactions(6, abort=True), transactions(6)),
     "long-transaction": (transactions(1, seconds=1.8), transactions(1, seconds=0.5)),
     "auto-create": (produce({}, records=1, topic="made-by-librdkafka"), produce({}, records=1)),
@@ -423,23 +423,23 @@ VARIANTS: dict[str, tuple[Variant, Variant]] = {
     "huge-fetches": (follow("filled", 0, HUGE), follow("filled", 0, {})),
     "few-heartbeats": (follow("flow", 8, SESSION | {"heartbeat.interval.ms": 1300}),
                        follow("flow", 4, SESSION | {"heartbeat.interval.ms": 500})),
-    "not-static": (restarts(4, {}), restarts(1, {})),
-    "consumer-per-message": (restarts(7, {}), consume(commit="poll")),
-    "eager": (joining(4, RANGE | SOON), joining(4, COOPERATIVE | SOON)),
-    "subscriptions": (pair(("filled", RANGE), ("other", RANGE)), pair(("filled", RANGE), ("filled", RANGE))),
-    "assignors": (pair(("filled", RANGE), ("filled", {"partition.assignment.strategy": "roundrobin,range"})),
-                  pair(("filled", RANGE), ("filled", RANGE))),
-    "manual-commits": (beside("{}"), beside("{}-own")),
+    "not-static": (restart_consumer(4, {}), restart_consumer(1, {})),
+    "consumer-per-message": (restart_consumer(7, {}), consume(commit="poll")),
+    "eager": (rejoin_group(4, RANGE | SOON), rejoin_group(4, COOPERATIVE | SOON)),
+    "subscriptions": (run_pair(("filled", RANGE), ("other", RANGE)), run_pair(("filled", RANGE), ("filled", RANGE))),
+    "assignors": (run_pair(("filled", RANGE), ("filled", {"partition.assignment.strategy": "roundrobin,range"})),
+                  run_pair(("filled", RANGE), ("filled", RANGE))),
+    "manual-commits": (commit_beside_group("{}"), commit_beside_group("{}-own")),
     "commit-back": (commit_at(20, 10), commit_at(10, 20)),
     "reset-to-the-end": (begin_at(100_000), begin_at(0)),
-    "missing-topic": (poll("nowhere"), poll("filled")),
-    "default-id": (default_id, open_producers(2, {})),
+    "missing-topic": (poll_topic("nowhere"), poll_topic("filled")),
+    "default-id": (use_default_id, open_producers(2, {})),
     "many-connections": (open_producers(25, {}), open_producers(1, {})),
-    "cadence": (several(produce({}, records=4, flush_each=True, pause=0.3), 7),
+    "cadence": (repeat_variant(produce({}, records=4, flush_each=True, pause=0.3), 7),
                 produce({}, records=16, flush_each=True, pause=0.3)),
-    "metadata-storm": (metadata(80), metadata(1)),
-    "metadata-only": (metadata(12, new_client=True), metadata(12)),
-    "same-question": (ask(40), ask(2)),
+    "metadata-storm": (request_metadata(80), request_metadata(1)),
+    "metadata-only": (request_metadata(12, new_client=True), request_metadata(12)),
+    "same-question": (request_offsets(40), request_offsets(2)),
     "throttled": (produce({}, records=5, flush_each=True), produce({}, records=5, flush_each=True)),
     "no-backoff": (produce(HASTY, records=1), produce({}, records=1)),
 }  # fmt: skip

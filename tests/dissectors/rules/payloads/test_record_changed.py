@@ -25,7 +25,7 @@ STRIPPED = ORDER[5:]
 PATH = "responses[0].partitions[0].records[0].records"
 
 
-class Traffic:
+class RecordTraffic:
     """A producer on connection 1, consumers on others, all of one topic."""
 
     def __init__(self, *masks: str) -> None:
@@ -37,21 +37,21 @@ class Traffic:
 
     def memory(self) -> int:
         """The bytes of all objects that the tracker keeps."""
-        found: dict[int, Any] = {}
-        waiting = list(vars(self.inspector._inspection.run_state.state(ProducedRecords)).values())
-        while waiting:
-            if id(each := waiting.pop()) not in found and not isinstance(each, type):
-                found[id(each)] = each
-                waiting += gc.get_referents(each)
-        return sum(map(sys.getsizeof, found.values()))
+        objects: dict[int, Any] = {}
+        pending = list(vars(self.inspector._inspection.run_state.state(ProducedRecords)).values())
+        while pending:
+            if id(obj := pending.pop()) not in objects and not isinstance(obj, type):
+                objects[id(obj)] = obj
+                pending += gc.get_referents(obj)
+        return sum(map(sys.getsizeof, objects.values()))
 
     def _data(self, number: int, direction: Direction, frame: bytes) -> list[FindingEntry]:
         self.at += MS
         lines = self.inspector.data(number, direction, frame, at=self.at)
         self.frame = frame
-        found = [finding for line in lines if isinstance(line, ResponseLine) for finding in line.findings]
-        assert not [finding for finding in found if finding.code == "K007"]  # a bug in kproxy
-        return [finding for finding in found if finding.code == "P011"]
+        reported = [finding for line in lines if isinstance(line, ResponseLine) for finding in line.findings]
+        assert not [finding for finding in reported if finding.code == "K007"]  # a bug in kproxy
+        return [finding for finding in reported if finding.code == "P011"]
 
     def produce(self, *values: bytes | None, acks: int = 1, partition: int = 0, **fields: Any) -> None:
         records = [{"value": value, "timestamp": AT, **fields} for value in values]
@@ -83,54 +83,58 @@ class Traffic:
 
 
 @pytest.fixture
-def traffic() -> Traffic:
-    return Traffic()
+def traffic() -> RecordTraffic:
+    return RecordTraffic()
 
 
-def test_the_finding_is_at_the_fetched_part(traffic: Traffic) -> None:
+def test_finding_points_at_the_changed_part(traffic: RecordTraffic) -> None:
     changed = ORDER[:5] + b"\x24" + ORDER[6:]
     traffic.produce(None, ORDER, headers=[{"key": "trace", "value": b"1"}])
     assert traffic.answer() == []
-    null, value = traffic.fetch(None, changed)
-    assert (null.path, value.path) == (f"{PATH}[0].headers", f"{PATH}[1].value")
-    assert value.message == (
+    headers_finding, value_finding = traffic.fetch(None, changed)
+    assert (headers_finding.path, value_finding.path) == (f"{PATH}[0].headers", f"{PATH}[1].value")
+    assert value_finding.message == (
         "orders, value: offset 8 is not as it was produced: the field id differs "
         "(produced 3 ms before the fetch, with correlation id 1 on connection t-1)"
     )
-    assert (value.severity, value.blame, traffic.frame[slice(*value.span or ())]) == ("warning", "broker", changed[5:])
-    assert traffic.frame[slice(*null.span or ())] == b"\0"  # the number of headers
+    assert (value_finding.severity, value_finding.blame, traffic.frame[slice(*value_finding.span or ())]) == (
+        "warning",
+        "broker",
+        changed[5:],
+    )
+    assert traffic.frame[slice(*headers_finding.span or ())] == b"\0"  # the number of headers
     assert traffic.fetch(None, changed) == []  # once
 
 
-def test_compressed_records_and_the_same_ones(traffic: Traffic) -> None:
+def test_changes_are_found_in_compressed_records(traffic: RecordTraffic) -> None:
     traffic.produce(ORDER, None, b"", b"text")
     traffic.answer()
     assert traffic.fetch(ORDER, None, b"", b"text", compression="gzip") == []
-    [lost] = traffic.fetch(STRIPPED, None, b"", b"text", compression="gzip")
-    assert lost.path == f"{PATH}[0].value"
+    [change] = traffic.fetch(STRIPPED, None, b"", b"text", compression="gzip")
+    assert change.path == f"{PATH}[0].value"
 
 
-def test_a_record_that_became_null_and_one_that_was(traffic: Traffic) -> None:
+def test_record_that_became_null_is_reported(traffic: RecordTraffic) -> None:
     traffic.produce(ORDER, None)
     traffic.answer()
-    found = traffic.fetch(None, b"")
-    assert [each.path for each in found] == [f"{PATH}[0].value"]  # of two changes with one cause
-    assert "it was 16 bytes, and is null" in found[0].message
+    reported = traffic.fetch(None, b"")
+    assert [finding.path for finding in reported] == [f"{PATH}[0].value"]  # of two changes with one cause
+    assert "it was 16 bytes, and is null" in reported[0].message
 
 
-def test_a_consumer_that_is_faster_than_the_response_to_the_producer(traffic: Traffic) -> None:
+def test_record_fetched_before_the_produce_response_is_compared(traffic: RecordTraffic) -> None:
     traffic.produce(ORDER)
     assert traffic.fetch(STRIPPED) == []
-    [found] = traffic.answer()
-    assert (found.path, found.span) == (None, None)
-    assert found.message.startswith("orders, value: offset 7 is not as it was produced: its envelope with schema id 2")
+    [change] = traffic.answer()
+    assert (change.path, change.span) == (None, None)
+    assert change.message.startswith("orders, value: offset 7 is not as it was produced: its envelope with schema id 2")
     traffic.produce(ORDER)
     assert traffic.fetch(ORDER, offset=8) == []
     assert traffic.answer(8) == []
 
 
 @pytest.mark.parametrize(
-    ("produced", "answered", "fetched"),
+    ("produce_fields", "response_fields", "fetch_fields"),
     [
         ({}, {}, {"number": 3}),  # from another server
         ({}, {}, {"offset": 8}),
@@ -141,16 +145,19 @@ def test_a_consumer_that_is_faster_than_the_response_to_the_producer(traffic: Tr
         ({}, {}, {"is_control": True, "is_transactional": True}),
     ],
 )
-def test_records_that_cannot_be_paired(
-    traffic: Traffic, produced: dict[str, Any], answered: dict[str, Any], fetched: dict[str, Any]
+def test_records_that_cannot_be_paired_are_not_compared(
+    traffic: RecordTraffic,
+    produce_fields: dict[str, Any],
+    response_fields: dict[str, Any],
+    fetch_fields: dict[str, Any],
 ) -> None:
-    traffic.produce(ORDER, **produced)
-    traffic.answer(**answered)
-    value = b"\0\0\0\1" if "is_control" in fetched else STRIPPED
-    assert traffic.fetch(value, **fetched) == []
+    traffic.produce(ORDER, **produce_fields)
+    traffic.answer(**response_fields)
+    value = b"\0\0\0\1" if "is_control" in fetch_fields else STRIPPED
+    assert traffic.fetch(value, **fetch_fields) == []
 
 
-def test_a_topic_that_is_deleted_and_created_again(traffic: Traffic) -> None:
+def test_recreated_topic_is_not_compared_with_the_old_one(traffic: RecordTraffic) -> None:
     traffic.produce(ORDER)
     traffic.answer()
     traffic.delete()
@@ -161,7 +168,7 @@ def test_a_topic_that_is_deleted_and_created_again(traffic: Traffic) -> None:
     assert traffic.answer() == []
 
 
-def test_a_record_that_is_fetched_before_another_is_produced(traffic: Traffic) -> None:
+def test_record_fetched_before_another_was_produced_is_not_compared(traffic: RecordTraffic) -> None:
     traffic.produce(ORDER)
     traffic.fetch(STRIPPED, offset=8)
     traffic.inspector.open(4, "c:1", "a:9092", at=traffic.at)
@@ -169,27 +176,27 @@ def test_a_record_that_is_fetched_before_another_is_produced(traffic: Traffic) -
     assert traffic.answer(8, number=4) == []
 
 
-def test_a_second_produce_with_the_same_correlation_id(traffic: Traffic) -> None:
+def test_second_produce_with_the_same_correlation_id_is_not_compared(traffic: RecordTraffic) -> None:
     traffic.produce(ORDER)
     traffic.produce_batches({"magic": 1, "records": [{"value": ORDER}]})
     traffic.answer()
     assert traffic.fetch(STRIPPED) == []
 
 
-def test_memory_is_bounded(traffic: Traffic, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_bounded_by_forgetting_old_records(traffic: RecordTraffic, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(produced_records, "MAX_BYTES", 2000)
     values = [ORDER + bytes([number]) for number in range(10)]
     for number, value in enumerate(values):
         traffic.produce(value)
         traffic.answer(number)
     assert traffic.fetch(*[STRIPPED] * 7, offset=0) == []
-    assert [each.path for each in traffic.fetch(STRIPPED, offset=9)] == [f"{PATH}[0].value"]
+    assert [finding.path for finding in traffic.fetch(STRIPPED, offset=9)] == [f"{PATH}[0].value"]
     traffic.produce(bytes(3000))
     traffic.answer(10)
     assert traffic.fetch(STRIPPED, offset=10) == []
     traffic.produce(b"text")
     traffic.answer(11)
-    assert [each.path for each in traffic.fetch(b"", offset=11)] == [f"{PATH}[0].value"]
+    assert [finding.path for finding in traffic.fetch(b"", offset=11)] == [f"{PATH}[0].value"]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +209,7 @@ def test_memory_is_bounded(traffic: Traffic, monkeypatch: pytest.MonkeyPatch) ->
     ids=["an old format", "empty headers", "several batches"],
 )
 def test_memory_is_bounded_without_responses(
-    traffic: Traffic, monkeypatch: pytest.MonkeyPatch, batches: list[dict[str, Any]]
+    traffic: RecordTraffic, monkeypatch: pytest.MonkeyPatch, batches: list[dict[str, Any]]
 ) -> None:
     monkeypatch.setattr(produced_records, "MAX_BYTES", 20_000)
     for number in range(4, 50):
@@ -211,27 +218,27 @@ def test_memory_is_bounded_without_responses(
     assert traffic.memory() < 25_000
 
 
-def test_what_waits_for_a_response_ends_with_the_connection(traffic: Traffic) -> None:
-    empty = traffic.memory()
+def test_memory_of_pending_requests_is_freed_with_the_connection(traffic: RecordTraffic) -> None:
+    memory_before = traffic.memory()
     traffic.produce(b"a")
     traffic.fetch(b"b")
     traffic.fetch(b"c", offset=8)
-    assert traffic.memory() > empty + 1000
+    assert traffic.memory() > memory_before + 1000
     traffic.inspector.close(2, at=traffic.at)
-    assert traffic.memory() > empty + 1000
+    assert traffic.memory() > memory_before + 1000
     traffic.inspector.close(1, at=traffic.at)
-    assert traffic.memory() < empty + 500
+    assert traffic.memory() < memory_before + 500
 
 
-def test_records_fetched_early_are_dropped_when_no_produce_waits(traffic: Traffic) -> None:
-    empty = traffic.memory()
+def test_early_fetched_records_are_dropped_when_no_produce_is_pending(traffic: RecordTraffic) -> None:
+    memory_before = traffic.memory()
     traffic.produce(b"a")
     traffic.fetch(b"b", offset=8)
     traffic.answer(error=6)
-    assert traffic.memory() < empty + 500
+    assert traffic.memory() < memory_before + 500
 
 
-def test_of_several_batches_only_the_first_has_its_offset(traffic: Traffic) -> None:
+def test_only_the_first_of_several_batches_has_an_offset(traffic: RecordTraffic) -> None:
     batch = encode([{"records": [{"value": ORDER, "timestamp": AT}]}])
     rows = [{"index": 0, "records": batch + encode([{"records": [{"value": b"text", "timestamp": AT}]}])}]
     body = {"acks": 1, "topic_data": [{"name": "orders", "partition_data": rows}]}
@@ -240,10 +247,10 @@ def test_of_several_batches_only_the_first_has_its_offset(traffic: Traffic) -> N
     assert traffic.fetch(ORDER) == []
 
 
-def test_no_name_or_value_is_in_findings_with_masks() -> None:
-    traffic = Traffic("orders:value.id")
+def test_findings_with_masks_contain_no_name_or_value() -> None:
+    traffic = RecordTraffic("orders:value.id")
     traffic.produce(ORDER, b'{"planted": 1}', headers=[{"key": "planted", "value": b"planted"}])
     traffic.answer()
-    found = traffic.fetch(STRIPPED, b'{"plante": 1}')
-    assert len(found) == 3
-    assert "plante" not in repr(found)
+    reported = traffic.fetch(STRIPPED, b'{"plante": 1}')
+    assert len(reported) == 3
+    assert "plante" not in repr(reported)

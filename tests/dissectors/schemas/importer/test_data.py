@@ -59,7 +59,7 @@ NEW = Release(
 )  # fmt: skip
 
 
-def test_the_files_of_two_releases() -> None:
+def test_data_files_of_two_releases_have_the_expected_content() -> None:
     data, notes = make([OLD, NEW])
     assert notes == []
     files = data.files()
@@ -87,7 +87,7 @@ def test_the_files_of_two_releases() -> None:
     assert b"\n    UNKNOWN = -1\n    NONE = 0\n    GONE = 7\n" in files["codes.py"]
 
 
-def test_what_was_written_reads_back_the_same() -> None:
+def test_written_files_are_read_back_unchanged() -> None:
     data, _ = make([OLD, NEW])
     files = data.files()
     assert tuple(files) == FILES
@@ -95,25 +95,25 @@ def test_what_was_written_reads_back_the_same() -> None:
     assert SchemaData.parse(files).files() == files
 
 
-def test_ranges_that_end_before_the_message_does_keep_their_end() -> None:
+def test_field_ranges_that_end_early_keep_their_end() -> None:
     legs = {"name": "Legs", "type": "int32", "versions": "0-1", "nullableVersions": "1"}
     fields = [{"name": "Cats", "type": "[]Cat", "versions": "0+", "fields": [legs]}]
     data, _ = make([Release("4.4.0", [definition(fields=fields)], OLD.facts)])
     assert data.messages["CatRequest"]["fields"] == fields
 
 
-def test_a_message_defined_twice_is_refused() -> None:
+def test_rejects_a_message_defined_twice() -> None:
     with pytest.raises(ValueError, match=r"4\.4\.0 defines CatRequest twice"):
         make([Release("4.4.0", [definition(), definition()], OLD.facts)])
 
 
-def test_versions_with_a_hole_are_refused() -> None:
+def test_rejects_versions_with_a_hole() -> None:
     newer = Release("4.4.0", [definition(validVersions="4-5")], NEW.facts)
     with pytest.raises(ValueError, match=r"CatRequest have a hole: \[0, 1, 2, 4, 5\]"):
         make([OLD, newer])
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"validVersions": "3-1"}'])
-def test_a_definition_that_cannot_be_read_is_named(text: str) -> None:
+def test_unreadable_definition_is_named(text: str) -> None:
     with pytest.raises(ValueError, match=r"a definition in kafka-raft 4\.4\.0 cannot be read: "):
         make([Release("4.4.0", [("kafka-raft", text)], OLD.facts)])

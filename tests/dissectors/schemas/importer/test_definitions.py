@@ -10,7 +10,7 @@ from dissectors.schemas.importer.definitions import Message, parse, read
 LICENCE = '// Licensed to the ASF under one or more agreements. // "None" of this is JSON.\n'
 
 
-def message(text: str) -> Message:
+def read_message(text: str) -> Message:
     message = read(text, "kafka-clients", "4.4.0")
     assert message is not None
     return message
@@ -23,18 +23,18 @@ def definition(*fields: dict[str, Any], **more: Any) -> str:
     })  # fmt: skip
 
 
-def field(**source: Any) -> dict[str, Any]:
-    [field] = message(definition({"name": "Cat", "type": "string", "versions": "0+", **source}))["fields"]
+def read_field(**source: Any) -> dict[str, Any]:
+    [field] = read_message(definition({"name": "Cat", "type": "string", "versions": "0+", **source}))["fields"]
     assert isinstance(field, dict)
     return field
 
 
-def test_comments_go_and_strings_stay() -> None:
+def test_comments_are_removed_and_strings_kept() -> None:
     text = LICENCE + '{"a": "http://x", /* two\n lines */ "b": "\\"// no comment", // yes\n "c": "/* no */"}'
     assert parse(text) == {"a": "http://x", "b": '"// no comment', "c": "/* no */"}
 
 
-def test_a_message_keeps_facts_and_loses_sentences() -> None:
+def test_facts_of_a_message_are_kept_without_its_sentences() -> None:
     text = (
         LICENCE
         + """{
@@ -47,7 +47,7 @@ def test_a_message_keeps_facts_and_loses_sentences() -> None:
       ]
     }"""
     )
-    assert message(text) == {
+    assert read_message(text) == {
         "name": "CatRequest", "type": "request", "component": "kafka-clients", "versions": {0, 1, 2, 3}, "apiKey": 3,
         "served": {"4.4.0": "0-3"}, "flexible": "2+", "deprecated": {"4.4.0": "0"},
         "fields": [{
@@ -57,34 +57,34 @@ def test_a_message_keeps_facts_and_loses_sentences() -> None:
     }  # fmt: skip
 
 
-def test_a_message_that_the_release_gave_up_is_none() -> None:
-    gone = '{"apiKey": 4, "type": "request", "name": "LeaderAndIsrRequest", "validVersions": "none"}'
-    assert read(gone, "kafka-clients", "4.4.0") is None
+def test_removed_message_is_none() -> None:
+    removed = '{"apiKey": 4, "type": "request", "name": "LeaderAndIsrRequest", "validVersions": "none"}'
+    assert read(removed, "kafka-clients", "4.4.0") is None
 
 
-def test_a_field_that_no_valid_version_has_is_left_out() -> None:
-    made = message(definition({"name": "Old", "type": "int8", "versions": "0-2"}, validVersions="3"))
-    assert made["fields"] == []
+def test_field_without_a_valid_version_is_left_out() -> None:
+    cat_request = read_message(definition({"name": "Old", "type": "int8", "versions": "0-2"}, validVersions="3"))
+    assert cat_request["fields"] == []
 
 
-def test_a_field_may_name_only_the_versions_in_which_it_is_tagged() -> None:
-    [field] = message(definition({"name": "Cat", "type": "int8", "taggedVersions": "2+", "tag": "0"}))["fields"]
+def test_field_may_give_only_its_tagged_versions() -> None:
+    [field] = read_message(definition({"name": "Cat", "type": "int8", "taggedVersions": "2+", "tag": "0"}))["fields"]
     assert (field["versions"], field["taggedVersions"], field["tag"]) == ({2, 3}, {2, 3}, 0)
 
 
-def test_a_struct_that_is_shared_stands_where_it_is_used() -> None:
+def test_shared_struct_is_copied_to_each_field() -> None:
     cursor = {"name": "Cursor", "versions": "0+", "fields": [{"name": "At", "type": "int32", "versions": "0+"}]}
     fields = [
         {"name": "First", "type": "Cursor", "versions": "0+"},
         {"name": "Rest", "type": "[]Cursor", "versions": "1+"},
     ]
-    first, rest = message(definition(*fields, commonStructs=[cursor]))["fields"]
+    first, rest = read_message(definition(*fields, commonStructs=[cursor]))["fields"]
     assert [inner["name"] for inner in first["fields"]] == ["At"]
     assert [inner["versions"] for inner in rest["fields"]] == [{1, 2, 3}], "no version has it without its struct"
 
 
 @pytest.mark.parametrize(
-    ("kind", "written", "value"),
+    ("type_name", "default_text", "value"),
     [
         ("string", "", ""),
         ("string", "null", None),
@@ -99,15 +99,15 @@ def test_a_struct_that_is_shared_stands_where_it_is_used() -> None:
         ("Cursor", "null", None),
     ],
 )
-def test_a_default_has_its_type(kind: str, written: object, value: object) -> None:
-    default = field(type=kind, default=written)["default"]
+def test_default_has_the_type_of_its_field(type_name: str, default_text: object, value: object) -> None:
+    default = read_field(type=type_name, default=default_text)["default"]
     assert (default, type(default)) == (value, type(value))
 
 
-def test_no_default_is_no_key() -> None:
-    assert "default" not in field()
+def test_field_without_a_default_has_no_such_key() -> None:
+    assert "default" not in read_field()
 
 
-def test_a_definition_that_lacks_what_it_must_have_is_refused() -> None:
+def test_rejects_a_definition_without_a_required_key() -> None:
     with pytest.raises(KeyError, match="validVersions"):
         read('{"name": "CatRequest", "type": "request"}', "kafka-clients", "4.4.0")

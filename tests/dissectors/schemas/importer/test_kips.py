@@ -22,11 +22,11 @@ REQUEST = """// Licensed under KIP-1
 }"""
 
 
-def test_kips_are_those_of_paragraphs_about_a_version() -> None:
+def test_kips_are_read_from_paragraphs_about_a_version() -> None:
     response = '{"name": "CatResponse",\n  // Version 1 (KIP-19)\n  // Version 2 is the same.\n}'
     assert kips([REQUEST, response, '{"name": "CatRecord"}']) == {"Cat": {"1": [19, 20, 21], "3": [40]}}
 
 
-def test_the_schemas_have_those_of_kafka() -> None:
+def test_schemas_have_the_kips_of_kafka() -> None:
     assert schemas.kips("JoinGroup", 8) == (800,)
     assert schemas.kips("JoinGroup", 7) == schemas.kips("None", 0) == ()

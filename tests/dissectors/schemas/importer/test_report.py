@@ -1,4 +1,4 @@
-"""What the report says of each kind of change."""
+"""The report has one line for each change of the data."""
 
 import copy
 from collections.abc import Callable
@@ -31,7 +31,7 @@ PRESENT: Json = {
 }  # fmt: skip
 
 
-def cats(data: Json) -> list[Json]:
+def cat_fields(data: Json) -> list[Json]:
     fields: list[Json] = data["messages"]["CatRequest"]["fields"]
     return fields
 
@@ -90,19 +90,19 @@ SERVES = {"min": 0, "max": 2, "stable": 2, "listeners": ["broker"]}
             ["~ message CatRequest: versions 0-2 -> 0-3"],
         ),
         (
-            lambda data: cats(data)[0]["fields"].append({"name": "Age", "type": "int8", "versions": "2+"}),
+            lambda data: cat_fields(data)[0]["fields"].append({"name": "Age", "type": "int8", "versions": "2+"}),
             ["+ CatRequest: Cats[].Age (int8, 2+)"],
         ),
-        (lambda data: cats(data)[0]["fields"].pop(0), ["- CatRequest: Cats[].Legs (int32, 0+)"]),
+        (lambda data: cat_fields(data)[0]["fields"].pop(0), ["- CatRequest: Cats[].Legs (int32, 0+)"]),
         (
-            lambda data: cats(data)[0]["fields"][0].update(name="Feet"),
+            lambda data: cat_fields(data)[0]["fields"][0].update(name="Feet"),
             ["~ CatRequest: Cats[].Feet: name Legs -> Feet"],
         ),
         (
-            lambda data: cats(data)[0]["fields"][0].update(type="int64", default=None),
+            lambda data: cat_fields(data)[0]["fields"][0].update(type="int64", default=None),
             ["~ CatRequest: Cats[].Legs: type int32 -> int64", "~ CatRequest: Cats[].Legs: default nothing -> None"],
         ),
-        (lambda data: cats(data).reverse(), ["~ CatRequest: order of fields Zoo, Cats"]),
+        (lambda data: cat_fields(data).reverse(), ["~ CatRequest: order of fields Zoo, Cats"]),
         (
             lambda data: data["errors"].update({6: {**data["errors"][5], "name": "NO_DOG"}}),
             ["+ error 6 NO_DOG"],
@@ -118,14 +118,14 @@ SERVES = {"min": 0, "max": 2, "stable": 2, "listeners": ["broker"]}
     ],
 )  # fmt: skip
 def test_each_change_is_one_line(edit: Callable[[Json], object], lines: list[str]) -> None:
-    made = copy.deepcopy(PRESENT)
-    edit(made)
-    assert changes(SchemaData(**PRESENT), SchemaData(**made)) == lines
+    edited = copy.deepcopy(PRESENT)
+    edit(edited)
+    assert changes(SchemaData(**PRESENT), SchemaData(**edited)) == lines
 
 
-def test_against_nothing_everything_came() -> None:
-    nothing = SchemaData({}, {}, {}, {}, {})
-    assert changes(nothing, SchemaData(**PRESENT)) == [
+def test_everything_is_new_compared_with_no_data() -> None:
+    no_data = SchemaData({}, {}, {}, {}, {})
+    assert changes(no_data, SchemaData(**PRESENT)) == [
         "~ releases: none -> 3.9.1",
         "+ API 3 Cat",
         "+ message RequestHeader (header of kafka-clients, 0-2)",

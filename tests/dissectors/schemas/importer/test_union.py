@@ -16,7 +16,7 @@ def field(name: str, versions: Versions, kind: str = "int32", *inner: Field, **m
     return {**field, "fields": [*inner]} if inner else field
 
 
-def tagged(name: str, versions: Versions, tag: int, **more: Any) -> Field:
+def tagged_field(name: str, versions: Versions, tag: int, **more: Any) -> Field:
     return field(name, versions, **{"taggedVersions": frozenset(versions), "tag": tag, **more})
 
 
@@ -36,7 +36,7 @@ def names(message: Message, version: int) -> list[str]:
     return [field["name"] for field in message["fields"] if version in field["versions"]]
 
 
-def test_versions_of_both_releases_are_there() -> None:
+def test_union_has_the_versions_of_both_releases() -> None:
     old = message("3.9.1", {0, 1, 2}, field("Legs", {0, 1, 2}), field("Fur", {0, 1}))
     new = message("4.4.0", {2, 3}, field("Legs", {2, 3}), field("Tail", {3}))
     united, notes = unite(old, new)
@@ -46,19 +46,19 @@ def test_versions_of_both_releases_are_there() -> None:
     assert notes == []
 
 
-def test_a_message_of_one_release_stays() -> None:
+def test_message_of_one_release_is_kept() -> None:
     old, new = message("3.9.1", {0}), message("4.4.0", {0}, name="DogRequest", apiKey=4)
     assert union({"CatRequest": old}, {"DogRequest": new}) == ({"DogRequest": new, "CatRequest": old}, [])
 
 
-def test_fields_that_only_the_older_release_has_keep_their_place() -> None:
+def test_fields_of_the_older_release_keep_their_position() -> None:
     old = message("3.9.1", {0, 1}, field("A", {0}), field("B", {0, 1}), field("C", {0}), field("D", {0, 1}))
     new = message("4.4.0", {1, 2}, field("B", {1, 2}), field("New", {2}), field("D", {1, 2}))
     united, _ = unite(old, new)
     assert [names(united, version) for version in range(3)] == [["A", "B", "C", "D"], ["B", "D"], ["B", "New", "D"]]
 
 
-def test_the_newer_release_speaks_for_versions_that_both_have() -> None:
+def test_newer_release_defines_versions_of_both() -> None:
     old = message("3.9.1", {0, 1}, field("Legs", {0, 1}, nullableVersions=frozenset({0}), default=4))
     new = message("4.4.0", {1}, field("Legs", {1}, nullableVersions=frozenset({1}), default=3))
     united, notes = unite(old, new)
@@ -66,7 +66,7 @@ def test_the_newer_release_speaks_for_versions_that_both_have() -> None:
     assert notes == ["CatRequest v1 has not the same bytes in 3.9.1 and in 4.4.0"]
 
 
-def test_a_field_renamed_in_its_place_has_the_newer_name() -> None:
+def test_renamed_field_has_the_newer_name() -> None:
     old = message("3.9.1", {0, 1}, field("Id", {0, 1}), field("Feet", {0, 1}), field("Fur", {1}, "bool"))
     new = message("4.4.0", {1, 2}, field("Id", {1, 2}), field("Legs", {1, 2}), field("Coat", {1, 2}, "bool"))
     united, notes = unite(old, new)
@@ -74,20 +74,20 @@ def test_a_field_renamed_in_its_place_has_the_newer_name() -> None:
     assert notes == []
 
 
-def test_a_new_field_before_a_renamed_one_is_not_taken_for_it() -> None:
+def test_new_field_before_a_renamed_one_is_kept_apart() -> None:
     old = message("3.9.1", {0, 1}, field("Feet", {0, 1}))
     new = message("4.4.0", {1, 2}, field("Age", {2}), field("Legs", {1, 2}))
     united, _ = unite(old, new)
     assert [names(united, version) for version in range(3)] == [["Legs"], ["Legs"], ["Age", "Legs"]]
 
 
-def test_fields_of_versions_that_no_release_shares_are_not_the_same() -> None:
+def test_fields_of_disjoint_versions_are_different() -> None:
     old, new = message("3.9.1", {0}, field("Name", {0})), message("4.4.0", {1}, field("Id", {1}))
     united, _ = unite(old, new)
     assert [names(united, version) for version in range(2)] == [["Name"], ["Id"]]
 
 
-def test_a_field_whose_type_changed_is_two_fields() -> None:
+def test_field_with_a_changed_type_is_two_fields() -> None:
     old = message("3.9.1", {0, 1}, field("Legs", {0, 1}, "int8"))
     new = message("4.4.0", {1}, field("Legs", {1}, "int32"))
     united, notes = unite(old, new)
@@ -95,7 +95,7 @@ def test_a_field_whose_type_changed_is_two_fields() -> None:
     assert notes == ["CatRequest v1 has not the same bytes in 3.9.1 and in 4.4.0"]
 
 
-def test_structs_are_united_inside_and_may_be_renamed() -> None:
+def test_structs_are_united_and_may_be_renamed() -> None:
     old = message("3.9.1", {0, 1}, field("Cats", {0, 1}, "[]Cat", field("Fur", {0}), field("Legs", {0, 1})))
     new = message("4.4.0", {1, 2}, field("Cats", {1, 2}, "[]Feline", field("Legs", {1, 2}), field("Tail", {2})))
     united, notes = unite(old, new)
@@ -105,7 +105,7 @@ def test_structs_are_united_inside_and_may_be_renamed() -> None:
     assert notes == []
 
 
-def test_what_is_inside_a_struct_of_the_older_release_only_is_cut_to_its_versions() -> None:
+def test_fields_of_an_old_struct_are_limited_to_its_versions() -> None:
     old = message("3.9.1", {0, 1}, field("Cats", {0, 1}, "[]Cat", field("Fur", {0, 1}), field("Legs", {1})))
     new = message("4.4.0", {1})
     united, notes = unite(old, new)
@@ -113,36 +113,36 @@ def test_what_is_inside_a_struct_of_the_older_release_only_is_cut_to_its_version
     assert notes == ["CatRequest v1 has not the same bytes in 3.9.1 and in 4.4.0"]
 
 
-def test_a_message_renamed_keeps_its_older_name_as_an_alias() -> None:
+def test_renamed_message_keeps_its_older_names_as_aliases() -> None:
     old = message("3.9.1", {0}, name="FelineRequest")
     middle, new = message("4.0.0", {0}), message("4.4.0", {0}, name="CatsRequest")
-    once, _ = unite(old, middle)
-    twice, _ = unite(once, new)
-    assert twice["aliases"] == {"3.9.1": "FelineRequest", "4.0.0": "CatRequest"}
+    first_union, _ = unite(old, middle)
+    second_union, _ = unite(first_union, new)
+    assert second_union["aliases"] == {"3.9.1": "FelineRequest", "4.0.0": "CatRequest"}
 
 
-def test_the_same_api_key_in_another_component_is_another_message() -> None:
+def test_same_key_in_another_component_is_another_message() -> None:
     old = message("3.9.1", {0}, name="TopicRecord", type="metadata", component="kafka-metadata")
     new = message("4.4.0", {0}, name="SegmentRecord", type="metadata", component="kafka-storage")
     united, _ = union({"TopicRecord": old}, {"SegmentRecord": new})
     assert {*united} == {"TopicRecord", "SegmentRecord"}
 
 
-def test_a_tag_that_one_release_does_not_know_is_compatible() -> None:
-    old = message("3.9.1", {0}, tagged("A", {0}, 0), flexible="0+")
-    new = message("4.4.0", {0}, tagged("A", {0}, 0), tagged("B", {0}, 1), flexible="0+")
+def test_tag_unknown_to_one_release_is_compatible() -> None:
+    old = message("3.9.1", {0}, tagged_field("A", {0}, 0), flexible="0+")
+    new = message("4.4.0", {0}, tagged_field("A", {0}, 0), tagged_field("B", {0}, 1), flexible="0+")
     united, notes = unite(old, new)
     assert names(united, 0) == ["A", "B"]
     assert notes == []
 
 
-def test_a_tag_used_for_something_else_is_noted() -> None:
-    old = message("3.9.1", {0}, tagged("A", {0}, 0), flexible="0+")
-    new = message("4.4.0", {0}, tagged("B", {0}, 0, type="string"), flexible="0+")
+def test_reused_tag_is_noted() -> None:
+    old = message("3.9.1", {0}, tagged_field("A", {0}, 0), flexible="0+")
+    new = message("4.4.0", {0}, tagged_field("B", {0}, 0, type="string"), flexible="0+")
     assert unite(old, new)[1] == ["CatRequest v0 has not the same bytes in 3.9.1 and in 4.4.0"]
 
 
-def test_a_field_added_to_a_version_that_was_there_is_noted() -> None:
+def test_field_added_to_an_existing_version_is_noted() -> None:
     old = message("3.9.1", {0}, field("Cats", {0}, "[]Cat", field("Legs", {0})))
     new = message("4.4.0", {0}, field("Cats", {0}, "[]Cat", field("Legs", {0}), field("Tail", {0})))
     united, notes = unite(old, new)
@@ -150,7 +150,7 @@ def test_a_field_added_to_a_version_that_was_there_is_noted() -> None:
     assert notes == ["CatRequest v0 has not the same bytes in 3.9.1 and in 4.4.0"]
 
 
-def test_coordinator_keys_that_were_numbered_by_type_are_what_the_newer_release_says() -> None:
+def test_coordinator_keys_have_the_numbers_of_the_newer_release() -> None:
     old = message("3.9.1", {2}, field("Group", {2}), type="data", name="GroupMetadataKey")
     new = message("4.4.0", {0}, field("Group", {0}), type="coordinator-key", name="GroupMetadataKey", apiKey=2)
     united, notes = unite(old, new)
@@ -158,12 +158,12 @@ def test_coordinator_keys_that_were_numbered_by_type_are_what_the_newer_release_
     assert notes == []
 
 
-def test_deprecated_versions_are_told_per_release() -> None:
+def test_deprecated_versions_are_kept_per_release() -> None:
     old = message("3.9.1", {0, 1}, deprecated={"3.9.1": "0"})
     united, _ = unite(old, message("4.4.0", {1}))
     assert united["deprecated"] == {"3.9.1": "0"}
 
 
-def test_a_version_flexible_in_one_release_only_is_refused() -> None:
+def test_rejects_a_version_flexible_in_one_release_only() -> None:
     with pytest.raises(ValueError, match="CatRequest v1 is flexible in one release only"):
         unite(message("3.9.1", {1}, flexible="none"), message("4.4.0", {2}, flexible="1+"))
