@@ -1,4 +1,4 @@
-"""A right request of every API at every version, after what has to come before it."""
+"""A valid request of every API at every version, after the requests that it depends on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPTIONS: Mapping[str, Any] = {
 #: The same, where clients log in as alice.
 WITH_LOGIN: Mapping[str, Any] = OPTIONS | {"sasl": ("PLAIN",), "users": {"alice": "secret"}}
 
-_BEFORE = {
+PREREQUISITES = {
     "Fetch": ("Produce",),
     "DescribeProducers": ("Produce",),
     "SyncGroup": ("JoinGroup",),
@@ -69,49 +69,49 @@ _ASSIGNMENT = b"\0\1" + encode(
 )
 
 
-def logs_in(api: str) -> bool:
-    """Whether that is asked of a broker with `WITH_LOGIN`."""
+def needs_login(api: str) -> bool:
+    """Whether the API needs a broker with `WITH_LOGIN`."""
     return api.startswith("Sasl") or api.endswith("DelegationToken")
 
 
 class Client:
-    """Asks a broker made with `OPTIONS`, or `WITH_LOGIN`; its groups and transactions are named after `name`."""
+    """Sends requests to a broker with `OPTIONS` or `WITH_LOGIN`; its groups and transactions are named after `name`."""
 
     def __init__(self, ask: Asking, name: str) -> None:
-        found = ask.broker.cluster.part(Topics).named("t")
-        assert found is not None
+        topic = ask.broker.cluster.part(Topics).named("t")
+        assert topic is not None
         self._ask = ask
         self._name = name
-        self._topic_id = found.id
+        self._topic_id = topic.id
         self._member_id = ""
         self._producer_id = 0
         self._hmac = b""
-        self._telemetry: Mapping[str, Any] = {"client_instance_id": found.id, "subscription_id": 0}
+        self._telemetry: Mapping[str, Any] = {"client_instance_id": topic.id, "subscription_id": 0}
 
     async def ask(self, api: str, version: int) -> Any:
-        """Ask that, after what has to come before it; the answer."""
-        for each in _BEFORE.get(api, ()):
-            await self._said(each, APIS[each][-1])
-        return await self._said(api, version)
+        """Send the prerequisites and then the request; return the response."""
+        for prerequisite in PREREQUISITES.get(api, ()):
+            await self._send(prerequisite, APIS[prerequisite][-1])
+        return await self._send(api, version)
 
-    async def _said(self, api: str, version: int) -> Any:
-        answer = await self._ask(api, version, self.body(api, version))
+    async def _send(self, api: str, version: int) -> Any:
+        response = await self._ask(api, version, self.body(api, version))
         if api == "JoinGroup":
-            self._member_id = answer["member_id"]
-            if answer["error_code"] == Error.MEMBER_ID_REQUIRED:
-                return await self._said(api, version)
+            self._member_id = response["member_id"]
+            if response["error_code"] == Error.MEMBER_ID_REQUIRED:
+                return await self._send(api, version)
         elif api == "InitProducerId":
-            self._producer_id = answer["producer_id"]
+            self._producer_id = response["producer_id"]
         elif api == "CreateDelegationToken":
-            self._hmac = answer["hmac"]
+            self._hmac = response["hmac"]
         elif api == "GetTelemetrySubscriptions":
-            self._telemetry = {each: answer[each] for each in self._telemetry}
-        return answer
+            self._telemetry = {each: response[each] for each in self._telemetry}
+        return response
 
     def body(self, api: str, version: int) -> Mapping[str, Any]:
         """The request."""
-        group, made = f"g-{self._name}", f"made-{self._name}-{version}"
-        named = {"name": "t", "topic": "t", "topic_name": "t", "topic_id": self._topic_id}
+        group, new_topic = f"g-{self._name}", f"made-{self._name}-{version}"
+        topic = {"name": "t", "topic": "t", "topic_name": "t", "topic_id": self._topic_id}
         first = {"partition": 0, "partition_index": 0, "index": 0}
         member = {
             "group_id": group,
@@ -122,8 +122,8 @@ class Client:
             "protocol_name": "range",
         }
         producer = {"transactional_id": group, "producer_id": self._producer_id, "producer_epoch": 0}
-        places = [named | {"partitions": [0], "partition_indexes": [0]}]
-        committed = [named | {"partitions": [first | {"committed_offset": 1, "committed_metadata": "m"}]}]
+        topic_partitions = [topic | {"partitions": [0], "partition_indexes": [0]}]
+        committed = [topic | {"partitions": [first | {"committed_offset": 1, "committed_metadata": "m"}]}]
         acl = {"resource_type": 2, "resource_name": "t", "resource_pattern_type": 3, "principal": "User:a"}
         acl |= {"host": "*", "operation": 3, "permission_type": 3}
         acls = {"resource_type_filter": 2, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
@@ -133,22 +133,26 @@ class Client:
             "Produce": {
                 "acks": -1,
                 "timeout_ms": 1000,
-                "topic_data": [named | {"partition_data": [first | {"records": batch(magic=_magic(version))}]}],
+                "topic_data": [topic | {"partition_data": [first | {"records": batch(magic=_magic(version))}]}],
             },
             "Fetch": {
                 "max_wait_ms": 10,
                 "min_bytes": 1,
                 "max_bytes": 1 << 20,
                 "session_epoch": -1,
-                "topics": [named | {"partitions": [first | {"fetch_offset": 0, "partition_max_bytes": 1 << 20}]}],
+                "topics": [topic | {"partitions": [first | {"fetch_offset": 0, "partition_max_bytes": 1 << 20}]}],
             },
             "ListOffsets": {
                 "replica_id": -1,
-                "topics": [named | {"partitions": [first | {"timestamp": -1, "max_num_offsets": 1}]}],
+                "topics": [topic | {"partitions": [first | {"timestamp": -1, "max_num_offsets": 1}]}],
             },
             "Metadata": {"topics": [{"name": "t"}]},
             "OffsetCommit": member | {"topics": committed},
-            "OffsetFetch": {"group_id": group, "topics": places, "groups": [{"group_id": group, "topics": places}]},
+            "OffsetFetch": {
+                "group_id": group,
+                "topics": topic_partitions,
+                "groups": [{"group_id": group, "topics": topic_partitions}],
+            },
             "FindCoordinator": {"key": group, "coordinator_keys": [group]},
             "JoinGroup": member
             | {
@@ -164,23 +168,26 @@ class Client:
             "SaslAuthenticate": {"auth_bytes": b"\0alice\0secret"},
             "ApiVersions": {"client_software_name": "test", "client_software_version": "1"},
             "CreateTopics": {
-                "topics": [{"name": made, "num_partitions": 2, "replication_factor": 1, "configs": [retention]}]
+                "topics": [{"name": new_topic, "num_partitions": 2, "replication_factor": 1, "configs": [retention]}]
             },
             "DeleteTopics": {
                 "topic_names": [f"made-{self._name}-7"],
                 "topics": [{"name": f"made-{self._name}-7"}],
                 "timeout_ms": 1000,
             },
-            "DeleteRecords": {"topics": [named | {"partitions": [first | {"offset": -1}]}], "timeout_ms": 1000},
+            "DeleteRecords": {"topics": [topic | {"partitions": [first | {"offset": -1}]}], "timeout_ms": 1000},
             "InitProducerId": {"transactional_id": group, "transaction_timeout_ms": 10_000},
-            "OffsetForLeaderEpoch": {"topics": [named | {"partitions": [first | {"leader_epoch": 0}]}]},
+            "OffsetForLeaderEpoch": {"topics": [topic | {"partitions": [first | {"leader_epoch": 0}]}]},
             "AddPartitionsToTxn": {f"v3_and_below_{each}": value for each, value in producer.items()}
-            | {"v3_and_below_topics": places, "transactions": [producer | {"topics": places, "verify_only": False}]},
+            | {
+                "v3_and_below_topics": topic_partitions,
+                "transactions": [producer | {"topics": topic_partitions, "verify_only": False}],
+            },
             "AddOffsetsToTxn": producer | {"group_id": group},
             "EndTxn": producer | {"committed": True},
             "WriteTxnMarkers": {
                 "markers": [
-                    {"producer_id": 7, "producer_epoch": 0, "transaction_result": True, "topics": places}
+                    {"producer_id": 7, "producer_epoch": 0, "transaction_result": True, "topics": topic_partitions}
                     | {"coordinator_epoch": 0}
                 ]
             },
@@ -197,20 +204,20 @@ class Client:
                 "include_documentation": True,
             },
             "AlterConfigs": {"resources": [{"resource_type": 2, "resource_name": "t", "configs": [retention]}]},
-            "AlterReplicaLogDirs": {"dirs": [{"path": "/nowhere", "topics": places}]},
-            "DescribeLogDirs": {"topics": places},
+            "AlterReplicaLogDirs": {"dirs": [{"path": "/nowhere", "topics": topic_partitions}]},
+            "DescribeLogDirs": {"topics": topic_partitions},
             "CreatePartitions": {"topics": [{"name": "t", "count": 2 + version + 1, "assignments": None}]},
             "CreateDelegationToken": {"renewers": [], "max_lifetime_ms": -1},
             "RenewDelegationToken": {"hmac": self._hmac, "renew_period_ms": 1000},
             "ExpireDelegationToken": {"hmac": self._hmac, "expiry_time_period_ms": 1000},
             "DeleteGroups": {"groups_names": [group]},
-            "ElectLeaders": {"topic_partitions": places},
+            "ElectLeaders": {"topic_partitions": topic_partitions},
             "IncrementalAlterConfigs": {
                 "resources": [{"resource_type": 2, "resource_name": "t", "configs": [retention]}]
             },
-            "AlterPartitionReassignments": {"topics": [named | {"partitions": [first | {"replicas": [1]}]}]},
-            "ListPartitionReassignments": {"topics": places},
-            "OffsetDelete": {"group_id": group, "topics": [named | {"partitions": [first]}]},
+            "AlterPartitionReassignments": {"topics": [topic | {"partitions": [first | {"replicas": [1]}]}]},
+            "ListPartitionReassignments": {"topics": topic_partitions},
+            "OffsetDelete": {"group_id": group, "topics": [topic | {"partitions": [first]}]},
             "DescribeClientQuotas": {"components": [{"entity_type": "user", "match_type": 2}]},
             "AlterClientQuotas": {
                 "entries": [
@@ -228,7 +235,7 @@ class Client:
             },
             "DescribeQuorum": {"topics": [{"topic_name": "__cluster_metadata", "partitions": [first]}]},
             "UpdateFeatures": {"feature_updates": [{"feature": "group.version", "max_version_level": 1}]},
-            "DescribeProducers": {"topics": places},
+            "DescribeProducers": {"topics": topic_partitions},
             "UnregisterBroker": {"broker_id": 9},
             "DescribeTransactions": {"transactional_ids": [group]},
             "ListTransactions": {"transactional_id_pattern": None},
@@ -256,12 +263,12 @@ class Client:
             },
             "ShareAcknowledge": share
             | {"share_session_epoch": 1, "topics": [{"topic_id": self._topic_id, "partitions": [first]}]},
-            "InitializeShareGroupState": share | {"topics": [named | {"partitions": [first]}]},
-            "ReadShareGroupState": share | {"topics": [named | {"partitions": [first]}]},
+            "InitializeShareGroupState": share | {"topics": [topic | {"partitions": [first]}]},
+            "ReadShareGroupState": share | {"topics": [topic | {"partitions": [first]}]},
             "WriteShareGroupState": share
             | {
                 "topics": [
-                    named
+                    topic
                     | {
                         "partitions": [
                             first
@@ -274,11 +281,11 @@ class Client:
                     }
                 ]
             },
-            "DeleteShareGroupState": share | {"topics": [named | {"partitions": [first]}]},
-            "ReadShareGroupStateSummary": share | {"topics": [named | {"partitions": [first]}]},
-            "DescribeShareGroupOffsets": {"groups": [{"group_id": share["group_id"], "topics": places}]},
-            "AlterShareGroupOffsets": share | {"topics": [named | {"partitions": [first | {"start_offset": 0}]}]},
-            "DeleteShareGroupOffsets": {"group_id": share["group_id"]} | {"topics": [named]},
+            "DeleteShareGroupState": share | {"topics": [topic | {"partitions": [first]}]},
+            "ReadShareGroupStateSummary": share | {"topics": [topic | {"partitions": [first]}]},
+            "DescribeShareGroupOffsets": {"groups": [{"group_id": share["group_id"], "topics": topic_partitions}]},
+            "AlterShareGroupOffsets": share | {"topics": [topic | {"partitions": [first | {"start_offset": 0}]}]},
+            "DeleteShareGroupOffsets": {"group_id": share["group_id"]} | {"topics": [topic]},
         }
         return bodies.get(api, {})
 

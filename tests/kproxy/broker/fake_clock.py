@@ -1,4 +1,4 @@
-"""A clock that stands still until it is told to go on."""
+"""A clock that stands still until a test advances it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kproxy.broker.clock import Clock, Timer
 
 
 @dataclass(eq=False)
-class _Later(Timer):
+class _FakeTimer(Timer):
     at: float
     call: Callable[[], None]
     off: bool = False
@@ -23,17 +23,17 @@ class FakeClock(Clock):
 
     def __init__(self) -> None:
         self.time = 1_000_000
-        self._later: list[_Later] = []
+        self._later: list[_FakeTimer] = []
 
     def now(self) -> int:
         return self.time
 
     def later(self, delay_ms: float, call: Callable[[], None]) -> Timer:
-        self._later.append(made := _Later(self.time + max(delay_ms, 0), call))
-        return made
+        self._later.append(timer := _FakeTimer(self.time + max(delay_ms, 0), call))
+        return timer
 
-    def go_on(self, ms: int = 0) -> None:
-        """Let time pass, and what is due in it happen, in its order."""
+    def advance(self, ms: int = 0) -> None:
+        """Let time pass, and call what is due, in order."""
         end = self.time + ms
         while due := [each for each in self._later if not each.off and each.at <= end]:
             first = min(due, key=lambda each: each.at)

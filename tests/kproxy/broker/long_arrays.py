@@ -17,35 +17,35 @@ _DISTINCT = frozenset(
 )
 
 
-def arrays(layout: Layout, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def array_paths(layout: Layout, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """The path of each array in a message."""
     for field in (*layout.fields, *layout.tagged):
         if field.array:
             yield (*path, field.name)
         if field.struct is not None:
-            yield from arrays(field.struct, (*path, field.name))
+            yield from array_paths(field.struct, (*path, field.name))
 
 
-def inflated(body: Mapping[str, Any], layout: Layout, path: tuple[str, ...], length: int) -> dict[str, Any]:
-    """A copy of a request in which the array at a path is as long; those above it have one element."""
-    name, *below = path
+def with_long_array(body: Mapping[str, Any], layout: Layout, path: tuple[str, ...], length: int) -> dict[str, Any]:
+    """A copy of a request in which the array at a path has this length; outer arrays have one element."""
+    name, *inner_path = path
     [field] = (field for field in (*layout.fields, *layout.tagged) if field.name == name)
-    here = body.get(name)
-    if below:
+    current = body.get(name)
+    if inner_path:
         assert field.struct is not None
-        first = (here or [{}])[0] if field.array else here or {}
-        inner = inflated(first, field.struct, tuple(below), length)
+        first = (current or [{}])[0] if field.array else current or {}
+        inner = with_long_array(first, field.struct, tuple(inner_path), length)
         return {**body, name: [inner] if field.array else inner}
-    return {**body, name: [_element(field, here or [{}], number) for number in range(length)]}
+    return {**body, name: [_element(field, current or [{}], number) for number in range(length)]}
 
 
-def _element(field: Field, here: list[Any], number: int) -> Any:
+def _element(field: Field, current: list[Any], number: int) -> Any:
     if field.struct is None:
-        plain = {"string": f"x.{number}", "uuid": "AAAAAAAAAAAAAAAAAAAAAQ", "bytes": b"x", "int8": number % 100}
-        return plain.get(field.type, number)
-    changed = {
+        scalar = {"string": f"x.{number}", "uuid": "AAAAAAAAAAAAAAAAAAAAAQ", "bytes": b"x", "int8": number % 100}
+        return scalar.get(field.type, number)
+    distinct = {
         field.name: f"x.{number}" if field.type == "string" else number
         for field in field.struct.fields
         if field.name in _DISTINCT and not field.array and field.type in ("string", "int32", "int64")
     }
-    return {**here[0], **changed}
+    return {**current[0], **distinct}

@@ -1,4 +1,4 @@
-"""A journal that one cluster after another can have, without a disk."""
+"""A journal in memory that several clusters can use in turn."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kproxy.broker.journal import Value
 
 
-class Memory:
+class MemoryJournal:
     """Keeps the tables in memory."""
 
     is_stored = True

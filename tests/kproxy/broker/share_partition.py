@@ -13,34 +13,34 @@ from kproxy.broker.shares.shares import Shares
 from kproxy.broker.shares.states import ShareStates
 from kproxy.broker.topics import Partition, Topics
 from tests.kproxy.broker.fake_clock import FakeClock
-from tests.kproxy.broker.groups.journals import InMemory, cluster
+from tests.kproxy.broker.groups.journals import InMemoryJournal, cluster
 
 
-class Shared:
+class SharePartitionHarness:
     """The group ``g`` and the partition ``t-0``. Records are acquired for 30 s, unless configs say otherwise."""
 
     def __init__(self, **configs: str) -> None:
         self.clock = FakeClock()
-        self.journal = InMemory()
+        self.journal = InMemoryJournal()
         self._configs = configs
         self.restart()
         topic = self._partition.topic_id
         self.states.initialize("g", (topic, 0), 1, 0)
 
     def restart(self) -> None:
-        """Go on from what was kept; the log is empty."""
-        made = self.cluster = cluster(self.clock, self.journal, **self._configs)
-        self.states = made.part(ShareStates)
+        """Restore the stored state in a new cluster; the log is empty."""
+        new_cluster = self.cluster = cluster(self.clock, self.journal, **self._configs)
+        self.states = new_cluster.part(ShareStates)
 
     @property
     def _partition(self) -> Partition:
-        found = self.cluster.part(Topics).partition("t", 0)
-        assert found is not None
-        return found
+        partition = self.cluster.part(Topics).partition("t", 0)
+        assert partition is not None
+        return partition
 
     @property
     def log(self) -> Log:
-        """What was produced."""
+        """The log of the partition."""
         return self._partition.log
 
     @property
@@ -50,13 +50,13 @@ class Shared:
 
     @property
     def offsets(self) -> tuple[int, int]:
-        """The start offset that is kept, and how many records from there on are done."""
+        """The stored start offset, and the number of completed records from there on."""
         state = self.states.get("g", (self._partition.topic_id, 0))
         assert state is not None
         return state.start_offset, state.complete
 
     def produce(self, *counts: int) -> None:
-        """Append batches of so many records."""
+        """Append one batch for each count, with that many records."""
         for count in counts:
             records = [{"value": b"v", "timestamp": self.clock.now()} for _ in range(count)]
             data = memoryview(encode([{"records": records}]))
@@ -65,7 +65,7 @@ class Shared:
     def acquire(
         self, member: str = "a", records: int = 500, batch_size: int = 500, *, strict: bool = False
     ) -> list[tuple[int, int, int]]:
-        """First and last offset of what a member gets, and how often that was delivered."""
+        """First offset, last offset and delivery count of each run of records that a member acquires."""
         share, log = self.share, self.log
         if not share.has_room:
             return []
@@ -75,8 +75,8 @@ class Shared:
         batches = log.read(offset, log.end_offset, 1 << 20, one_at_least=True)
         return [tuple(each) for each in share.acquire(member, batches, offset, records, batch_size, strict=strict)]
 
-    def say(self, first: int, last: int, *types: int, member: str = "a") -> tuple[Error, str | None]:
-        """Acknowledge records; what that is refused with."""
+    def acknowledge(self, first: int, last: int, *types: int, member: str = "a") -> tuple[Error, str | None]:
+        """Acknowledge records; return the error and its message."""
         try:
             self.share.acknowledge(member, [Acknowledgement(first, last, types)])
         except Refused as refused:

@@ -1,4 +1,4 @@
-"""Configs through requests; the expected answers are those of real Kafka brokers to the same requests."""
+"""Config requests; the expected responses are those of real Kafka brokers to the same requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from dissectors.schemas.lines import line, lines
 from kproxy.broker.errors import Error
 from kproxy.broker.log.settings import settings
-from tests.kproxy.broker.socket_client import Asking, asked
+from tests.kproxy.broker.socket_client import Asking, broker_client
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
@@ -24,7 +24,7 @@ async def describe(ask: Asking, kind: int, name: str, *keys: str) -> Any:
 
 
 async def alter(ask: Asking, kind: int, name: str, *changes: tuple[str, int, str | None]) -> Any:
-    configs = [{"name": key, "config_operation": how, "value": value} for key, how, value in changes]
+    configs = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in changes]
     body = {"resources": [{"resource_type": kind, "resource_name": name, "configs": configs}]}
     [response] = (await ask("IncrementalAlterConfigs", 1, body))["responses"]
     return response["error_code"], response["error_message"]
@@ -34,38 +34,38 @@ def values(result: Any) -> dict[str, tuple[str | None, int]]:
     return {config["name"]: (config["value"], config["config_source"]) for config in result["configs"]}
 
 
-async def test_a_topic_has_kafkas_defaults_and_what_was_set() -> None:
-    async with asked(topics={"orders": 1}) as ask:
-        before = values(await describe(ask, TOPIC, "orders"))
+async def test_topic_has_kafkas_defaults_and_its_own_settings() -> None:
+    async with broker_client(topics={"orders": 1}) as ask:
+        old_values = values(await describe(ask, TOPIC, "orders"))
         assert await alter(ask, TOPIC, "orders", ("retention.ms", 0, "1000")) == (0, None)
         assert await alter(ask, BROKER, "", ("log.retention.bytes", 0, "77")) == (0, None)
-        after = values(await describe(ask, TOPIC, "orders"))
-        found = await describe(ask, TOPIC, "orders", "retention.bytes", "no.such.config")
-    assert len(before) == 37
-    assert before["retention.ms"] == ("604800000", 5)
-    assert after["retention.ms"] == ("1000", 1)
-    [config] = found["configs"]
+        new_values = values(await describe(ask, TOPIC, "orders"))
+        described = await describe(ask, TOPIC, "orders", "retention.bytes", "no.such.config")
+    assert len(old_values) == 37
+    assert old_values["retention.ms"] == ("604800000", 5)
+    assert new_values["retention.ms"] == ("1000", 1)
+    [config] = described["configs"]
     assert config["synonyms"] == [
         {"name": "log.retention.bytes", "value": "77", "source": 3},
         {"name": "log.retention.bytes", "value": "-1", "source": 5},
     ]
 
 
-async def test_the_brokers_configs_say_where_they_are() -> None:
-    async with asked(brokers=2, configs={"num.partitions": "3"}) as ask:
-        found = values(await describe(ask, BROKER, "2"))
-        wrong = await describe(ask, BROKER, "1")
-        right = values(await describe(ask, BROKER, "1", "advertised.listeners", "num.partitions"))
-    assert found == {}
-    assert wrong["error_code"] == Error.NONE
-    assert right == {
+async def test_broker_configs_report_their_source() -> None:
+    async with broker_client(brokers=2, configs={"num.partitions": "3"}) as ask:
+        of_other_broker = values(await describe(ask, BROKER, "2"))
+        no_such_keys = await describe(ask, BROKER, "1")
+        selected = values(await describe(ask, BROKER, "1", "advertised.listeners", "num.partitions"))
+    assert of_other_broker == {}
+    assert no_such_keys["error_code"] == Error.NONE
+    assert selected == {
         "advertised.listeners": (f"PLAINTEXT://127.0.0.1:{ask.broker.ports[0]}", 4),
         "num.partitions": ("3", 4),
     }
 
 
 async def test_values_are_checked_as_kafka_does() -> None:
-    async with asked(topics={"orders": 1}) as ask:
+    async with broker_client(topics={"orders": 1}) as ask:
         assert await alter(ask, TOPIC, "orders", ("retention.ms", 0, "abc")) == (
             Error.INVALID_CONFIG,
             "Invalid value abc for configuration retention.ms: Not a number of type LONG",
@@ -111,7 +111,7 @@ async def test_values_are_checked_as_kafka_does() -> None:
 
 
 async def test_lists_are_appended_to_and_subtracted_from() -> None:
-    async with asked(topics={"orders": 1}) as ask:
+    async with broker_client(topics={"orders": 1}) as ask:
         await alter(ask, TOPIC, "orders", ("cleanup.policy", 2, "compact"))
         both = values(await describe(ask, TOPIC, "orders"))["cleanup.policy"]
         await alter(ask, TOPIC, "orders", ("cleanup.policy", 3, "delete"))
@@ -124,7 +124,7 @@ async def test_lists_are_appended_to_and_subtracted_from() -> None:
 
 
 async def test_alter_configs_replaces_everything() -> None:
-    async with asked(topics={"orders": 1}) as ask:
+    async with broker_client(topics={"orders": 1}) as ask:
         await alter(ask, TOPIC, "orders", ("retention.ms", 0, "1000"))
         resource = {
             "resource_type": TOPIC,
@@ -140,8 +140,8 @@ async def test_alter_configs_replaces_everything() -> None:
     assert replaced["retention.bytes"] == ("5", 1)
 
 
-async def test_what_has_configs_is_listed() -> None:
-    async with asked(topics={"orders": 1}) as ask:
+async def test_lists_the_resources_that_have_configs() -> None:
+    async with broker_client(topics={"orders": 1}) as ask:
         assert await alter(ask, GROUP, "g", ("consumer.session.timeout.ms", 0, "50000")) == (0, None)
         assert await alter(ask, METRICS, "m", ("interval.ms", 0, "60000")) == (0, None)
         body = await ask("ListConfigResources", 1, {"resource_types": []})
@@ -154,7 +154,7 @@ async def test_what_has_configs_is_listed() -> None:
 
 
 async def set_and_describe(ask: Asking, kind: int, name: str, key: str, value: str) -> Any:
-    """What a config is described as after it was set; what the broker answers where it was not."""
+    """The described config after it was set, or the error with its message."""
     error, message = await alter(ask, kind, name, (key, 0, value))
     if error:
         return error, message
@@ -166,8 +166,8 @@ async def set_and_describe(ask: Asking, kind: int, name: str, key: str, value: s
     return config["value"], config["config_source"], config["is_sensitive"], config["read_only"], config["config_type"]
 
 
-async def test_a_broker_takes_configs_that_it_does_not_know_and_shows_their_names_only() -> None:
-    async with asked() as ask:
+async def test_broker_accepts_unknown_configs_and_hides_their_values() -> None:
+    async with broker_client() as ask:
         for key, value in (("cleanup.policy", "compact"), ("interval.ms", "1"), ("no.such.config", "")):
             for name, source in (("1", 2), ("", 3)):
                 assert await set_and_describe(ask, BROKER, name, key, value) == (None, source, True, True, 0)
@@ -188,23 +188,23 @@ async def test_a_broker_takes_configs_that_it_does_not_know_and_shows_their_name
         (LOGGER, "1", (Error.INVALID_CONFIG, "Logger num.partitions does not exist!")),
     ],
 )
-async def test_no_other_resource_takes_a_config_that_it_does_not_know(kind: int, name: str, answer: Any) -> None:
-    async with asked(topics={"orders": 1}) as ask:
+async def test_other_resources_reject_unknown_configs(kind: int, name: str, answer: Any) -> None:
+    async with broker_client(topics={"orders": 1}) as ask:
         assert await alter(ask, kind, name, ("num.partitions", 0, "2")) == answer
         deleted = await alter(ask, kind, name, ("num.partitions", 1, None))
     assert deleted == (answer if kind == LOGGER else (0, None))
 
 
-async def test_loggers_and_old_brokers_are_not_for_alter_configs() -> None:
+async def test_alter_configs_rejects_loggers_and_old_brokers() -> None:
     for release, kind, version in (("4.3", LOGGER, 2), ("1.0", BROKER, 0)):
         body = {"resources": [{"resource_type": kind, "resource_name": "1", "configs": []}]}
-        async with asked(release=release) as ask:
+        async with broker_client(release=release) as ask:
             [response] = (await ask("AlterConfigs", version, body))["responses"]
         assert response["error_code"] == Error.INVALID_REQUEST
 
 
-async def test_metrics_are_of_clients_that_can_be_chosen() -> None:
-    async with asked() as ask:
+async def test_client_metrics_accept_only_valid_match_patterns() -> None:
+    async with broker_client() as ask:
         assert await alter(ask, METRICS, "m", ("match", 0, "client_id=a.*,client_source_port=1")) == (0, None)
         assert await alter(ask, METRICS, "m", ("match", 0, "client_id=a,foo")) == (
             Error.INVALID_CONFIG,
@@ -213,10 +213,12 @@ async def test_metrics_are_of_clients_that_can_be_chosen() -> None:
 
 
 @pytest.mark.parametrize("release", ["4.0", "4.1", "4.4", None])
-async def test_min_insync_replicas_is_set_for_all_brokers_since_4_1(release: str | None) -> None:
+async def test_min_insync_replicas_is_a_cluster_config_since_4_1(release: str | None) -> None:
     key = "min.insync.replicas"
-    async with asked(release=release, topics={"orders": 1}, configs={key: "2"}) as ask:
-        found = [(await describe(ask, *resource, key))["configs"] for resource in ((TOPIC, "orders"), (BROKER, "1"))]
+    async with broker_client(release=release, topics={"orders": 1}, configs={key: "2"}) as ask:
+        described = [
+            (await describe(ask, *resource, key))["configs"] for resource in ((TOPIC, "orders"), (BROKER, "1"))
+        ]
         of_all = (await describe(ask, BROKER, "", key))["configs"]
         on_one = await alter(ask, BROKER, "1", (key, 0, "1"))
         removed = await alter(ask, BROKER, "", (key, 1, None))
@@ -224,13 +226,13 @@ async def test_min_insync_replicas_is_set_for_all_brokers_since_4_1(release: str
             "AlterConfigs", 2, {"resources": [{"resource_type": BROKER, "resource_name": "", "configs": []}]}
         )
         changed = await alter(ask, BROKER, "", (key, 0, "1"))
-        after = values(await describe(ask, TOPIC, "orders", key))
+        new_values = values(await describe(ask, TOPIC, "orders", key))
     old = [{"name": key, "value": "2", "source": 4}, {"name": key, "value": "1", "source": 5}]
-    for [config] in found:
+    for [config] in described:
         new = [] if release == "4.0" else [{"name": key, "value": "2", "source": 3}]
         assert config["synonyms"] == new + old
         assert (config["value"], config["config_source"]) == ("2", (new + old)[0]["source"])
-    assert (changed, after) == ((0, None), {key: ("1", 3)})
+    assert (changed, new_values) == ((0, None), {key: ("1", 3)})
     if release == "4.0":
         assert (on_one, removed, replaced["responses"][0]["error_code"]) == ((0, None), (0, None), 0)
         assert of_all == []
@@ -257,19 +259,19 @@ TOPIC_CONFIGS = {
 
 
 @pytest.mark.parametrize("release", [each for each in lines() if 32 in line(each).served])
-async def test_a_release_has_its_own_configs(release: str) -> None:
+async def test_release_has_its_own_topic_configs(release: str) -> None:
     highest = line(release).served[32][1]
     resources = [{"resource_type": 2, "resource_name": "orders", "configuration_keys": None}]
-    async with asked(release=release, topics={"orders": 1}) as ask:
+    async with broker_client(release=release, topics={"orders": 1}) as ask:
         [result] = (await ask("DescribeConfigs", highest, {"resources": resources}))["results"]
         shown = {config["name"]: config["value"] for config in result["configs"]}
         for key, (first, last) in TOPIC_CONFIGS.items():
-            there = line(release).since(first) and line(last).since(release)
-            assert (key in shown) == there, key
+            exists = line(release).since(first) and line(last).since(release)
+            assert (key in shown) == exists, key
             configs = [{"name": key, "value": "1" if key.endswith("ms") else shown.get(key, "x")}]
             topic = {"name": key, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": configs}
-            [made] = (await ask("CreateTopics", 2, {"topics": [topic]}))["topics"]
-            assert made["error_code"] == (Error.NONE if there else Error.INVALID_CONFIG), key
+            [created] = (await ask("CreateTopics", 2, {"topics": [topic]}))["topics"]
+            assert created["error_code"] == (Error.NONE if exists else Error.INVALID_CONFIG), key
     assert shown["max.message.bytes"] == ("1048588" if line(release).since("2.5") else "1000012")
     assert shown.get("message.timestamp.after.max.ms") in (
         None,
@@ -279,7 +281,7 @@ async def test_a_release_has_its_own_configs(release: str) -> None:
 
 @pytest.mark.parametrize("release", ["2.4", "3.9"])
 async def test_brokers_have_the_configs_of_their_release(release: str) -> None:
-    async with asked(release=release) as ask:
+    async with broker_client(release=release) as ask:
         resources = [{"resource_type": BROKER, "resource_name": "1", "configuration_keys": None}]
         [result] = (await ask("DescribeConfigs", 2, {"resources": resources}))["results"]
     names = {config["name"] for config in result["configs"]}
@@ -293,8 +295,8 @@ async def test_brokers_have_the_configs_of_their_release(release: str) -> None:
     [("2.3", {TOPIC, BROKER}), ("2.4", {TOPIC, BROKER, LOGGER}), ("3.7", {TOPIC, BROKER, LOGGER, METRICS}),
      ("4.0", {TOPIC, BROKER, LOGGER, METRICS, GROUP})],
 )  # fmt: skip
-async def test_only_what_the_release_knew_has_configs(release: str, kinds: set[int]) -> None:
-    async with asked(release=release, topics={"1": 1}) as ask:
+async def test_only_resource_types_of_the_release_have_configs(release: str, kinds: set[int]) -> None:
+    async with broker_client(release=release, topics={"1": 1}) as ask:
         for kind in (TOPIC, BROKER, LOGGER, METRICS, GROUP):
             resources = [{"resource_type": kind, "resource_name": "1", "configuration_keys": None}]
             [result] = (await ask("DescribeConfigs", 1, {"resources": resources}))["results"]
@@ -302,25 +304,25 @@ async def test_only_what_the_release_knew_has_configs(release: str, kinds: set[i
 
 
 @pytest.mark.parametrize("release", ["2.4", "3.5", "3.9", "4.0"])
-async def test_one_config_bounds_the_times_of_records_on_both_sides_until_3_9(release: str) -> None:
+async def test_one_config_bounds_record_timestamps_on_both_sides_until_3_9(release: str) -> None:
     configs = {"log.message.timestamp.difference.max.ms": "60000"}
-    async with asked(release=release, topics={"t": 1}, configs=configs) as ask:
+    async with broker_client(release=release, topics={"t": 1}, configs=configs) as ask:
         log_settings = settings(ask.broker.cluster, "t")
     both = (60000, 60000) if release != "4.0" else (2**63 - 1, 3_600_000)
     assert (log_settings.timestamp_before_max_ms, log_settings.timestamp_after_max_ms) == both
 
 
-async def test_the_newer_configs_of_the_times_of_records_win() -> None:
+async def test_newer_timestamp_configs_take_precedence() -> None:
     configs = {"log.message.timestamp.difference.max.ms": "60000", "log.message.timestamp.before.max.ms": "5"}
-    async with asked(release="3.9", topics={"t": 1}, configs=configs) as ask:
+    async with broker_client(release="3.9", topics={"t": 1}, configs=configs) as ask:
         log_settings = settings(ask.broker.cluster, "t")
     assert (log_settings.timestamp_before_max_ms, log_settings.timestamp_after_max_ms) == (5, 60000)
 
 
-async def test_create_topics_refuses_a_config_without_a_value() -> None:
+async def test_create_topics_rejects_a_config_without_a_value() -> None:
     for release, error in (("2.5", -1), ("2.6", Error.INVALID_REQUEST), ("3.3", Error.INVALID_CONFIG)):
         configs = [{"name": "retention.ms", "value": None}]
         topic = {"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": configs}
-        async with asked(release=release) as ask:
-            [made] = (await ask("CreateTopics", 2, {"topics": [topic]}))["topics"]
-        assert made["error_code"] == error
+        async with broker_client(release=release) as ask:
+            [created] = (await ask("CreateTopics", 2, {"topics": [topic]}))["topics"]
+        assert created["error_code"] == error

@@ -1,4 +1,4 @@
-"""Connections to the built-in broker from within its process, without a port."""
+"""In-process connections to the built-in broker, without a port."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kproxy.broker import Broker
 from tests.kproxy.broker.socket_client import Asking
 
 
-class Inside(Asking):
+class InProcessClient(Asking):
     """A client that connects through `Broker.connect`."""
 
     def __init__(self, broker: Broker, host: str, certificate: Mapping[str, Any] | None = None) -> None:
@@ -26,19 +26,19 @@ class Inside(Asking):
         return self._streams[node]
 
 
-async def test_a_broker_without_ports_is_reached_from_within() -> None:
+async def test_broker_without_ports_accepts_in_process_connections() -> None:
     async with Broker(ports=None, brokers=2, topics={"t": 2}) as broker:
         assert (broker.listeners, broker.ports) == (("PLAINTEXT",), ())
         assert all(server._server is None for server in broker._servers.values())
-        client = Inside(broker, "127.0.0.1")
+        client = InProcessClient(broker, "127.0.0.1")
         for node in (1, 2):
             assert len((await client("Metadata", 9, {"topics": []}, node=node))["brokers"]) == 2
             await client.hang_up(node)
 
 
-async def test_a_node_that_is_stopped_refuses() -> None:
+async def test_stopped_node_refuses_connections() -> None:
     async with Broker(ports=None, brokers=2) as broker:
-        client = Inside(broker, "127.0.0.1")
+        client = InProcessClient(broker, "127.0.0.1")
         await client("Metadata", 9, {"topics": []}, node=2)
         await broker.stop_node(2)
         reader, _ = await client.streams(2)
@@ -55,9 +55,9 @@ async def test_a_node_that_is_stopped_refuses() -> None:
     ("host", "shown"),
     [("10.0.0.9", "/10.0.0.9"), ("::1", "/0:0:0:0:0:0:0:1"), ("fe80::1%eth0", "/fe80:0:0:0:0:0:0:1")],
 )
-async def test_the_host_of_the_client_is_as_kafka_prints_it(host: str, shown: str) -> None:
+async def test_client_host_is_formatted_as_in_kafka(host: str, shown: str) -> None:
     async with Broker(ports=None) as broker:
-        client = Inside(broker, host)
+        client = InProcessClient(broker, host)
         joined = await client(
             "JoinGroup", 3,
             {
@@ -71,17 +71,17 @@ async def test_the_host_of_the_client_is_as_kafka_prints_it(host: str, shown: st
         await client.hang_up()
 
 
-async def test_a_certificate_names_the_client_only_where_clients_do_not_log_in() -> None:
+async def test_certificate_is_the_principal_only_without_sasl() -> None:
     alice = {"subject": ((("organizationName", "o"),), (("commonName", "alice"),))}
     options = {"acls": True, "super_users": ("User:CN=alice,O=o",), "topics": {"t": 1}}
     for certificate, code in ((alice, 0), (None, 29)):
         async with Broker(ports=None, **options) as broker:
-            client = Inside(broker, "127.0.0.1", certificate)
+            client = InProcessClient(broker, "127.0.0.1", certificate)
             [topic] = (await client("Metadata", 9, {"topics": [{"name": "t"}]}))["topics"]
             assert topic["error_code"] == code
             await client.hang_up()
     async with Broker(ports=None, sasl=["PLAIN"], report=lambda sentence: None) as broker:
-        client = Inside(broker, "127.0.0.1", alice)
+        client = InProcessClient(broker, "127.0.0.1", alice)
         with pytest.raises(asyncio.IncompleteReadError):
             await client("Metadata", 9, {"topics": []})
         await client.hang_up()

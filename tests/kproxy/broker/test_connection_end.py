@@ -1,4 +1,4 @@
-"""What a client sent before it ended the connection is done, as by Kafka."""
+"""Requests sent before the client closed the connection are executed, as in Kafka."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import asyncio
 
 import pytest
 
-from tests.kproxy.broker.data_asked import batch, fetch, fetched, log_of, offsets, produced
-from tests.kproxy.broker.socket_client import asked
+from tests.kproxy.broker.data_asked import batch, fetch, fetch_request, log_of, offsets, produce_request
+from tests.kproxy.broker.socket_client import broker_client
 from tests.kproxy.frames import request
 
 
-async def test_records_without_acks_outlive_the_connection() -> None:
-    async with asked(topics={"t": 1}) as ask:
-        producer = ask.another()
+async def test_records_without_acks_are_written_after_the_connection_closes() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
+        producer = ask.second_client()
         _, writer = await producer.streams(1)
-        writer.write(request("Produce", 9, produced(ask, batch(), acks=0)) * 50)
+        writer.write(request("Produce", 9, produce_request(ask, batch(), acks=0)) * 50)
         await producer.hang_up()
         async with asyncio.timeout(5):
             while log_of(ask).end_offset < 50:  # noqa: ASYNC110 - the log tells only those who fetch
@@ -23,8 +23,8 @@ async def test_records_without_acks_outlive_the_connection() -> None:
         assert offsets(await fetch(ask)) == list(range(50))
 
 
-async def test_a_client_that_only_listens_on_gets_its_answers() -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_half_closed_client_gets_its_responses() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         for _ in range(3):
             await ask.send("Metadata", 12, {"topics": None})
         reader, writer = await ask.streams(1)
@@ -35,10 +35,10 @@ async def test_a_client_that_only_listens_on_gets_its_answers() -> None:
             assert await reader.read() == b""
 
 
-async def test_no_answer_overtakes_one_that_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_response_follows_a_fetch_that_was_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kproxy.broker.connection._LINGER_S", 0.05)
-    async with asked(topics={"t": 1}) as ask:
-        await ask.send("Fetch", 12, fetched(ask, max_wait_ms=60_000))
+    async with broker_client(topics={"t": 1}) as ask:
+        await ask.send("Fetch", 12, fetch_request(ask, max_wait_ms=60_000))
         await ask.send("Metadata", 12, {"topics": None})
         reader, writer = await ask.streams(1)
         writer.write_eof()

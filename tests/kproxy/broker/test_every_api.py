@@ -1,4 +1,4 @@
-"""Every API at every version that the broker serves, asked while kproxy looks on."""
+"""Every API at every version that the broker serves, inspected by kproxy."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dissectors.connections.events import Direction
 from kproxy.broker.errors import Error
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
-from tests.kproxy.broker.every_api import APIS, OPTIONS, WITH_LOGIN, Client, logs_in
-from tests.kproxy.broker.socket_client import Asking, asked
+from tests.kproxy.broker.every_api import APIS, OPTIONS, WITH_LOGIN, Client, needs_login
+from tests.kproxy.broker.socket_client import Asking, broker_client
 
 #: Families of findings about what a broker refuses.
 REFUSALS = ("E", "G")
 
-#: What one broker without anything wrong in it has to refuse.
+#: Errors that a correct single broker must return.
 REFUSED = {
     "AlterReplicaLogDirs": Error.LOG_DIR_NOT_FOUND,
     "ElectLeaders": Error.ELECTION_NOT_NEEDED,
@@ -28,8 +28,8 @@ REFUSED = {
 }
 
 
-class Watched(Asking):
-    """A client with one connection, which an inspector sees; `lines` is what that says."""
+class WatchedClient(Asking):
+    """A client with one connection that an inspector reads; `lines` holds the trace lines."""
 
     def __init__(self, ask: Asking, inspector: Inspector, number: int) -> None:
         super().__init__(ask.broker, "test")
@@ -44,7 +44,7 @@ class Watched(Asking):
         reader, writer = await super().streams(node)
         return _Reader(reader, self._see), _Writer(writer, self._see)
 
-    async def bye(self) -> None:
+    async def close(self) -> None:
         await self.hang_up()
         self.lines += self.inspector.close(self.number, at=time.time_ns(), by="client", how="fin")
 
@@ -73,19 +73,23 @@ class _Writer:
         await self._writer.drain()
 
 
-def loud(lines: list[Line]) -> list[str]:
+def serious_findings(lines: list[Line]) -> list[str]:
     """Findings of warning and above, and any about a layout."""
-    found: list[FindingEntry | FindingLine] = []
+    findings: list[FindingEntry | FindingLine] = []
     for line in lines:
         if isinstance(line, FindingLine):
-            found.append(line)
+            findings.append(line)
         elif isinstance(line, RequestLine | ResponseLine):
-            found.extend(line.findings)
-    return [f"{each.code} {each.message}" for each in found if each.severity != "info" or each.code.startswith("L")]
+            findings.extend(line.findings)
+    return [
+        f"{finding.code} {finding.message}"
+        for finding in findings
+        if finding.severity != "info" or finding.code.startswith("L")
+    ]
 
 
 def codes(value: Any) -> Iterator[int]:
-    """Every error code of an answer."""
+    """Every error code of a response."""
     if isinstance(value, dict):
         for name, inner in value.items():
             if name == "error_code":
@@ -98,11 +102,11 @@ def codes(value: Any) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("api", sorted(APIS))
-async def test_every_version_is_answered_without_a_finding(api: str) -> None:
-    async with asked(**(WITH_LOGIN if logs_in(api) else OPTIONS)) as ask:
+async def test_every_version_gets_a_response_without_findings(api: str) -> None:
+    async with broker_client(**(WITH_LOGIN if needs_login(api) else OPTIONS)) as ask:
         for version in APIS[api]:
-            watched = Watched(ask, Inspector("test"), version)
-            answer = await Client(watched, f"{api}-{version}").ask(api, version)
-            await watched.bye()
-            assert [text for text in loud(watched.lines) if text[:1] not in REFUSALS] == [], version
-            assert set(codes(answer)) <= {Error.NONE, REFUSED.get(api)}, version
+            watched = WatchedClient(ask, Inspector("test"), version)
+            response = await Client(watched, f"{api}-{version}").ask(api, version)
+            await watched.close()
+            assert [text for text in serious_findings(watched.lines) if text[:1] not in REFUSALS] == [], version
+            assert set(codes(response)) <= {Error.NONE, REFUSED.get(api)}, version

@@ -1,4 +1,4 @@
-"""Extreme values in requests about data: each is answered, nothing breaks."""
+"""Extreme values in requests about data: every request gets a response."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from dissectors import schemas
 from dissectors.wire.layout import NULL_UUID, Field, Layout, layout
 from tests.kproxy.broker.data_asked import topic_id
-from tests.kproxy.broker.log.sample_logs import sent
-from tests.kproxy.broker.socket_client import asked
+from tests.kproxy.broker.log.sample_logs import produced_batch
+from tests.kproxy.broker.socket_client import broker_client
 
 APIS = ("Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch", "DeleteRecords")
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 DATA = (
-    sent(),
-    sent(2, compression="zstd"),
-    sent(producer_id=1, producer_epoch=0, base_sequence=0),
-    sent(producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True),
-    sent()[:-1],
+    produced_batch(),
+    produced_batch(2, compression="zstd"),
+    produced_batch(producer_id=1, producer_epoch=0, base_sequence=0),
+    produced_batch(producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True),
+    produced_batch()[:-1],
     b"",
     bytes(61),
     b"\xff" * 200,
@@ -29,14 +29,14 @@ DATA = (
 
 
 def extreme(field: Field, topic: str) -> st.SearchStrategy[Any]:
-    """Values of a field: those that fit, and the greatest and least that its type has."""
+    """Values of a field: valid ones, and the maximum and minimum of its type."""
     if field.name in ("max_wait_ms", "timeout_ms"):
         return st.just(0)
     if field.struct is not None:
         element: st.SearchStrategy[Any] = body(field.struct, topic)
     elif field.type in BITS:
-        most = 1 << BITS[field.type] - 1
-        element = st.sampled_from([0, 0, 0, 1, 2, -1, -2, most - 1, -most])
+        limit = 1 << BITS[field.type] - 1
+        element = st.sampled_from([0, 0, 0, 1, 2, -1, -2, limit - 1, -limit])
     else:
         element = {
             "string": st.sampled_from(["t", "t", "", "none", "x" * 300]),
@@ -48,23 +48,23 @@ def extreme(field: Field, topic: str) -> st.SearchStrategy[Any]:
     return value | st.none() if field.nullable else value
 
 
-def body(of: Layout, topic: str) -> st.SearchStrategy[dict[str, Any]]:
-    """A struct with such fields; tagged ones are there or not."""
-    plain = {field.name: extreme(field, topic) for field in of.fields}
-    return st.fixed_dictionaries(plain, optional={field.name: extreme(field, topic) for field in of.tagged})
+def body(layout_: Layout, topic: str) -> st.SearchStrategy[dict[str, Any]]:
+    """A struct with such fields; tagged fields are optional."""
+    required = {field.name: extreme(field, topic) for field in layout_.fields}
+    return st.fixed_dictionaries(required, optional={field.name: extreme(field, topic) for field in layout_.tagged})
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_every_request_is_answered(api: str) -> None:
-    known = schemas.api_by_name(api)
-    assert known is not None
-    async with asked(topics={"t": 2}) as ask:
+async def test_every_request_gets_a_response(api: str) -> None:
+    api_info = schemas.api_by_name(api)
+    assert api_info is not None
+    async with broker_client(topics={"t": 2}) as ask:
         topic, drawn = topic_id(ask, "t"), []
 
         @settings(max_examples=8, suppress_health_check=list(HealthCheck), deadline=None)
         @given(st.data())
         def draw(data: st.DataObject) -> None:
-            versions = range(known.min_version, known.max_version + 1)
+            versions = range(api_info.min_version, api_info.max_version + 1)
             drawn.extend((version, data.draw(body(layout(f"{api}Request", version), topic))) for version in versions)
 
         draw()

@@ -10,38 +10,38 @@ from dissectors.records import encode
 from kproxy.broker.configs import Configs
 from kproxy.broker.errors import Error
 from tests.kproxy.broker.data_asked import append_transactional, batch, fetch, log_of, now, offsets, produce
-from tests.kproxy.broker.socket_client import Asking, asked
+from tests.kproxy.broker.socket_client import Asking, broker_client
 
 
-async def listed(ask: Asking, timestamp: int, *, version: int = 9, node: int = 1, **values: Any) -> Any:
-    """The answer for ``t-0``, or for another partition."""
-    asked_for = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1, "max_num_offsets": 5}
-    asked_for |= {name: values.pop(name) for name in list(values) if name in asked_for}
-    topics = [{"name": values.pop("topic", "t"), "partitions": [asked_for]}]
+async def list_offset(ask: Asking, timestamp: int, *, version: int = 9, node: int = 1, **values: Any) -> Any:
+    """The ListOffsets response for ``t-0``, or for a partition that `values` name."""
+    partition = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1, "max_num_offsets": 5}
+    partition |= {name: values.pop(name) for name in list(values) if name in partition}
+    topics = [{"name": values.pop("topic", "t"), "partitions": [partition]}]
     body = await ask("ListOffsets", version, {"replica_id": -1, "topics": topics} | values, node=node)
     return body["topics"][0]["partitions"][0]
 
 
-async def deleted(ask: Asking, offset: int, topic: str = "t", partition: int = 0) -> tuple[int, int]:
-    asked_for = [{"name": topic, "partitions": [{"partition_index": partition, "offset": offset}]}]
-    body = await ask("DeleteRecords", 2, {"timeout_ms": 1000, "topics": asked_for})
-    [answer] = body["topics"][0]["partitions"]
-    return answer["error_code"], answer["low_watermark"]
+async def delete_records(ask: Asking, offset: int, topic: str = "t", partition: int = 0) -> tuple[int, int]:
+    topics = [{"name": topic, "partitions": [{"partition_index": partition, "offset": offset}]}]
+    body = await ask("DeleteRecords", 2, {"timeout_ms": 1000, "topics": topics})
+    [result] = body["topics"][0]["partitions"]
+    return result["error_code"], result["low_watermark"]
 
 
-async def ended(ask: Asking, epoch: int, *, version: int = 4, current: int = -1, node: int = 1) -> Any:
-    wanted = {"partition": 0, "leader_epoch": epoch, "current_leader_epoch": current}
-    topics = [{"topic": "t", "partitions": [wanted]}]
+async def epoch_end(ask: Asking, epoch: int, *, version: int = 4, current: int = -1, node: int = 1) -> Any:
+    partition = {"partition": 0, "leader_epoch": epoch, "current_leader_epoch": current}
+    topics = [{"topic": "t", "partitions": [partition]}]
     body = await ask("OffsetForLeaderEpoch", version, {"replica_id": -1, "topics": topics}, node=node)
-    [answer] = body["topics"][0]["partitions"]
-    return answer["error_code"], answer.get("leader_epoch"), answer["end_offset"]
+    [result] = body["topics"][0]["partitions"]
+    return result["error_code"], result.get("leader_epoch"), result["end_offset"]
 
 
 @pytest.mark.parametrize("version", range(12))
-async def test_the_first_and_the_last_offset(version: int) -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_lists_the_first_and_the_last_offset(version: int) -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         await produce(ask, batch(5))
-        latest, earliest = await listed(ask, -1, version=version), await listed(ask, -2, version=version)
+        latest, earliest = await list_offset(ask, -1, version=version), await list_offset(ask, -2, version=version)
     if version == 0:
         assert (latest["old_style_offsets"], earliest["old_style_offsets"]) == ([5, 0], [0])
     else:
@@ -54,111 +54,111 @@ async def test_the_first_and_the_last_offset(version: int) -> None:
     [(-3, 7, 1), (-4, 8, 0), (-5, 9, -1), (-6, 11, -1), (-7, 99, -1), (-(2**63), 99, -1)],
 )
 @pytest.mark.parametrize("version", range(1, 12))
-async def test_special_timestamps(version: int, special: int, since: int, offset: int) -> None:
+async def test_special_timestamps_depend_on_the_version(version: int, special: int, since: int, offset: int) -> None:
     at = now()
-    given = [{"value": b"", "timestamp": at + later} for later in (0, 9, 5)]
-    async with asked(topics={"t": 1}) as ask:
-        await produce(ask, encode([{"records": given}]))
-        answer = await listed(ask, special, version=version)
+    sent_records = [{"value": b"", "timestamp": at + later} for later in (0, 9, 5)]
+    async with broker_client(topics={"t": 1}) as ask:
+        await produce(ask, encode([{"records": sent_records}]))
+        response = await list_offset(ask, special, version=version)
     if version < since:
-        assert (answer["error_code"], answer["offset"]) == (Error.UNSUPPORTED_VERSION, -1)
+        assert (response["error_code"], response["offset"]) == (Error.UNSUPPORTED_VERSION, -1)
     else:
-        assert (answer["error_code"], answer["offset"]) == (Error.NONE, offset)
-        assert answer["timestamp"] == (at + 9 if special == -3 else -1)
+        assert (response["error_code"], response["offset"]) == (Error.NONE, offset)
+        assert response["timestamp"] == (at + 9 if special == -3 else -1)
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "zstd"])
-async def test_by_time_to_the_record(codec: str) -> None:
+async def test_finds_the_record_at_a_timestamp(codec: str) -> None:
     at = now()
-    given = [{"value": b"", "timestamp": at + later} for later in (0, 10, 20)]
-    async with asked(topics={"t": 1}) as ask:
-        await produce(ask, encode([{"records": given, "compression": codec}]))
-        found = [await listed(ask, at + later) for later in (-99, 0, 1, 10, 20, 21)]
-    assert [(each["offset"], each["timestamp"]) for each in found] == [
+    sent_records = [{"value": b"", "timestamp": at + later} for later in (0, 10, 20)]
+    async with broker_client(topics={"t": 1}) as ask:
+        await produce(ask, encode([{"records": sent_records, "compression": codec}]))
+        results = [await list_offset(ask, at + later) for later in (-99, 0, 1, 10, 20, 21)]
+    assert [(result["offset"], result["timestamp"]) for result in results] == [
         (0, at), (0, at), (1, at + 10), (1, at + 10), (2, at + 20), (-1, -1),
     ]  # fmt: skip
-    assert all(each["error_code"] == Error.NONE for each in found)
+    assert all(result["error_code"] == Error.NONE for result in results)
 
 
-async def test_an_empty_log_has_no_times() -> None:
-    async with asked(topics={"t": 1}) as ask:
-        assert (await listed(ask, 0))["offset"] == (await listed(ask, -3))["offset"] == -1
-        assert (await listed(ask, -1, version=0))["old_style_offsets"] == [0]
+async def test_empty_log_has_no_timestamps() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
+        assert (await list_offset(ask, 0))["offset"] == (await list_offset(ask, -3))["offset"] == -1
+        assert (await list_offset(ask, -1, version=0))["old_style_offsets"] == [0]
 
 
-async def test_version_0_counts_segments() -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_version_0_lists_offsets_of_segments() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         await produce(ask, batch(5))
-        assert (await listed(ask, now() + 99, version=0))["old_style_offsets"] == [5, 0]
-        assert (await listed(ask, 5, version=0))["old_style_offsets"] == []
-        assert (await listed(ask, -1, version=0, max_num_offsets=1))["old_style_offsets"] == [5]
-        assert (await listed(ask, -1, version=0, max_num_offsets=-1))["old_style_offsets"] == []
+        assert (await list_offset(ask, now() + 99, version=0))["old_style_offsets"] == [5, 0]
+        assert (await list_offset(ask, 5, version=0))["old_style_offsets"] == []
+        assert (await list_offset(ask, -1, version=0, max_num_offsets=1))["old_style_offsets"] == [5]
+        assert (await list_offset(ask, -1, version=0, max_num_offsets=-1))["old_style_offsets"] == []
 
 
-async def test_committed_readers_see_no_further_than_open_transactions() -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_read_committed_stops_at_open_transactions() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         await produce(ask, batch(3))
         append_transactional(ask, 7, count=2)
-        assert (await listed(ask, -1, isolation_level=1))["offset"] == 3
-        assert (await listed(ask, -1, isolation_level=0))["offset"] == 5
-        later = (await listed(ask, -3, isolation_level=0))["timestamp"]
-        assert (await listed(ask, later + 1, isolation_level=1))["offset"] == -1
+        assert (await list_offset(ask, -1, isolation_level=1))["offset"] == 3
+        assert (await list_offset(ask, -1, isolation_level=0))["offset"] == 5
+        later = (await list_offset(ask, -3, isolation_level=0))["timestamp"]
+        assert (await list_offset(ask, later + 1, isolation_level=1))["offset"] == -1
         log_of(ask).append_marker(7, 0, 0, commit=True)
-        assert (await listed(ask, -1, isolation_level=1))["offset"] == 6
+        assert (await list_offset(ask, -1, isolation_level=1))["offset"] == 6
 
 
-async def test_what_list_offsets_refuses() -> None:
-    async with asked(brokers=2, topics={"t": 1}) as ask:
-        assert (await listed(ask, -1, topic="none"))["error_code"] == Error.UNKNOWN_TOPIC_OR_PARTITION
-        assert (await listed(ask, -1, partition_index=7))["error_code"] == Error.UNKNOWN_TOPIC_OR_PARTITION
-        assert (await listed(ask, -1, current_leader_epoch=7))["error_code"] == Error.UNKNOWN_LEADER_EPOCH
-        assert (await listed(ask, -1, node=2))["error_code"] == Error.NOT_LEADER_OR_FOLLOWER
+async def test_list_offsets_rejects_invalid_requests() -> None:
+    async with broker_client(brokers=2, topics={"t": 1}) as ask:
+        assert (await list_offset(ask, -1, topic="none"))["error_code"] == Error.UNKNOWN_TOPIC_OR_PARTITION
+        assert (await list_offset(ask, -1, partition_index=7))["error_code"] == Error.UNKNOWN_TOPIC_OR_PARTITION
+        assert (await list_offset(ask, -1, current_leader_epoch=7))["error_code"] == Error.UNKNOWN_LEADER_EPOCH
+        assert (await list_offset(ask, -1, node=2))["error_code"] == Error.NOT_LEADER_OR_FOLLOWER
         twice = [{"partition_index": 0, "timestamp": -1}] * 2
         body = await ask("ListOffsets", 5, {"replica_id": -1, "topics": [{"name": "t", "partitions": twice}]})
     assert [partition["error_code"] for partition in body["topics"][0]["partitions"]] == [Error.INVALID_REQUEST] * 2
 
 
 @pytest.mark.parametrize("version", range(5))
-async def test_where_an_epoch_ended(version: int) -> None:
-    async with asked(brokers=2, topics={"t": 1}) as ask:
+async def test_returns_the_end_offset_of_an_epoch(version: int) -> None:
+    async with broker_client(brokers=2, topics={"t": 1}) as ask:
         await produce(ask, batch(3))
         ask.broker.move_leader("t", 0, 2)
         await produce(ask, batch(2), node=2)
-        shown = version >= 1
-        assert await ended(ask, 0, version=version, node=2) == (Error.NONE, 0 if shown else None, 3)
-        assert await ended(ask, 1, version=version, node=2) == (Error.NONE, 1 if shown else None, 5)
-        assert await ended(ask, 2, version=version, node=2) == (Error.NONE, -1 if shown else None, -1)
+        has_leader_epoch = version >= 1
+        assert await epoch_end(ask, 0, version=version, node=2) == (Error.NONE, 0 if has_leader_epoch else None, 3)
+        assert await epoch_end(ask, 1, version=version, node=2) == (Error.NONE, 1 if has_leader_epoch else None, 5)
+        assert await epoch_end(ask, 2, version=version, node=2) == (Error.NONE, -1 if has_leader_epoch else None, -1)
 
 
-async def test_what_offset_for_leader_epoch_refuses() -> None:
-    async with asked(brokers=2, topics={"t": 1}) as ask:
-        assert await ended(ask, 0, node=2) == (Error.NOT_LEADER_OR_FOLLOWER, -1, -1)
-        assert await ended(ask, 0, current=4) == (Error.UNKNOWN_LEADER_EPOCH, -1, -1)
+async def test_offset_for_leader_epoch_rejects_invalid_requests() -> None:
+    async with broker_client(brokers=2, topics={"t": 1}) as ask:
+        assert await epoch_end(ask, 0, node=2) == (Error.NOT_LEADER_OR_FOLLOWER, -1, -1)
+        assert await epoch_end(ask, 0, current=4) == (Error.UNKNOWN_LEADER_EPOCH, -1, -1)
         ask.broker.move_leader("t", 0, 2)
         ask.broker.move_leader("t", 0, 1)
-        assert await ended(ask, 0, current=0) == (Error.FENCED_LEADER_EPOCH, -1, -1)
+        assert await epoch_end(ask, 0, current=0) == (Error.FENCED_LEADER_EPOCH, -1, -1)
 
 
-async def test_deleting_records() -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_delete_records_moves_the_start_offset() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         await produce(ask, batch(5))
         await produce(ask, batch(5))
-        assert await deleted(ask, 3) == (Error.NONE, 3)
-        assert await deleted(ask, 1) == (Error.NONE, 3)
+        assert await delete_records(ask, 3) == (Error.NONE, 3)
+        assert await delete_records(ask, 1) == (Error.NONE, 3)
         assert (await fetch(ask, offset=2))["error_code"] == Error.OFFSET_OUT_OF_RANGE
-        answer = await fetch(ask, offset=3)
-        assert (answer["log_start_offset"], offsets(answer)) == (3, list(range(10)))
-        assert (await listed(ask, -2))["offset"] == 3
-        assert await deleted(ask, -1) == (Error.NONE, 10)
-        assert (await listed(ask, -2))["offset"] == 10
+        response = await fetch(ask, offset=3)
+        assert (response["log_start_offset"], offsets(response)) == (3, list(range(10)))
+        assert (await list_offset(ask, -2))["offset"] == 3
+        assert await delete_records(ask, -1) == (Error.NONE, 10)
+        assert (await list_offset(ask, -2))["offset"] == 10
         assert (await produce(ask, batch()))["base_offset"] == 10
 
 
-async def test_what_delete_records_refuses() -> None:
-    async with asked(topics={"t": 1, "compacted": 1}) as ask:
+async def test_delete_records_rejects_invalid_requests() -> None:
+    async with broker_client(topics={"t": 1, "compacted": 1}) as ask:
         ask.broker.cluster.part(Configs).set("topic", "compacted", {"cleanup.policy": "compact"})
-        assert await deleted(ask, 1) == (Error.OFFSET_OUT_OF_RANGE, -1)
-        assert await deleted(ask, -2) == (Error.OFFSET_OUT_OF_RANGE, -1)
-        assert await deleted(ask, 0, "none") == (Error.UNKNOWN_TOPIC_OR_PARTITION, -1)
-        assert await deleted(ask, 0, "t", 9) == (Error.UNKNOWN_TOPIC_OR_PARTITION, -1)
-        assert await deleted(ask, 0, "compacted") == (Error.POLICY_VIOLATION, -1)
+        assert await delete_records(ask, 1) == (Error.OFFSET_OUT_OF_RANGE, -1)
+        assert await delete_records(ask, -2) == (Error.OFFSET_OUT_OF_RANGE, -1)
+        assert await delete_records(ask, 0, "none") == (Error.UNKNOWN_TOPIC_OR_PARTITION, -1)
+        assert await delete_records(ask, 0, "t", 9) == (Error.UNKNOWN_TOPIC_OR_PARTITION, -1)
+        assert await delete_records(ask, 0, "compacted") == (Error.POLICY_VIOLATION, -1)

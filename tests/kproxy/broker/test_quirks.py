@@ -1,4 +1,4 @@
-"""Each quirk, watched by kproxy itself, gives exactly its findings."""
+"""Each quirk, inspected by kproxy itself, produces exactly its findings."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dissectors.records.encode import encode
 from kproxy.broker.quirks import SETS, QuirkError, parse
 from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_values import RecordValues
-from tests.kproxy.broker.broker_watch import Step, watched
-from tests.kproxy.broker.socket_client import asked
+from tests.kproxy.broker.broker_watch import Step, watch_steps
+from tests.kproxy.broker.socket_client import broker_client
 from tests.serialized import ORDER, registered
 
 RECORDS = encode([{"records": [{"timestamp": 1_700_000_000_000, "key": b"k", "value": b"v1"}, {"value": b"v2"}]}])
@@ -81,7 +81,7 @@ PRODUCE = ("L003", "throttle_time_ms", "field_moved")
 RECORD = ("R007", "responses[0].partitions[0].records[0].records[0].length", "record_encoding")
 CHANGED = ("R003", "responses[0].partitions[0].records[0].crc", None)
 
-FOUND: dict[str, tuple[list[Step], list[tuple[str, str | None, str | None]]]] = {
+EXPECTED: dict[str, tuple[list[Step], list[tuple[str, str | None, str | None]]]] = {
     "apiversions-v0-throttle": ([versions(0), versions(2), metadata(5)], [THROTTLE_IN_V0]),
     "apiversions-v3-nonflex": ([versions(3), versions(0)], [("L010", "api_keys", "flexibility")]),
     "apiversions-header-v1": ([versions(3), versions(0)], [("L008", "header._tags", "header_version")]),
@@ -95,7 +95,7 @@ FOUND: dict[str, tuple[list[Step], list[tuple[str, str | None, str | None]]]] = 
     "joingroup-v2-throttle-dup": ([join(2)], [("L035", "throttle_time_ms", "field_duplicated")]),
     "produce-throttle-first": ([produce(7)], [PRODUCE]),
     "batch-int32-length": ([produce(7), fetch(11)], [CHANGED, RECORD]),
-    "advertised-mismatch": ([metadata(5), coordinator(0)], []),  # that nobody can follow them only time tells
+    "advertised-mismatch": ([metadata(5), coordinator(0)], []),  # unreachable addresses show up only later
     "corrid-wrong": ([coordinator(0), metadata(5)], [("C001", "header.correlation_id", None)]),
     "flex-header-missing": ([metadata(8), metadata(9)], [("L008", "header._tags", "header_version")]),
     "go-gateway": (
@@ -113,9 +113,9 @@ FOUND: dict[str, tuple[list[Step], list[tuple[str, str | None, str | None]]]] = 
 }
 
 
-async def found(quirks: list[str], steps: list[Step]) -> list[tuple[str, str | None, str | None]]:
-    begun = [] if steps[0].api == "ApiVersions" else [versions(2)]
-    findings = await watched(quirks, [*begun, *steps], topics={"orders": 1})
+async def run_steps(quirks: list[str], steps: list[Step]) -> list[tuple[str, str | None, str | None]]:
+    handshake = [] if steps[0].api == "ApiVersions" else [versions(2)]
+    findings = await watch_steps(quirks, [*handshake, *steps], topics={"orders": 1})
     edits = [getattr(finding, "edit", None) for finding in findings]
     return [
         (finding.code, getattr(finding, "path", None), edit.kind if edit else None)
@@ -123,20 +123,20 @@ async def found(quirks: list[str], steps: list[Step]) -> list[tuple[str, str | N
     ]
 
 
-def test_every_set_is_tried() -> None:
-    assert FOUND.keys() == SETS.keys()
+def test_every_quirk_set_is_tested() -> None:
+    assert EXPECTED.keys() == SETS.keys()
 
 
-@pytest.mark.parametrize("name", FOUND)
-async def test_a_set_gives_exactly_its_findings(name: str) -> None:
-    steps, expected = FOUND[name]
-    assert await found([name], steps) == expected
+@pytest.mark.parametrize("name", EXPECTED)
+async def test_quirk_set_produces_exactly_its_findings(name: str) -> None:
+    steps, expected = EXPECTED[name]
+    assert await run_steps([name], steps) == expected
 
 
-@pytest.mark.parametrize("name", FOUND)
-async def test_without_the_set_there_are_none(name: str) -> None:
-    steps, _ = FOUND[name]
-    assert [each for each in await found([], steps) if each[0] != "V017"] == []
+@pytest.mark.parametrize("name", EXPECTED)
+async def test_no_findings_without_the_quirk_set(name: str) -> None:
+    steps, _ = EXPECTED[name]
+    assert [finding for finding in await run_steps([], steps) if finding[0] != "V017"] == []
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,9 @@ async def test_without_the_set_there_are_none(name: str) -> None:
 )  # fmt: skip
 async def test_any_edit_can_be_a_quirk(quirk: str, step: Step | None, code: str, kind: str) -> None:
     step = step or Step("Heartbeat", 1, {"group_id": "g", "member_id": "m"})
-    assert [(found_code, found_kind) for found_code, _, found_kind in await found([quirk], [step])] == [(code, kind)]
+    assert [(found_code, found_kind) for found_code, _, found_kind in await run_steps([quirk], [step])] == [
+        (code, kind)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -172,40 +174,40 @@ async def test_any_edit_can_be_a_quirk(quirk: str, step: Step | None, code: str,
         ("Fetch:0-10:loses:headers", []),
     ],
 )
-async def test_records_that_lose_something(quirk: str, changes: list[str]) -> None:
+async def test_quirk_drops_schema_ids_or_headers_of_records(quirk: str, changes: list[str]) -> None:
     headers = [{"key": "trace", "value": b"1"}]
-    written = [{"timestamp": 1_700_000_000_000, "value": value, "headers": headers} for value in (None, ORDER)]
-    data = [{"name": "orders", "partition_data": [{"index": 0, "records": encode([{"records": written}])}]}]
+    records = [{"timestamp": 1_700_000_000_000, "value": value, "headers": headers} for value in (None, ORDER)]
+    data = [{"name": "orders", "partition_data": [{"index": 0, "records": encode([{"records": records}])}]}]
     steps = [versions(2), Step("Produce", 9, {"acks": -1, "timeout_ms": 1000, "topic_data": data}), fetch(11)]
     values = RecordValues(registered(), Masks(()))
-    findings = await watched([quirk], steps, topics={"orders": 1}, record_values=values)
+    findings = await watch_steps([quirk], steps, topics={"orders": 1}, record_values=values)
     texts = [finding.message.split(" is not as it was produced: ")[1] for finding in findings if finding.code == "P011"]
     assert [text.split(" (produced")[0] for text in texts] == changes
 
 
-async def test_errors_are_where_the_api_has_them_and_what_was_produced_is_not_there() -> None:
+async def test_error_quirk_sets_the_partition_error_and_appends_nothing() -> None:
     quirk = "Produce:error:NOT_LEADER_OR_FOLLOWER,times=1"
-    async with asked(topics={"orders": 1}, quirks=[quirk]) as ask:
+    async with broker_client(topics={"orders": 1}, quirks=[quirk]) as ask:
         first = await ask("Produce", 7, produce(7).body)
-        again = await ask("Produce", 7, produce(7).body)
+        second = await ask("Produce", 7, produce(7).body)
     assert first["responses"][0]["partition_responses"][0]["error_code"] == 6
-    assert again["responses"][0]["partition_responses"][0]["error_code"] == 0
-    assert again["responses"][0]["partition_responses"][0]["base_offset"] == 0
+    assert second["responses"][0]["partition_responses"][0]["error_code"] == 0
+    assert second["responses"][0]["partition_responses"][0]["base_offset"] == 0
 
 
-async def test_an_array_can_be_empty() -> None:
-    async with asked(topics={"orders": 1}, quirks=["Metadata:value:topics:[]"]) as ask:
+async def test_value_quirk_can_empty_an_array() -> None:
+    async with broker_client(topics={"orders": 1}, quirks=["Metadata:value:topics:[]"]) as ask:
         metadata_of_orders = await ask("Metadata", 5, {"topics": [{"name": "orders"}]})
     assert metadata_of_orders["topics"] == []
     assert metadata_of_orders["brokers"]
 
 
-async def test_errors_are_also_where_a_body_leaves_them_out_or_calls_them_otherwise() -> None:
+async def test_error_quirk_finds_error_fields_with_other_names() -> None:
     quirks = ["CreateTopics:error:POLICY_VIOLATION", "AddPartitionsToTxn:error:CONCURRENT_TRANSACTIONS"]
     topic = {"name": "new", "num_partitions": 1, "replication_factor": 1}
     added = {"v3_and_below_transactional_id": "t", "v3_and_below_producer_id": 1, "v3_and_below_producer_epoch": 0,
              "v3_and_below_topics": [{"name": "orders", "partitions": [0]}]}  # fmt: skip
-    async with asked(topics={"orders": 1}, quirks=quirks) as ask:
+    async with broker_client(topics={"orders": 1}, quirks=quirks) as ask:
         created = await ask("CreateTopics", 4, {"topics": [topic], "timeout_ms": 1000})
         partitions = await ask("AddPartitionsToTxn", 0, added)
     assert [topic["error_code"] for topic in created["topics"]] == [44]
@@ -213,31 +215,31 @@ async def test_errors_are_also_where_a_body_leaves_them_out_or_calls_them_otherw
     assert [each["partition_error_code"] for each in result["results_by_partition"]] == [51]
 
 
-async def test_conditions_choose_what_is_answered_wrongly() -> None:
+async def test_conditions_select_the_affected_responses() -> None:
     quirk = "Metadata:error:UNKNOWN_SERVER_ERROR,client=test,topic=orders"
-    async with asked(topics={"orders": 1, "bills": 1}, quirks=[quirk]) as ask:
-        other = ask.another()
-        told = await ask("Metadata", 5, {"topics": [{"name": "orders"}]})
-        spared = await ask("Metadata", 5, {"topics": [{"name": "bills"}]})
-        elsewhere = await other("Metadata", 5, {"topics": [{"name": "orders"}]})
+    async with broker_client(topics={"orders": 1, "bills": 1}, quirks=[quirk]) as ask:
+        other = ask.second_client()
+        affected = await ask("Metadata", 5, {"topics": [{"name": "orders"}]})
+        other_topic = await ask("Metadata", 5, {"topics": [{"name": "bills"}]})
+        other_client = await other("Metadata", 5, {"topics": [{"name": "orders"}]})
         await other.hang_up()
 
     def codes(body: Any) -> list[int]:
         return [partition["error_code"] for topic in body["topics"] for partition in topic["partitions"]]
 
-    assert codes(told) == [-1]
-    assert codes(spared) == codes(elsewhere) == [0]
+    assert codes(affected) == [-1]
+    assert codes(other_topic) == codes(other_client) == [0]
 
 
 @pytest.mark.parametrize(
     ("quirk", "codes"), [("Metadata:close", ["X006"]), ("Metadata:cut:9", ["M003"]), ("Metadata:drop", ["C004"])]
 )
-async def test_answers_that_never_come_whole(quirk: str, codes: list[str]) -> None:
+async def test_close_cut_and_drop_quirks_are_found(quirk: str, codes: list[str]) -> None:
     step = metadata(5)._replace(answered=not quirk.endswith(":drop"))
-    assert [code for code, _, _ in await found([quirk], [step])] == codes
+    assert [code for code, _, _ in await run_steps([quirk], [step])] == codes
 
 
-def test_half_of_the_answers() -> None:
+def test_probability_quirk_affects_a_share_of_the_responses() -> None:
     [quirk] = parse("Fetch:drop,probability=0.5")
     dice = iter([0.4, 0.6, 0.2])
     quirk.chance = lambda: next(dice)
@@ -245,7 +247,7 @@ def test_half_of_the_answers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("nonsense", "unknown quirk 'nonsense'; kproxy quirks lists them"),
         ("go-gatway", "unknown quirk 'go-gatway'; did you mean 'go-gateway'?"),
@@ -262,7 +264,7 @@ def test_half_of_the_answers() -> None:
         ('Fetch:{"kind"', "invalid JSON"),
     ],
 )
-def test_a_wrong_quirk_is_said(text: str, says: str) -> None:
+def test_rejects_an_invalid_quirk(text: str, message: str) -> None:
     with pytest.raises(QuirkError) as caught:
         parse(text)
-    assert says in str(caught.value)
+    assert message in str(caught.value)

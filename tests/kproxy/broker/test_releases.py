@@ -1,4 +1,4 @@
-"""The broker as one Kafka release or another."""
+"""The broker emulating a Kafka release."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dissectors import schemas
 from dissectors.schemas.lines import line, lines
 from kproxy.broker.errors import Error
 from kproxy.broker.registry import served
-from tests.kproxy.broker.socket_client import asked
+from tests.kproxy.broker.socket_client import broker_client
 from tests.kproxy.frames import request
 
 API_VERSIONS = 18
@@ -19,67 +19,71 @@ SOFTWARE = {"client_software_name": "test", "client_software_version": "1"}
 
 
 @pytest.mark.parametrize("release", lines())
-async def test_says_what_the_release_said(release: str) -> None:
-    known = line(release)
-    async with asked(release=release) as ask:
-        for version in range(known.served[API_VERSIONS][1] + 1):
+async def test_advertises_the_versions_and_features_of_the_release(release: str) -> None:
+    release_line = line(release)
+    async with broker_client(release=release) as ask:
+        for version in range(release_line.served[API_VERSIONS][1] + 1):
             body = await ask("ApiVersions", version, SOFTWARE)
-            said = {key["api_key"]: (key["min_version"], key["max_version"]) for key in body["api_keys"]}
+            versions_ = {key["api_key"]: (key["min_version"], key["max_version"]) for key in body["api_keys"]}
             assert body["error_code"] == Error.NONE
-            assert said == {key: versions for key, versions in known.advertised.items() if key in served()}
+            assert versions_ == {key: versions for key, versions in release_line.advertised.items() if key in served()}
             if version >= 3:
-                features = known.features.items()
+                features = release_line.features.items()
                 assert {
                     feature["name"]: (feature["min_version"], feature["max_version"])
                     for feature in body.get("supported_features", [])
-                } == {name: (it.lowest, it.highest) for name, it in features if it.lowest > 0 or version > 3}
+                } == {
+                    name: (feature_.lowest, feature_.highest)
+                    for name, feature_ in features
+                    if feature_.lowest > 0 or version > 3
+                }
                 assert {
                     feature["name"]: feature["max_version_level"] for feature in body.get("finalized_features", [])
-                } == {name: it.level for name, it in features if it.level > 0}
+                } == {name: feature_.level for name, feature_ in features if feature_.level > 0}
 
 
 @pytest.mark.parametrize(("release", "epoch"), [("2.6", -1), ("2.7", 0), ("3.2", 0), ("3.3", 1), ("4.4", 1)])
-async def test_the_epoch_of_the_features(release: str, epoch: int) -> None:
-    async with asked(release=release) as ask:
+async def test_finalized_features_epoch_depends_on_the_release(release: str, epoch: int) -> None:
+    async with broker_client(release=release) as ask:
         assert (await ask("ApiVersions", 3, SOFTWARE)).get("finalized_features_epoch", -1) == epoch
 
 
 @pytest.mark.parametrize("release", lines())
-async def test_an_api_versions_that_the_release_did_not_know_is_answered_as_it_did(release: str) -> None:
+async def test_unknown_api_versions_version_gets_the_response_of_the_release(release: str) -> None:
     lowest, highest = line(release).served[API_VERSIONS]
-    async with asked(release=release) as ask:
+    async with broker_client(release=release) as ask:
         await ask.send_bytes(struct.pack(">hhihB", API_VERSIONS, highest + 1, 1, -1, 0))
         body = await ask.receive("ApiVersions", 0)
-    own = [{"api_key": API_VERSIONS, "min_version": lowest, "max_version": highest}] if highest >= 3 else []
-    assert (body["error_code"], body["api_keys"]) == (Error.UNSUPPORTED_VERSION, own)
+    expected = [{"api_key": API_VERSIONS, "min_version": lowest, "max_version": highest}] if highest >= 3 else []
+    assert (body["error_code"], body["api_keys"]) == (Error.UNSUPPORTED_VERSION, expected)
 
 
 @pytest.mark.parametrize("release", lines())
-async def test_a_version_beside_those_that_the_release_had_closes_the_connection(release: str) -> None:
-    known = line(release)
-    said: list[str] = []
-    async with asked(said=said, release=release) as ask:
+async def test_unserved_version_closes_the_connection(release: str) -> None:
+    release_line = line(release)
+    reports: list[str] = []
+    async with broker_client(reports=reports, release=release) as ask:
         for key in served():
             api = schemas.api(key)
             assert api is not None
-            lowest, highest = known.served.get(key, (0, -1))
+            lowest, highest = release_line.served.get(key, (0, -1))
             for version in {lowest - 1, highest + 1} & set(api.versions) if key != API_VERSIONS else ():
                 reader, writer = await asyncio.open_connection("127.0.0.1", ask.broker.ports[0])
                 writer.write(request(api.name, version, {}))
                 assert await reader.read() == b""
                 writer.close()
-                assert said.pop() == f"/127.0.0.1: {api.name} v{version} is not served; connection closed"
-    assert said == []
+                assert reports.pop() == f"/127.0.0.1: {api.name} v{version} is not served; connection closed"
+    assert reports == []
 
 
 @pytest.mark.parametrize(("release", "shown"), [("2.8.1", "2.8"), ("0.10", "0.10.2")])
-async def test_a_release_is_one_of_its_line(release: str, shown: str) -> None:
-    async with asked(release=release) as ask:
+async def test_patch_release_maps_to_its_release_line(release: str, shown: str) -> None:
+    async with broker_client(release=release) as ask:
         body = await ask("ApiVersions", 0)
     assert [key["api_key"] for key in body["api_keys"]] == [key for key in line(shown).advertised if key in served()]
 
 
-async def test_a_release_that_nobody_knows_is_said() -> None:
+async def test_rejects_an_unknown_release() -> None:
     with pytest.raises(ValueError, match=r"no Kafka release .5\.0. is known; those known are 0\.10\.0, "):
-        async with asked(release="5.0"):
+        async with broker_client(release="5.0"):
             pass

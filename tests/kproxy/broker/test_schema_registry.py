@@ -15,7 +15,7 @@ from kproxy.broker import Broker
 from kproxy.broker.schema_registry import RestRequest, SchemaRegistryService
 from kproxy.broker.topics import Topics
 
-Ask = Callable[..., Awaitable[tuple[int, Any]]]
+SendRequest = Callable[..., Awaitable[tuple[int, Any]]]
 
 RECORD = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
 WITH_DEFAULT = RECORD | {"fields": [*RECORD["fields"], {"name": "b", "type": "int", "default": 0}]}
@@ -27,20 +27,20 @@ def avro(schema: object) -> dict[str, Any]:
     return {"schema": json.dumps(schema, indent=1)}
 
 
-def asking(service: SchemaRegistryService) -> Ask:
-    async def ask(what: str, body: object = None, **query: str) -> tuple[int, Any]:
+def requester(service: SchemaRegistryService) -> SendRequest:
+    async def send(what: str, body: object = None, **query: str) -> tuple[int, Any]:
         method, _, path = what.partition(" ")
         result = await service.respond(RestRequest(method, path, query, body))
         is_error = result.status >= 400
         return int(result.status), result.value["error_code"] if is_error else result.value
 
-    return ask
+    return send
 
 
 @asynccontextmanager
-async def registry(**options: Any) -> AsyncIterator[tuple[Ask, Broker]]:
+async def registry(**options: Any) -> AsyncIterator[tuple[SendRequest, Broker]]:
     async with Broker(ports=None, **options) as broker:
-        yield asking(SchemaRegistryService(broker.cluster)), broker
+        yield requester(SchemaRegistryService(broker.cluster)), broker
 
 
 def records(broker: Broker) -> list[tuple[Any, Any]]:
@@ -56,31 +56,31 @@ def records(broker: Broker) -> list[tuple[Any, Any]]:
     ]
 
 
-async def test_registers_each_schema_once_and_finds_it_by_everything_that_names_it() -> None:
+async def test_registers_each_schema_once_and_finds_it_by_every_key() -> None:
     async with registry() as (ask, broker):
-        status, made = await ask("POST /subjects/a%2Fb/versions", avro("string"))
-        assert (status, made["id"], made["version"]) == (200, 1, 1)
-        assert await ask("POST /subjects/a%2Fb/versions", {"schema": '  "string"'}) == (200, made)
+        status, registered = await ask("POST /subjects/a%2Fb/versions", avro("string"))
+        assert (status, registered["id"], registered["version"]) == (200, 1, 1)
+        assert await ask("POST /subjects/a%2Fb/versions", {"schema": '  "string"'}) == (200, registered)
         assert (await ask("POST /subjects/other/versions", avro("string")))[1]["id"] == 1
         assert (await ask("POST /subjects/other/versions", avro(["string", "int"])))[1]["id"] == 2
-        found = {"schema": '"string"', "guid": made["guid"]}
-        assert await ask("GET /schemas/ids/1") == (200, found)
-        assert await ask("GET /schemas/ids/1", fetchMaxId="true") == (200, found | {"maxId": 2})
+        schema_fields = {"schema": '"string"', "guid": registered["guid"]}
+        assert await ask("GET /schemas/ids/1") == (200, schema_fields)
+        assert await ask("GET /schemas/ids/1", fetchMaxId="true") == (200, schema_fields | {"maxId": 2})
         assert await ask("GET /schemas/ids/1/schema") == (200, '"string"')
-        assert await ask(f"GET /schemas/guids/{made['guid']}") == (200, found)
+        assert await ask(f"GET /schemas/guids/{registered['guid']}") == (200, schema_fields)
         assert await ask("GET /schemas/ids/1/subjects") == (200, ["a/b", "other"])
-        at = [{"subject": "a/b", "version": 1}, {"subject": "other", "version": 1}]
-        assert await ask("GET /schemas/ids/1/versions") == (200, at)
+        versions_ = [{"subject": "a/b", "version": 1}, {"subject": "other", "version": 1}]
+        assert await ask("GET /schemas/ids/1/versions") == (200, versions_)
         assert await ask("GET /subjects") == (200, ["a/b", "other"])
         assert await ask("GET /subjects", subjectPrefix="o") == (200, ["other"])
         assert await ask("GET /subjects/other/versions") == (200, [1, 2])
-        whole = {"subject": "other", "version": 1, "id": 1, "guid": made["guid"], "schema": '"string"'}
-        assert await ask("POST /subjects/other", avro("string")) == (200, whole)
-        assert await ask("GET /subjects/other/versions/1") == (200, whole)
+        entry = {"subject": "other", "version": 1, "id": 1, "guid": registered["guid"], "schema": '"string"'}
+        assert await ask("POST /subjects/other", avro("string")) == (200, entry)
+        assert await ask("GET /subjects/other/versions/1") == (200, entry)
         assert (await ask("GET /subjects/other/versions/latest"))[1]["version"] == 2
         assert records(broker)[0] == (
             {"keytype": "SCHEMA", "subject": "a/b", "version": 1, "magic": 1},
-            whole | {"subject": "a/b", "deleted": False},
+            entry | {"subject": "a/b", "deleted": False},
         )
 
 
@@ -123,7 +123,7 @@ async def test_errors_have_the_codes_of_confluents_registry() -> None:
         assert await ask("POST /subjects/t/versions", avro("string") | {"id": 9}) == (422, 42205)
 
 
-async def test_deletes_softly_first() -> None:
+async def test_soft_delete_precedes_permanent_delete() -> None:
     async with registry() as (ask, broker):
         for schema in ("int", "long", "float"):
             await ask("POST /subjects/s/versions", avro(schema))
@@ -165,8 +165,8 @@ async def test_avro_schemas_must_be_compatible(level: str, schema: object, is_co
         assert await ask("PUT /config/s", {"compatibility": level.lower()}) == (200, {"compatibility": level})
         assert await ask("GET /config/s") == (200, {"compatibilityLevel": level})
         await ask("POST /subjects/s/versions", avro(RECORD))
-        status, answer = await ask("POST /compatibility/subjects/s/versions/latest", avro(schema), verbose="true")
-        assert (status, answer["is_compatible"], not answer["messages"]) == (200, is_compatible, is_compatible)
+        status, response = await ask("POST /compatibility/subjects/s/versions/latest", avro(schema), verbose="true")
+        assert (status, response["is_compatible"], not response["messages"]) == (200, is_compatible, is_compatible)
         assert (await ask("POST /subjects/s/versions", avro(schema)))[0] == (200 if is_compatible else 409)
         assert (await ask("DELETE /config/s"))[1] == {"compatibilityLevel": level}
         assert (await ask("GET /config/s", defaultToGlobal="true"))[1] == {"compatibilityLevel": "BACKWARD"}
@@ -184,18 +184,18 @@ async def test_transitive_levels_compare_all_versions() -> None:
         assert (await ask(path, avro("long")))[1] == {"is_compatible": False}
 
 
-async def test_other_schemas_are_not_compared_and_the_answer_says_so() -> None:
+async def test_non_avro_schemas_are_not_compared_and_the_response_says_so() -> None:
     async with registry() as (ask, _):
         proto = {"schema": PROTO, "schemaType": "PROTOBUF"}
         assert (await ask("POST /subjects/p/versions", proto))[0] == 200
         changed = proto | {"schema": PROTO.replace("int32", "string")}
-        answer = (await ask("POST /compatibility/subjects/p/versions/latest", changed, verbose="true"))[1]
-        assert answer["is_compatible"]
-        assert answer["messages"] == ["not compared with version 1: kproxy compares Avro schemas alone"]
+        response = (await ask("POST /compatibility/subjects/p/versions/latest", changed, verbose="true"))[1]
+        assert response["is_compatible"]
+        assert response["messages"] == ["not compared with version 1: kproxy compares Avro schemas alone"]
         assert (await ask("POST /subjects/p/versions", avro("int")))[0] == 409, "another type is never compatible"
 
 
-async def test_references_are_resolved_and_protect_what_they_use() -> None:
+async def test_references_are_resolved_and_block_deletion() -> None:
     async with registry() as (ask, _):
         await ask("POST /subjects/r/versions", avro(RECORD))
         user = avro(["null", "R"]) | {"references": [{"name": "R", "subject": "r", "version": 1}]}
@@ -207,11 +207,11 @@ async def test_references_are_resolved_and_protect_what_they_use() -> None:
         assert await ask("DELETE /subjects/r") == (422, 42206)
 
 
-async def test_modes_and_ids_that_are_imported() -> None:
+async def test_modes_restrict_writes_and_import_keeps_ids() -> None:
     async with registry() as (ask, _):
         assert await ask("PUT /mode/s", {"mode": "import"}) == (200, {"mode": "IMPORT"})
-        made = (await ask("POST /subjects/s/versions", avro("int") | {"id": 40, "version": 3}))[1]
-        assert (made["id"], made["version"]) == (40, 3)
+        registered = (await ask("POST /subjects/s/versions", avro("int") | {"id": 40, "version": 3}))[1]
+        assert (registered["id"], registered["version"]) == (40, 3)
         assert await ask("POST /subjects/s/versions", avro("long") | {"id": 40}) == (422, 42205)
         assert await ask("PUT /mode", {"mode": "IMPORT"}) == (422, 42205)
         assert (await ask("PUT /mode/s", {"mode": "READONLY"}))[0] == 200
@@ -221,7 +221,7 @@ async def test_modes_and_ids_that_are_imported() -> None:
         assert (await ask("POST /subjects/s/versions", avro("long")))[1]["id"] == 41
 
 
-async def test_protobuf_as_a_descriptor_for_clients_that_want_one() -> None:
+async def test_serialized_format_returns_a_protobuf_descriptor() -> None:
     async with registry() as (ask, _):
         await ask("POST /subjects/p/versions", {"schema": PROTO, "schemaType": "PROTOBUF"})
         text = (await ask("GET /schemas/ids/1", format="serialized"))[1]["schema"]
@@ -230,7 +230,7 @@ async def test_protobuf_as_a_descriptor_for_clients_that_want_one() -> None:
         assert (await ask("GET /schemas/ids/2", format="serialized"))[1]["schema"] == text
 
 
-async def test_the_topic_is_the_only_storage(tmp_path: Path) -> None:
+async def test_registry_state_comes_from_the_topic_alone(tmp_path: Path) -> None:
     async with registry(data=tmp_path) as (ask, broker):
         await ask("POST /subjects/s/versions", avro("int"))
         await ask("POST /subjects/s/versions", avro("long"))
@@ -271,6 +271,6 @@ async def test_hostile_records_and_requests_never_raise() -> None:
             for junk in JUNK:
                 for body in (junk, dict.fromkeys(MEMBERS, junk), avro("int") | {MEMBERS[2]: [junk], MEMBERS[5]: junk}):
                     for method in ("GET", "POST", "PUT", "DELETE"):
-                        status, answer = await ask(f"{method} /{path}", body, deleted="true", offset="x", limit="-1")
+                        status, response = await ask(f"{method} /{path}", body, deleted="true", offset="x", limit="-1")
                         assert status < 500
-                        json.dumps(answer).encode()
+                        json.dumps(response).encode()

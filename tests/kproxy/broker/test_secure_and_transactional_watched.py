@@ -1,14 +1,14 @@
-"""What kproxy says of logins, ACLs, users, tokens and transactions of its own broker: nothing."""
+"""kproxy finds nothing wrong with logins, ACLs, users, tokens and transactions of its own broker."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.kproxy.broker.broker_watch import Step, watched
+from tests.kproxy.broker.broker_watch import Step, watch_steps
 
-ME = {"transactional_id": "t", "producer_id": 0, "producer_epoch": 0}
-PLACES = [{"name": "a", "partitions": [0, 1]}]
-BEGIN = Step("InitProducerId", 5, {"transactional_id": "t", "transaction_timeout_ms": 1000})
+PRODUCER = {"transactional_id": "t", "producer_id": 0, "producer_epoch": 0}
+TOPIC_PARTITIONS = [{"name": "a", "partitions": [0, 1]}]
+INIT_PRODUCER_ID = Step("InitProducerId", 5, {"transactional_id": "t", "transaction_timeout_ms": 1000})
 ACL = {
     "resource_type": 2,
     "resource_name": "a",
@@ -27,32 +27,32 @@ FILTER = {
     "operation": 1,
     "permission_type": 1,
 }
-ASK = Step("ApiVersions", 4, {"client_software_name": "test", "client_software_version": "1"})
+API_VERSIONS = Step("ApiVersions", 4, {"client_software_name": "test", "client_software_version": "1"})
 
 
 @pytest.mark.parametrize("version", [2, 4, 5])
-async def test_transactions(version: int) -> None:
-    added = {f"v3_and_below_{name}": value for name, value in {**ME, "topics": PLACES}.items()}
+async def test_transactions_cause_no_unexpected_findings(version: int) -> None:
+    added = {f"v3_and_below_{name}": value for name, value in {**PRODUCER, "topics": TOPIC_PARTITIONS}.items()}
     steps = [
-        ASK,
-        BEGIN,
+        API_VERSIONS,
+        INIT_PRODUCER_ID,
         Step("AddPartitionsToTxn", min(version, 3), added),
-        Step("AddOffsetsToTxn", min(version, 4), {**ME, "group_id": "g"}),
+        Step("AddOffsetsToTxn", min(version, 4), {**PRODUCER, "group_id": "g"}),
         Step("DescribeTransactions", 0, {"transactional_ids": ["t", "nobody"]}),
         Step("ListTransactions", 2, {"state_filters": ["Ongoing", "Unheard"], "transactional_id_pattern": "t"}),
-        Step("EndTxn", version, {**ME, "committed": True}),
+        Step("EndTxn", version, {**PRODUCER, "committed": True}),
         Step("DescribeProducers", 0, {"topics": [{"name": "a", "partition_indexes": [1, 0, 7]}]}),
     ]
-    found = await watched((), steps, topics={"a": 2})
+    findings = await watch_steps((), steps, topics={"a": 2})
     # There is no transactional id "nobody", and no partition 7.
-    assert {each.name for each in found} == {"request-refused"}
+    assert {finding.name for finding in findings} == {"request-refused"}
 
 
-async def test_a_login_and_what_administrators_do() -> None:
+async def test_login_and_admin_requests_cause_no_unexpected_findings() -> None:
     message = b"\0admin\0secret"
     user = {"name": "bob", "mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": b"salted"}
     steps = [
-        ASK,
+        API_VERSIONS,
         Step("SaslHandshake", 1, {"mechanism": "PLAIN"}),
         Step("SaslAuthenticate", 2, {"auth_bytes": message}),
         Step("CreateAcls", 3, {"creations": [ACL, {**ACL, "operation": 1}]}),
@@ -71,7 +71,7 @@ async def test_a_login_and_what_administrators_do() -> None:
         "super_users": ("User:admin",),
         "configs": {"delegation.token.secret.key": "key"},
     }
-    found = await watched((), steps, **options)
-    names = {each.name for each in found}
-    # all of which is so; nobody has no credential
+    results = await watch_steps((), steps, **options)
+    names = {finding.name for finding in results}
+    # these findings are correct; the user "nobody" has no credential
     assert names == {"sasl-plain-cleartext", "redacted", "delegation-token-refused", "request-refused"}

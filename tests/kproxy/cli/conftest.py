@@ -1,4 +1,4 @@
-"""Runs kproxy as its user does."""
+"""Fixtures that run kproxy as its user does."""
 
 import io
 import os

@@ -30,7 +30,7 @@ from tests.kproxy.frames import request
 STARTED = re.compile(r"built-in Kafka (\S+): connect clients with bootstrap\.servers=(\S+)\n")
 
 
-class Running:
+class RunningBroker:
     """A running kproxy with a broker in it."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -42,18 +42,18 @@ class Running:
         self.ports = [int(server.rpartition(":")[2]) for server in self.servers]
 
     def said(self) -> str:
-        """The next line of standard error."""
+        """Read the next line of standard error."""
         assert self.process.stderr is not None
         return self.process.stderr.readline()
 
     def told(self, command: str) -> str:
-        """The answer to a command."""
+        """Enter a command; return the line that kproxy prints."""
         assert self.process.stdin is not None
         print(command, file=self.process.stdin, flush=True)
         return self.said().rstrip("\n")
 
     def ask(self, api: str, version: int, body: dict[str, Any], broker: int = 0) -> Any:
-        """The body of an answer."""
+        """Send a request; return the body of the response."""
         found = schemas.api_by_name(api)
         assert found is not None
         with socket.create_connection(("127.0.0.1", self.ports[broker]), timeout=10) as client:
@@ -64,27 +64,27 @@ class Running:
         return decode(layout(f"{api}Response", version), frame, head.end).values
 
     def end(self) -> tuple[str, str]:
-        """What is left of standard output and error after Ctrl-C."""
+        """Press Ctrl-C; return the rest of standard output and error."""
         self.process.send_signal(signal.SIGINT)
         return self.process.communicate(timeout=20)
 
 
 @contextmanager
-def running(tmp_path: Path, *args: object) -> Iterator[Running]:
+def running_broker(tmp_path: Path, *args: object) -> Iterator[RunningBroker]:
     process = subprocess.Popen(
         [sys.executable, "-m", "kproxy", "--listen", "0", "--upstream", *map(str, args)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
         env={**os.environ, "PYTHONWARNINGS": "error", "COLUMNS": "120"},
     )  # fmt: skip
     try:
-        yield Running(process)
+        yield RunningBroker(process)
     finally:
         process.kill()
         process.communicate()
 
 
-def test_says_where_clients_go_and_shows_and_traces_what_they_say(tmp_path: Path) -> None:
-    with running(tmp_path, "--topic", "orders:3", "--kafka", "2.8") as kproxy:
+def test_prints_the_bootstrap_servers_and_shows_and_traces_requests(tmp_path: Path) -> None:
+    with running_broker(tmp_path, "--topic", "orders:3", "--kafka", "2.8") as kproxy:
         [port] = kproxy.ports
         assert (kproxy.release, kproxy.servers) == ("2.8", [f"localhost:{port}"])
         metadata = kproxy.ask("Metadata", 9, {"topics": [{"name": "orders"}]})
@@ -103,7 +103,7 @@ def test_commands_stop_and_start_brokers_and_move_leaders(tmp_path: Path) -> Non
         [partition] = topic["partitions"]
         return int(partition["leader_id"])
 
-    with running(tmp_path, "--brokers", 3, "--topic", "t", "--no-trace", "-q") as kproxy:
+    with running_broker(tmp_path, "--brokers", 3, "--topic", "t", "--no-trace", "-q") as kproxy:
         assert len(kproxy.ports) == 3
         words = kproxy.said().removeprefix("commands: ").strip()
         assert kproxy.told("help") == words
@@ -117,7 +117,7 @@ def test_commands_stop_and_start_brokers_and_move_leaders(tmp_path: Path) -> Non
         assert f"{second} {host} down" in kproxy.told("brokers").split(", ")
         assert kproxy.told(f"start {second}") == f"broker {second} is up"
         assert leader(second - 1) > 0
-        for wrong, why in (
+        for wrong, expected in (
             ("stop 9", "unknown broker 9; brokers: 1, 2, 3"),
             ("start x", "unknown broker x; brokers: 1, 2, 3"),
             ("lead t 7 1", "unknown partition t-7"),
@@ -126,13 +126,13 @@ def test_commands_stop_and_start_brokers_and_move_leaders(tmp_path: Path) -> Non
             ("stop", f"unknown command 'stop'; commands: {words}"),
             ("dance", f"unknown command 'dance'; commands: {words}"),
         ):
-            assert kproxy.told(wrong) == why
+            assert kproxy.told(wrong) == expected
         kproxy.end()
         assert kproxy.process.returncode == 0
 
 
-def test_a_broker_may_be_stopped_and_started_twice_and_all_may_be_down(tmp_path: Path) -> None:
-    with running(tmp_path, "--brokers", 2, "--no-trace", "-q") as kproxy:
+def test_stop_and_start_are_idempotent_and_all_brokers_may_be_down(tmp_path: Path) -> None:
+    with running_broker(tmp_path, "--brokers", 2, "--no-trace", "-q") as kproxy:
         kproxy.said()
         assert [kproxy.told("stop 1"), kproxy.told("stop 1")] == ["broker 1 is down"] * 2
         assert [kproxy.told("start 1"), kproxy.told("start 1")] == ["broker 1 is up"] * 2
@@ -141,26 +141,26 @@ def test_a_broker_may_be_stopped_and_started_twice_and_all_may_be_down(tmp_path:
         assert kproxy.ask("Metadata", 9, {"topics": []})["controller_id"] == 1
 
 
-def produce(kproxy: Running, partition: int, records: bytes) -> dict[str, Any]:
-    """What topic t answers for the partition."""
-    answer = kproxy.ask(
+def produce(kproxy: RunningBroker, partition: int, records: bytes) -> dict[str, Any]:
+    """Produce to a partition of topic t; return its response."""
+    response_body = kproxy.ask(
         "Produce", 9,
         {"acks": -1, "timeout_ms": 1000, "topic_data": [
             {"name": "t", "partition_data": [{"index": partition, "records": records}]}
         ]},
     )  # fmt: skip
-    [topic] = answer["responses"]
+    [topic] = response_body["responses"]
     [response] = topic["partition_responses"]
     return dict(response)
 
 
-def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
+def test_data_directory_survives_a_restart(tmp_path: Path) -> None:
     data = encode([{"records": [{"key": b"k", "value": b"v", "timestamp": time.time_ns() // 1_000_000}]}])
     options = "--data", tmp_path / "kept", "--no-trace", "-q"
-    with running(tmp_path, *options, "--topic", "t:2") as kproxy:
+    with running_broker(tmp_path, *options, "--topic", "t:2") as kproxy:
         assert produce(kproxy, 1, data)["error_code"] == 0
         kproxy.end()
-    with running(tmp_path, *options) as kproxy:
+    with running_broker(tmp_path, *options) as kproxy:
         [topic] = kproxy.ask("Metadata", 9, {"topics": None})["topics"]
         [response] = kproxy.ask(
             "Fetch", 11,
@@ -224,29 +224,29 @@ NOT_THE_BROKER = "needs the built-in broker: pass --upstream without a value"
         ([*BUILT_IN, "--config", "listeners=X://k:1"], "use --listen NAME://[HOST:]PORT"),
     ],
 )  # fmt: skip
-def test_wrong_usage_is_one_sentence_and_status_2(
+def test_invalid_usage_is_one_sentence_and_status_2(
     args: list[str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(args) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("kproxy: ")
-    assert said.err.count("\n") == 1
-    assert why in said.err
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("kproxy: ")
+    assert captured.err.count("\n") == 1
+    assert why in captured.err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_record_data_is_kept_up_to_a_size(kproxy: Run, tmp_path: Path) -> None:
+def test_retention_limits_the_size_of_record_data(kproxy: Run, tmp_path: Path) -> None:
     done = kproxy(*BUILT_IN, "--retention", "1K")
     assert (done.returncode, done.stdout) == (2, "")
     assert "argument --retention: invalid size '1K': use 1M or more, e.g. 200M or 1G" in done.stderr
 
     sent = encode([{"records": [{"key": None, "value": bytes(500_000), "timestamp": 1_700_000_000_000}]}])
-    with running(tmp_path, "--no-trace", "-q", "--topic", "t", "--retention", "1M") as kproxy_:
+    with running_broker(tmp_path, "--no-trace", "-q", "--topic", "t", "--retention", "1M") as kproxy_:
         for _ in range(10):
-            answer = produce(kproxy_, 0, sent)
-    assert (answer["base_offset"], answer["log_start_offset"]) == (9, 8)
+            response = produce(kproxy_, 0, sent)
+    assert (response["base_offset"], response["log_start_offset"]) == (9, 8)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,9 @@ def test_record_data_is_kept_up_to_a_size(kproxy: Run, tmp_path: Path) -> None:
         (["--data", "/dev/null/kept"], "/dev/null/kept"),
     ],
 )
-def test_what_the_broker_cannot_begin_with_is_said_too(kproxy_process: Run, args: list[str], why: str) -> None:
+def test_startup_error_of_the_broker_is_one_sentence_and_status_2(
+    kproxy_process: Run, args: list[str], why: str
+) -> None:
     done = kproxy_process(*BUILT_IN, "--no-trace", *args)
     assert done.returncode == 2
     assert done.stderr.startswith("kproxy: ")
@@ -266,7 +268,7 @@ def test_what_the_broker_cannot_begin_with_is_said_too(kproxy_process: Run, args
     assert why in done.stderr
 
 
-def test_quirks_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quirks_lists_all_quirks(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["quirks"]) == 0
     out = capsys.readouterr().out
     assert all(re.search(rf"^  {name} +\S", out, re.MULTILINE) for name in SETS)
@@ -274,13 +276,13 @@ def test_quirks_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["quirks", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert sorted(listed) == ["behaviours", "layouts", "sets"]
-    assert {name: each["says"] for name, each in listed["sets"].items()} == {
-        name: each.description for name, each in SETS.items()
+    assert {name: entry["says"] for name, entry in listed["sets"].items()} == {
+        name: entry.description for name, entry in SETS.items()
     }
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_quirks_says_what_one_does(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quirks_describes_a_set(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["quirks", name, "--json"]) == 0
     parts = json.loads(capsys.readouterr().out)
     assert main(["quirks", name]) == 0
@@ -288,8 +290,8 @@ def test_quirks_says_what_one_does(name: str, capsys: pytest.CaptureFixture[str]
     assert len(parts) >= len(SETS[name].quirks) > 0
 
 
-def test_a_quirk_that_there_is_not_is_one_sentence_and_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_quirk_is_one_sentence_and_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["quirks", "JoinGroup:2:moved:nothing:last"]) == 2
-    said = capsys.readouterr()
-    assert (said.out, said.err.count("\n")) == ("", 1)
-    assert said.err.startswith("kproxy: quirk 'JoinGroup:2:moved:nothing:last': ")
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert captured.err.startswith("kproxy: quirk 'JoinGroup:2:moved:nothing:last': ")

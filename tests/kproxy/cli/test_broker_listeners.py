@@ -16,18 +16,20 @@ from typing import Any
 from dissectors import schemas
 from dissectors.wire.decode import decode
 from dissectors.wire.layout import layout
-from tests.kproxy.broker.security.certificates import self_signed, trusting
+from tests.kproxy.broker.security.certificates import tls_context, write_self_signed
 from tests.kproxy.cli.test_relay import traced
 from tests.kproxy.frames import request
 
-INVITED = re.compile(
+BOOTSTRAP_LINE = re.compile(
     r"built-in Kafka \S+: connect clients with bootstrap\.servers=(\S+)(?: security\.protocol=(\S+))?\n"
 )
 
 
 @contextmanager
-def running(tmp_path: Path, listeners: int, *args: object) -> Iterator[list[tuple[list[tuple[str, int]], str | None]]]:
-    """A built-in broker; for each listener what clients are told of it: addresses and security protocol."""
+def running_broker(
+    tmp_path: Path, listeners: int, *args: object
+) -> Iterator[list[tuple[list[tuple[str, int]], str | None]]]:
+    """A built-in broker; yields the addresses and security protocol that it prints for each listener."""
     command = [sys.executable, "-m", "kproxy", "--upstream", "-q", *map(str, args)]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
@@ -35,14 +37,14 @@ def running(tmp_path: Path, listeners: int, *args: object) -> Iterator[list[tupl
     )  # fmt: skip
     try:
         assert process.stderr is not None
-        found = []
+        bootstraps = []
         for _ in range(listeners):
-            said = process.stderr.readline()
-            invited = INVITED.fullmatch(said)
-            assert invited is not None, said
-            servers = [part.rpartition(":") for part in invited[1].split(",")]
-            found.append(([(host, int(port)) for host, _, port in servers], invited[2]))
-        yield found
+            line = process.stderr.readline()
+            match = BOOTSTRAP_LINE.fullmatch(line)
+            assert match is not None, line
+            servers = [part.rpartition(":") for part in match[1].split(",")]
+            bootstraps.append(([(host, int(port)) for host, _, port in servers], match[2]))
+        yield bootstraps
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
     finally:
@@ -56,7 +58,7 @@ class Client:
     def __init__(self, port: int, certificate: Path | None = None) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=20)
         if certificate is not None:
-            self._socket = trusting(certificate).wrap_socket(self._socket, server_hostname="127.0.0.1")
+            self._socket = tls_context(certificate).wrap_socket(self._socket, server_hostname="127.0.0.1")
         self._stream = self._socket.makefile("rb")
 
     def __enter__(self) -> Client:
@@ -67,12 +69,12 @@ class Client:
         self._socket.close()
 
     def __call__(self, api: str, version: int, body: dict[str, Any]) -> Any:
-        found = schemas.api_by_name(api)
-        assert found is not None
+        api_info = schemas.api_by_name(api)
+        assert api_info is not None
         self._socket.sendall(request(api, version, body))
         frame = self._stream.read(int.from_bytes(self._stream.read(4), "big"))
-        head = decode(layout("ResponseHeader", schemas.header_versions(found.key, version)[1]), frame)
-        return decode(layout(f"{api}Response", version), frame, head.end).values
+        header = decode(layout("ResponseHeader", schemas.header_versions(api_info.key, version)[1]), frame)
+        return decode(layout(f"{api}Response", version), frame, header.end).values
 
     def log_in(self) -> int:
         assert self("SaslHandshake", 1, {"mechanism": "PLAIN"})["error_code"] == 0
@@ -82,12 +84,12 @@ class Client:
         return [(broker["host"], broker["port"]) for broker in self("Metadata", 9, {"topics": []})["brokers"]]
 
 
-def test_plain_tls_and_sasl_listeners_side_by_side_through_the_relay(tmp_path: Path) -> None:
-    certificate = self_signed(tmp_path / "both.pem")
+def test_plaintext_tls_and_sasl_listeners_work_side_by_side(tmp_path: Path) -> None:
+    certificate = write_self_signed(tmp_path / "both.pem")
     names = ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     listen = [word for name in names for word in ("--listen", f"{name}://127.0.0.1:0")]
-    secured = "--tls-cert", certificate, "--tls-key", certificate, "--sasl", "PLAIN", "--user", "alice:secret"
-    with running(tmp_path, 4, *listen, "--brokers", 2, *secured) as listeners:
+    security = "--tls-cert", certificate, "--tls-key", certificate, "--sasl", "PLAIN", "--user", "alice:secret"
+    with running_broker(tmp_path, 4, *listen, "--brokers", 2, *security) as listeners:
         assert [protocol for _, protocol in listeners] == names
         for servers, protocol in listeners:
             assert protocol is not None
@@ -101,18 +103,18 @@ def test_plain_tls_and_sasl_listeners_side_by_side_through_the_relay(tmp_path: P
     assert opened == {f"{host}:{port}" for servers, _ in listeners for host, port in servers}
 
 
-def test_clients_are_told_the_address_that_is_advertised(tmp_path: Path) -> None:
+def test_metadata_has_the_advertised_address(tmp_path: Path) -> None:
     port = free_port()
-    told = "--advertised", "kafka.example:19092", "--no-trace"
-    with running(tmp_path, 1, "--listen", f"127.0.0.1:{port}", *told) as listeners:
+    options = "--advertised", "kafka.example:19092", "--no-trace"
+    with running_broker(tmp_path, 1, "--listen", f"127.0.0.1:{port}", *options) as listeners:
         assert listeners == [([("kafka.example", 19092)], None)]
         with Client(port) as client:
             assert client.brokers() == [("kafka.example", 19092)]
 
 
-def test_each_listener_can_advertise_addresses_of_its_own(tmp_path: Path) -> None:
+def test_every_listener_can_advertise_its_own_address(tmp_path: Path) -> None:
     ports = free_port(), free_port()
-    with running(
+    with running_broker(
         tmp_path, 2,
         "--listen", f"internal://127.0.0.1:{ports[0]}", "--listen", f"EXTERNAL://127.0.0.1:{ports[1]}",
         "--advertised", "EXTERNAL://kafka.example:9094", "--no-trace",
@@ -125,12 +127,12 @@ def test_each_listener_can_advertise_addresses_of_its_own(tmp_path: Path) -> Non
                 assert client.brokers() == expected
 
 
-def test_one_advertised_address_is_that_of_the_first_broker(tmp_path: Path) -> None:
+def test_single_advertised_address_is_that_of_the_first_broker(tmp_path: Path) -> None:
     listen = "--listen", "127.0.0.1:0", "--brokers", 3, "--no-trace"
-    with running(tmp_path, 1, *listen, "--advertised", "k:9000") as listeners:
+    with running_broker(tmp_path, 1, *listen, "--advertised", "k:9000") as listeners:
         assert listeners == [([("k", 9000), ("k", 9001), ("k", 9002)], None)]
-    each = [word for name in "abc" for word in ("--advertised", f"{name}:9000")]
-    with running(tmp_path, 1, *listen, *each) as listeners:
+    advertised = [word for name in "abc" for word in ("--advertised", f"{name}:9000")]
+    with running_broker(tmp_path, 1, *listen, *advertised) as listeners:
         assert listeners == [([("a", 9000), ("b", 9000), ("c", 9000)], None)]
 
 

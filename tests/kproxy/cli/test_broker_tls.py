@@ -18,7 +18,7 @@ from dissectors.wire.decode import decode
 from dissectors.wire.layout import layout
 from kproxy.development_ca import certificates, store
 from tests.kproxy.cli.conftest import Run
-from tests.kproxy.cli.test_broker import Running, running
+from tests.kproxy.cli.test_broker import RunningBroker, running_broker
 from tests.kproxy.cli.test_relay import traced
 from tests.kproxy.frames import request
 
@@ -32,15 +32,15 @@ def ca(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def served(ca: Path) -> tuple[object, ...]:
+def tls_options(ca: Path) -> tuple[object, ...]:
     return "--tls-cert", ca / "cert.pem", "--tls-key", ca / "key.pem"
 
 
-def context(ca: Path, *, with_certificate: bool = False) -> ssl.SSLContext:
-    made = ssl.create_default_context(cafile=ca / "ca.pem")
+def client_context(ca: Path, *, with_certificate: bool = False) -> ssl.SSLContext:
+    tls_context = ssl.create_default_context(cafile=ca / "ca.pem")
     if with_certificate:
-        made.load_cert_chain(ca / "cert.pem", ca / "key.pem")
-    return made
+        tls_context.load_cert_chain(ca / "cert.pem", ca / "key.pem")
+    return tls_context
 
 
 class Client:
@@ -51,12 +51,12 @@ class Client:
 
     def ask(self, api: str, version: int, body: dict[str, Any]) -> Any:
         """The body of the response."""
-        found = schemas.api_by_name(api)
-        assert found is not None
+        api_info = schemas.api_by_name(api)
+        assert api_info is not None
         self._socket.sendall(request(api, version, body))
         frame = self._read(int.from_bytes(self._read(4), "big"))
-        head = decode(layout("ResponseHeader", schemas.header_versions(found.key, version)[1]), frame)
-        return decode(layout(f"{api}Response", version), frame, head.end).values
+        header = decode(layout("ResponseHeader", schemas.header_versions(api_info.key, version)[1]), frame)
+        return decode(layout(f"{api}Response", version), frame, header.end).values
 
     def _read(self, size: int) -> bytes:
         data = b""
@@ -68,14 +68,14 @@ class Client:
         return data
 
     def log_in(self, user: str, password: str) -> int:
-        """The error code."""
+        """Log in with PLAIN; return the error code."""
         assert self.ask("SaslHandshake", 1, {"mechanism": "PLAIN"})["error_code"] == 0
         token = f"\0{user}\0{password}".encode()
         return int(self.ask("SaslAuthenticate", 2, {"auth_bytes": token})["error_code"])
 
 
 @contextmanager
-def connected(kproxy: Running, tls: ssl.SSLContext, node: int = 0) -> Iterator[Client]:
+def connect(kproxy: RunningBroker, tls: ssl.SSLContext, node: int = 0) -> Iterator[Client]:
     with (
         socket.create_connection(("localhost", kproxy.ports[node]), timeout=10) as plain,
         tls.wrap_socket(plain, server_hostname="localhost") as sock,
@@ -83,16 +83,16 @@ def connected(kproxy: Running, tls: ssl.SSLContext, node: int = 0) -> Iterator[C
         yield Client(sock)
 
 
-def test_the_trace_of_a_login_over_tls_has_plaintext(ca: Path, tmp_path: Path) -> None:
+def test_trace_of_a_login_over_tls_is_plaintext(ca: Path, tmp_path: Path) -> None:
     log = tmp_path / "keys"
     login = ("--sasl", "PLAIN", "--user", "alice:sesame", "--tls-key-log", log)
-    with running(tmp_path, *served(ca), *login) as kproxy:
+    with running_broker(tmp_path, *tls_options(ca), *login) as kproxy:
         [port] = kproxy.ports
-        with connected(kproxy, context(ca)) as client:
+        with connect(kproxy, client_context(ca)) as client:
             assert client.log_in("alice", "sesame") == 0
             [broker] = client.ask("Metadata", 9, {"topics": []})["brokers"]
             assert (broker["host"], broker["port"]) == ("localhost", port)
-        with connected(kproxy, context(ca)) as client:
+        with connect(kproxy, client_context(ca)) as client:
             assert client.log_in("alice", "wrong-sesame") == 58
         out, _ = kproxy.end()
     lines = traced(tmp_path / "kproxy-trace")
@@ -111,8 +111,8 @@ def test_sighup_renews_the_certificate_of_every_node(ca: Path, tmp_path: Path) -
     store.save(later, certificates.create(["localhost"], 10))
     shutil.copytree(ca, used)
     file.write_text('detail = "full"\n')
-    with running(tmp_path, *served(used), "--brokers", 2, "--config-file", file) as kproxy:
-        with connected(kproxy, context(ca)) as early:
+    with running_broker(tmp_path, *tls_options(used), "--brokers", 2, "--config-file", file) as kproxy:
+        with connect(kproxy, client_context(ca)) as early:
             for name in ("cert.pem", "key.pem"):
                 shutil.copy(later / name, used / name)
             file.write_text("fsync = true")
@@ -122,7 +122,7 @@ def test_sighup_renews_the_certificate_of_every_node(ca: Path, tmp_path: Path) -
             assert sum(line.startswith("listening on ") for line in said) == 4
             early.ask("ApiVersions", 0, {})
             for node in (0, 1):
-                with connected(kproxy, context(later), node) as client:
+                with connect(kproxy, client_context(later), node) as client:
                     client.ask("ApiVersions", 0, {})
         file.write_text("upstream-tls = true")
         kproxy.process.send_signal(signal.SIGHUP)
@@ -131,35 +131,35 @@ def test_sighup_renews_the_certificate_of_every_node(ca: Path, tmp_path: Path) -
         kproxy.end()
 
 
-def test_the_subject_of_a_client_certificate_is_the_principal(ca: Path, tmp_path: Path) -> None:
+def test_subject_of_a_client_certificate_is_the_principal(ca: Path, tmp_path: Path) -> None:
     acls = ("--acls", "--super-user", "User:CN=alice,O=Example\\, Inc", "--topic", "orders")
     for name in ("alice", "mallory"):
         store.save(tmp_path / name, certificates.create(["localhost"], 1))
-    alice = _named(tmp_path / "alice")
+    alice = _write_self_signed(tmp_path / "alice")
     both = tmp_path / "clients.pem"
     both.write_bytes(alice.read_bytes() + (tmp_path / "mallory" / "ca.pem").read_bytes())
-    with running(tmp_path, *served(ca), "--tls-client-ca", both, *acls) as kproxy:
+    with running_broker(tmp_path, *tls_options(ca), "--tls-client-ca", both, *acls) as kproxy:
         codes = []
         for certificate, key in ((alice, alice), (tmp_path / "mallory/cert.pem", tmp_path / "mallory/key.pem")):
-            tls = context(ca)
+            tls = client_context(ca)
             tls.load_cert_chain(certificate, key)
-            with connected(kproxy, tls) as client:
+            with connect(kproxy, tls) as client:
                 [topic] = client.ask("Metadata", 9, {"topics": [{"name": "orders"}]})["topics"]
                 codes.append(topic["error_code"])
         assert codes == [0, FORBIDDEN]
-        with pytest.raises((ssl.SSLError, ConnectionError)), connected(kproxy, context(ca)) as client:
+        with pytest.raises((ssl.SSLError, ConnectionError)), connect(kproxy, client_context(ca)) as client:
             client.ask("Metadata", 9, {"topics": []})
         kproxy.end()
     lines = traced(tmp_path / "kproxy-trace")
-    found = [(line["code"], str(line["message"])) for line in lines if line["kind"] == "finding"]
-    assert [message for code, message in found if code == "X022"] == [
+    findings = [(line["code"], str(line["message"])) for line in lines if line["kind"] == "finding"]
+    assert [message for code, message in findings if code == "X022"] == [
         "TLS with client 127.0.0.1 failed: it sent no client certificate"
     ]
-    assert {code for code, _ in found} <= {"X022", "X014"}
+    assert {code for code, _ in findings} <= {"X022", "X014"}
 
 
-def _named(directory: Path) -> Path:
-    """A certificate that signs itself, with its key, for a subject of several parts."""
+def _write_self_signed(directory: Path) -> Path:
+    """Write a self-signed certificate and its key for a subject with several parts."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.x509.oid import NameOID
@@ -168,7 +168,7 @@ def _named(directory: Path) -> Path:
     key = serialization.load_pem_private_key((directory / "key.pem").read_bytes(), None)
     parts = ((NameOID.ORGANIZATION_NAME, "Example, Inc"), (NameOID.COMMON_NAME, "alice"))
     name = x509.Name([x509.NameAttribute(*part) for part in parts])
-    made = (
+    certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
@@ -180,41 +180,41 @@ def _named(directory: Path) -> Path:
         .sign(key, hashes.SHA256())  # type: ignore[arg-type]
     )
     path = directory / "alice.pem"
-    path.write_bytes((directory / "key.pem").read_bytes() + made.public_bytes(serialization.Encoding.PEM))
+    path.write_bytes((directory / "key.pem").read_bytes() + certificate.public_bytes(serialization.Encoding.PEM))
     return path
 
 
-def test_three_brokers_with_tls(ca: Path, tmp_path: Path) -> None:
-    with running(tmp_path, "--brokers", 3, *served(ca)) as kproxy:
+def test_three_brokers_serve_tls(ca: Path, tmp_path: Path) -> None:
+    with running_broker(tmp_path, "--brokers", 3, *tls_options(ca)) as kproxy:
         for node in range(3):
-            with connected(kproxy, context(ca), node) as client:
+            with connect(kproxy, client_context(ca), node) as client:
                 brokers = client.ask("Metadata", 9, {"topics": []})["brokers"]
                 assert [(broker["host"], broker["port"]) for broker in brokers] == [
                     ("localhost", p) for p in kproxy.ports
                 ]
         assert "commands: " in kproxy.said()
         assert kproxy.told("stop 2") == "broker 2 is down"
-        with pytest.raises((ssl.SSLError, ConnectionError)), connected(kproxy, context(ca), 1) as client:
+        with pytest.raises((ssl.SSLError, ConnectionError)), connect(kproxy, client_context(ca), 1) as client:
             client.ask("Metadata", 9, {"topics": []})
         assert kproxy.said().startswith(
             f"kproxy: upstream localhost:{kproxy.ports[1]} is unreachable: connection refused"
         )
         assert kproxy.told("start 2") == "broker 2 is up"
-        with connected(kproxy, context(ca), 1) as client:
+        with connect(kproxy, client_context(ca), 1) as client:
             assert len(client.ask("Metadata", 9, {"topics": []})["brokers"]) == 3
         kproxy.end()
     opened = [line for line in traced(tmp_path / "kproxy-trace") if line["kind"] == "open"]
     assert [line["server"] for line in opened] == [f"localhost:{kproxy.ports[node]}" for node in (0, 1, 2, 1, 1)]
 
 
-def test_a_listener_without_tls_has_none(ca: Path, tmp_path: Path) -> None:
+def test_plaintext_and_tls_listeners_coexist(ca: Path, tmp_path: Path) -> None:
     """`Running` lists one bootstrap address, so the listeners' lines are read here."""
     import re
     import subprocess
     import sys
 
     listeners = ("--listen", "PLAINTEXT://0", "--listen", "SSL://0")
-    command = [sys.executable, "-m", "kproxy", "--upstream", *listeners, *map(str, served(ca)), "--no-control"]
+    command = [sys.executable, "-m", "kproxy", "--upstream", *listeners, *map(str, tls_options(ca)), "--no-control"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=tmp_path
     ) as process:
@@ -224,15 +224,15 @@ def test_a_listener_without_tls_has_none(ca: Path, tmp_path: Path) -> None:
             match = re.search(r"localhost:(\d+) security\.protocol=(\w+)", process.stderr.readline())
             assert match is not None
             ports[match[2]] = int(match[1])
-        asked = request("ApiVersions", 0, {})
+        api_versions = request("ApiVersions", 0, {})
         with socket.create_connection(("localhost", ports["PLAINTEXT"]), timeout=10) as plain:
-            plain.sendall(asked)
+            plain.sendall(api_versions)
             assert plain.recv(4)
         with (
             socket.create_connection(("localhost", ports["SSL"]), timeout=10) as plain,
-            context(ca).wrap_socket(plain, server_hostname="localhost") as client,
+            client_context(ca).wrap_socket(plain, server_hostname="localhost") as client,
         ):
-            client.sendall(asked)
+            client.sendall(api_versions)
             assert client.recv(4)
         process.terminate()
         process.communicate(timeout=20)
@@ -249,7 +249,7 @@ def test_a_listener_without_tls_has_none(ca: Path, tmp_path: Path) -> None:
         (("--advertise", "--advertised", "k:1"), "--advertise is for other brokers: "),
     ],
 )
-def test_the_built_in_broker_advertises_its_own_addresses(kproxy: Run, arguments: tuple[str, ...], why: str) -> None:
+def test_advertise_is_rejected_with_the_built_in_broker(kproxy: Run, arguments: tuple[str, ...], why: str) -> None:
     done = kproxy("--listen", "0", "--upstream", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"kproxy: {why}")

@@ -27,37 +27,37 @@ def test_clients_that_trust_the_ca_accept_the_certificate(ca: Path, host: str) -
     server.load_cert_chain(ca / "cert.pem", ca / "key.pem")
     client = ssl.create_default_context(cafile=ca / "ca.pem")
     client.verify_flags |= ssl.VERIFY_X509_STRICT
-    one, other = Other(client, host), Other(server, server=True)
+    client_end, server_end = Other(client, host), Other(server, server=True)
     data = b""
-    while not (one.established and other.established):
-        data = other.step(one.step(data))
+    while not (client_end.established and server_end.established):
+        data = server_end.step(client_end.step(data))
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
-def test_openssl_finds_nothing_wrong(ca: Path) -> None:
+def test_openssl_verifies_the_certificate(ca: Path) -> None:
     command = ["openssl", "verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", ca / "ca.pem", ca / "cert.pem"]
     assert subprocess.run(command, capture_output=True, check=True).stdout.endswith(b": OK\n")
 
 
-def test_keys_are_for_their_owner(ca: Path) -> None:
+def test_keys_are_readable_by_their_owner_only(ca: Path) -> None:
     modes = {path.name: path.stat().st_mode & 0o777 for path in ca.iterdir()}
     assert modes["key.pem"] == modes["ca-key.pem"] == 0o600
     assert set(modes) == {"ca.pem", "ca-key.pem", "cert.pem", "key.pem"}
 
 
-def test_create_and_export(kproxy: Run, tmp_path: Path) -> None:
-    made = kproxy("ca", "create", "my-ca", "--host", "localhost", "--host", "*.kafka.example.com", "--days", 30)
-    assert (made.returncode, made.stderr) == (0, "")
-    assert "for localhost, *.kafka.example.com, valid for 30 days" in made.stdout
+def test_creates_and_exports_a_ca(kproxy: Run, tmp_path: Path) -> None:
+    created = kproxy("ca", "create", "my-ca", "--host", "localhost", "--host", "*.kafka.example.com", "--days", 30)
+    assert (created.returncode, created.stderr) == (0, "")
+    assert "for localhost, *.kafka.example.com, valid for 30 days" in created.stdout
     exported = kproxy("ca", "export", "my-ca")
     assert exported.stdout == (tmp_path / "my-ca" / "ca.pem").read_text()
-    for each in ("Java", "librdkafka", "Python", "Go", "Node", "keytool -importcert"):
-        assert each in exported.stderr
+    for platform in ("Java", "librdkafka", "Python", "Go", "Node", "keytool -importcert"):
+        assert platform in exported.stderr
     saved = kproxy("ca", "export", "my-ca", "--output", "trusted.pem")
     assert (tmp_path / "trusted.pem").read_text() == exported.stdout
     assert f"ssl.ca.location={tmp_path / 'trusted.pem'}" in saved.stdout
-    for said in (made, exported, saved):
-        assert "PRIVATE KEY" not in said.stdout + said.stderr
+    for output in (created, exported, saved):
+        assert "PRIVATE KEY" not in output.stdout + output.stderr
 
 
 def test_refuses_to_overwrite(kproxy: Run, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_refuses_to_overwrite(kproxy: Run, tmp_path: Path) -> None:
         (("export",), "kproxy-ca/ca.pem: No such file or directory; make a CA with kproxy ca create kproxy-ca"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(kproxy: Run, arguments: tuple[object, ...], why: str) -> None:
+def test_invalid_option_is_one_sentence(kproxy: Run, arguments: tuple[object, ...], why: str) -> None:
     refused = kproxy("ca", *arguments)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.startswith(f"kproxy: {why}")

@@ -1,4 +1,4 @@
-"""Options that others would leave without effect are refused with one sentence; the command line wins over the file."""
+"""Options without effect are rejected with one sentence; the command line overrides the file."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ BUILT_IN = "--listen 0 --upstream "
         ("analyze convert --repair --out y --port 3", "--port is for captures: --repair reads none"),
     ],
 )  # fmt: skip
-def test_what_would_be_ignored_is_refused(kproxy: Run, tmp_path: Path, line: str, sentence: str) -> None:
+def test_rejects_an_option_that_would_have_no_effect(kproxy: Run, tmp_path: Path, line: str, sentence: str) -> None:
     (tmp_path / "t.jsonl").write_text(kproxy("dissect", "--json", CAPTURE).stdout)
     words, _, stdin = line.partition(" < ")
     done = kproxy(*words.split(), stdin=stdin)
@@ -84,7 +84,7 @@ def test_what_would_be_ignored_is_refused(kproxy: Run, tmp_path: Path, line: str
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
-def test_no_option_of_the_relay_is_lost_before_a_command(kproxy: Run, command: str) -> None:
+def test_rejects_a_relay_option_before_a_command(kproxy: Run, command: str) -> None:
     needed = {
         "completion": "bash", "ca": "export", "schemas": "import", "dissect": "a", "explain": "00", "diff": "a b",
         "export-test": "a b", "replay": "a b", "analyze": "a",
@@ -107,7 +107,7 @@ def test_no_option_of_the_relay_is_lost_before_a_command(kproxy: Run, command: s
         ('upstream = "k:1"\nadvertise = true', "--replay x", {"upstream": [], "advertise": None}),
     ],
 )
-def test_the_command_line_replaces_what_it_excludes_in_the_file(
+def test_command_line_overrides_conflicting_options_of_the_file(
     tmp_path: Path, file: str, words: str, kept: dict[str, object]
 ) -> None:
     path = tmp_path / "kproxy.toml"
@@ -116,13 +116,13 @@ def test_the_command_line_replaces_what_it_excludes_in_the_file(
     assert {name: getattr(args, name) for name in kept} == kept
 
 
-def test_a_file_that_contradicts_itself_is_refused(kproxy: Run, tmp_path: Path) -> None:
+def test_rejects_a_configuration_file_with_conflicting_options(kproxy: Run, tmp_path: Path) -> None:
     (tmp_path / "k.toml").write_text('listen = "0"\nupstream = "k:1"\ntrace = "d"\nno-trace = true')
     done = kproxy("--config-file", "k.toml")
     assert (done.returncode, done.stderr) == (2, "kproxy: --trace needs a trace: leave out --no-trace\n")
 
 
-def test_the_same_listener_twice_is_refused_at_sighup_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reload_rejects_a_duplicate_listener(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "kproxy.toml"
 
     def write(second: int) -> argparse.Namespace:
@@ -130,12 +130,12 @@ def test_the_same_listener_twice_is_refused_at_sighup_too(tmp_path: Path, capsys
         path.write_text("\n".join(f"{name} = {json.dumps(value)}" for name, value in text.items()))
         return cli._parse(["--config-file", str(path)])
 
-    before = write(32241)
-    found = listeners.reload(before, None)
-    assert found is not None
-    assert len(found) == 2
+    args = write(32241)
+    reloaded = listeners.reload(args, None)
+    assert reloaded is not None
+    assert len(reloaded) == 2
     write(32240)
-    assert listeners.reload(before, None) is None
+    assert listeners.reload(args, None) is None
     assert capsys.readouterr().err == (
         "kproxy: --listen localhost:32240 is given twice: give each listener an address of its own\n"
     )

@@ -1,4 +1,4 @@
-"""The scripts of `kproxy completion`, read by the shells that are for them."""
+"""The scripts of `kproxy completion`, run by their shells."""
 
 import os
 import select
@@ -12,7 +12,7 @@ import pytest
 
 from tests.kproxy.cli.conftest import Run
 
-#: What is written, and what may stand for its last word.
+#: Words of a command line, and the completions of the last one.
 CASES = [
     (["dis"], ["dissect"]),
     (["--strict"], ["--strict-trace"]),
@@ -28,7 +28,7 @@ CASES = [
 
 
 def script(kproxy: Run, shell: str, tmp_path: Path) -> Path:
-    """The script of a shell, which has to be there."""
+    """Write the completion script of a shell; skip the test if the shell is not installed."""
     if shutil.which(shell) is None:
         pytest.skip(f"needs {shell} on PATH")
     done = kproxy("completion", shell)
@@ -52,21 +52,21 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 
-def test_bash(kproxy: Run, tmp_path: Path) -> None:
+def test_bash_completes_words(kproxy: Run, tmp_path: Path) -> None:
     path = script(kproxy, "bash", tmp_path)
     (tmp_path / "seen.pcap").touch()
     (tmp_path / "traces").mkdir()
     files = (["dissect", f"{tmp_path}/se"], [f"{tmp_path}/seen.pcap"])
     directories = (["--trace", f"{tmp_path}/"], [f"{tmp_path}/traces"])
-    for words, wanted in (*CASES, files, directories):
+    for words, expected in (*CASES, files, directories):
         command = ["bash", "--norc", "-c", _BASH, "bash", path, *words]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=_environment())
-        assert (done.stdout.split(), done.stderr) == (wanted, ""), words
+        assert (done.stdout.split(), done.stderr) == (expected, ""), words
 
 
-def test_fish(kproxy: Run, tmp_path: Path) -> None:
+def test_fish_completes_words(kproxy: Run, tmp_path: Path) -> None:
     path = script(kproxy, "fish", tmp_path)
-    for words, wanted in CASES:
+    for words, expected in CASES:
         text = f'source {path}; complete -C "kproxy {" ".join(words)}"'
         done = subprocess.run(
             ["fish", "--no-config", "-c", text],
@@ -76,43 +76,45 @@ def test_fish(kproxy: Run, tmp_path: Path) -> None:
             timeout=60,
             env=_environment(),
         )
-        assert sorted(line.split("\t")[0] for line in done.stdout.splitlines()) == sorted(wanted), words
+        assert sorted(line.split("\t")[0] for line in done.stdout.splitlines()) == sorted(expected), words
 
 
-def test_zsh(kproxy: Run, tmp_path: Path) -> None:
+def test_zsh_completes_words(kproxy: Run, tmp_path: Path) -> None:
     path = script(kproxy, "zsh", tmp_path)
     path.rename(tmp_path / "_kproxy")
     (tmp_path / ".zshrc").write_text(
         f"PS1='> '; unsetopt beep zle_bracketed_paste\nfpath=({tmp_path} $fpath)\nautoload -Uz compinit\n"
         f"compinit -u -d {tmp_path}/dump\nkproxy() {{ print -l -- got:$^@ }}\nprint ready\n"
     )
-    for words, wanted in CASES:
-        if len(wanted) == 1:  # of several, zsh shows a list and leaves the line alone
-            assert typed(tmp_path, f"kproxy {' '.join(words)}\t\n", f"got:{wanted[0]}")
+    for words, expected in CASES:
+        if len(expected) == 1:  # of several, zsh shows a list and leaves the line alone
+            assert prints_after_typing(tmp_path, f"kproxy {' '.join(words)}\t\n", f"got:{expected[0]}")
 
 
-def typed(home: Path, keys: str, wanted: str) -> bool:
-    """Whether an interactive zsh says this after the keys."""
+def prints_after_typing(home: Path, keys: str, expected: str) -> bool:
+    """Whether an interactive zsh prints the expected text after these keys."""
     environment = _environment(ZDOTDIR=str(home), TERM="dumb")
-    terminal, theirs = os.openpty()
-    process = subprocess.Popen(["zsh", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
-    os.close(theirs)
-    said, sent, ends = b"", False, time.monotonic() + 60
+    terminal, zsh_terminal = os.openpty()
+    process = subprocess.Popen(
+        ["zsh", "-i"], stdin=zsh_terminal, stdout=zsh_terminal, stderr=zsh_terminal, env=environment
+    )
+    os.close(zsh_terminal)
+    output, is_sent, deadline = b"", False, time.monotonic() + 60
     try:
-        while wanted.encode() not in said and time.monotonic() < ends:
+        while expected.encode() not in output and time.monotonic() < deadline:
             if select.select([terminal], [], [], 0.2)[0]:
-                said += os.read(terminal, 65536)
-            if not sent and b"ready" in said and b"> " in said:
+                output += os.read(terminal, 65536)
+            if not is_sent and b"ready" in output and b"> " in output:
                 os.write(terminal, keys.encode())
-                sent = True
+                is_sent = True
     finally:
         process.kill()
         process.wait()
         os.close(terminal)
-    return wanted.encode() in said
+    return expected.encode() in output
 
 
-def test_another_shell_is_refused(kproxy: Run) -> None:
+def test_rejects_an_unknown_shell(kproxy: Run) -> None:
     done = kproxy("completion", "csh")
     assert done.returncode == 2
     assert "'csh'" in done.stderr

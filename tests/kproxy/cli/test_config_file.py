@@ -1,4 +1,4 @@
-"""--config-file: a TOML file stands in front of the command line, which has the last word."""
+"""--config-file: options from a TOML file, which the command line overrides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kproxy.cli import COMMANDS, config_file, relay
 from kproxy.errors import UserError
 
 
-def expanded(file: Path, text: str, *words: str) -> list[str]:
+def expand(file: Path, text: str, *words: str) -> list[str]:
     file.write_text(text)
     return config_file.expanded([f"--config-file={file}", *words], relay.declare, COMMANDS)[: -1 - len(words)]
 
@@ -20,7 +20,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "kproxy.toml"
 
 
-def test_every_kind_of_value(file: Path) -> None:
+def test_converts_every_type_of_value(file: Path) -> None:
     text = """
         listen = ["9092", 9093]
         upstream = ["b1:9092", "b2:9092"]
@@ -30,29 +30,29 @@ def test_every_kind_of_value(file: Path) -> None:
         detail = "full"
         brokers = 3
     """
-    assert expanded(file, text) == [
+    assert expand(file, text) == [
         "--listen=9092", "--listen=9093", "--upstream=b1:9092", "--upstream=b2:9092", "--advertise", "--quiet",
         "--detail=full", "--brokers=3",
     ]  # fmt: skip
 
 
-def test_an_option_with_an_optional_value_takes_one(file: Path) -> None:
-    assert expanded(file, 'advertise = "proxy:9100"\nupstream = true') == ["--advertise=proxy:9100", "--upstream"]
+def test_option_with_an_optional_value_takes_one(file: Path) -> None:
+    assert expand(file, 'advertise = "proxy:9100"\nupstream = true') == ["--advertise=proxy:9100", "--upstream"]
 
 
-def test_the_command_line_replaces_what_the_file_has(file: Path) -> None:
+def test_command_line_overrides_the_file(file: Path) -> None:
     text = 'listen = "9092"\nupstream = "b:9092"\nquiet = true\nfilter = "error"'
-    found = expanded(file, text, "--listen", "1234", "-q", "--filter=api=Fetch")
-    assert found == ["--upstream=b:9092"]
+    arguments = expand(file, text, "--listen", "1234", "-q", "--filter=api=Fetch")
+    assert arguments == ["--upstream=b:9092"]
 
 
-def test_without_the_option_nothing_changes() -> None:
+def test_arguments_without_config_file_are_unchanged() -> None:
     words = ["--listen", "9092", "--upstream"]
     assert config_file.expanded(words, relay.declare, COMMANDS) == words
     assert config_file.expanded(["--config-file"], relay.declare, COMMANDS) == ["--config-file"]
 
 
-def test_the_option_of_a_command_is_not_that_of_the_relay() -> None:
+def test_config_file_after_a_command_is_not_expanded() -> None:
     words = ["dissect", "--config-file=none.toml"]
     assert config_file.expanded(words, relay.declare, COMMANDS) == words
 
@@ -69,13 +69,13 @@ def test_the_option_of_a_command_is_not_that_of_the_relay() -> None:
         ("listen = ", "{} is not TOML: "),
     ],
 )
-def test_what_it_cannot_read_is_one_sentence(file: Path, text: str, message: str) -> None:
+def test_invalid_file_is_one_sentence(file: Path, text: str, message: str) -> None:
     with pytest.raises(UserError) as caught:
-        expanded(file, text)
+        expand(file, text)
     assert str(caught.value).startswith(message.format(file))
 
 
-def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
+def test_unreadable_file_is_one_sentence(tmp_path: Path) -> None:
     for path, why in ((tmp_path / "none.toml", "no such file or directory"), (tmp_path, "is a directory")):
         with pytest.raises(UserError, match=why):
             config_file.expanded(["--config-file", str(path)], relay.declare, COMMANDS)

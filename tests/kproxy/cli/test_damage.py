@@ -11,7 +11,7 @@ from tests.kproxy.captures_made import CAPTURES
 from tests.kproxy.cli.conftest import Run
 
 CAPTURE = CAPTURES / "metadata-v1-throttle-first.pcap.gz"
-SAID = "2 of 14 lines could not be read and were skipped: line 3: JSON is malformed: "
+SKIPPED_LINES = "2 of 14 lines could not be read and were skipped: line 3: JSON is malformed: "
 
 
 @pytest.fixture
@@ -35,32 +35,34 @@ def _write(path: Path, lines: list[str]) -> Path:
 
 
 @pytest.mark.parametrize("options", [(), ("-q",), ("--json",), ("--fields", "ts"), ("--findings",), ("--html",)])
-def test_dissect(kproxy: Run, damaged: Path, killed: Path, options: tuple[str, ...]) -> None:
+def test_dissect_skips_and_reports_damaged_lines(
+    kproxy: Run, damaged: Path, killed: Path, options: tuple[str, ...]
+) -> None:
     for path in (damaged, damaged.parent):
         done = kproxy("dissect", *options, path)
         assert done.returncode == 2
-        assert f"damaged.jsonl: {SAID}" in done.stderr
+        assert f"damaged.jsonl: {SKIPPED_LINES}" in done.stderr
         assert len(done.stdout) > 20  # the other lines
     done = kproxy("dissect", "--fail-on", "never", *options, killed)
     assert done.returncode == 0
     assert "killed.jsonl: the last line is incomplete and was skipped\n" in done.stderr
 
 
-def test_several_files_and_several_processes(kproxy: Run, damaged: Path, killed: Path) -> None:
+def test_damage_is_reported_once_for_several_files_and_processes(kproxy: Run, damaged: Path, killed: Path) -> None:
     for options in ((), ("--json", "-j", "2")):
         done = kproxy("dissect", "--fail-on", "never", *options, killed, damaged, CAPTURE)
-        assert (done.returncode, done.stderr.count(SAID)) == (2, 1)
+        assert (done.returncode, done.stderr.count(SKIPPED_LINES)) == (2, 1)
 
 
-def test_diff(kproxy: Run, damaged: Path, killed: Path) -> None:
+def test_diff_skips_and_reports_damaged_lines(kproxy: Run, damaged: Path, killed: Path) -> None:
     done = kproxy("diff", damaged, CAPTURE)
     assert done.returncode == 2
-    assert f"damaged.jsonl: {SAID}" in done.stderr
+    assert f"damaged.jsonl: {SKIPPED_LINES}" in done.stderr
     assert "no differences" in done.stdout
     assert kproxy("diff", killed, CAPTURE).returncode == 0
 
 
-def test_export_test(kproxy: Run, damaged: Path, killed: Path) -> None:
+def test_export_test_skips_damaged_lines(kproxy: Run, damaged: Path, killed: Path) -> None:
     done = kproxy("export-test", damaged, "0:2")
     assert done.returncode == 2
     assert "def test_" in done.stdout
@@ -68,15 +70,15 @@ def test_export_test(kproxy: Run, damaged: Path, killed: Path) -> None:
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1})
-def test_replay(kproxy: Run, kproxy_broker: BrokerThread, damaged: Path, killed: Path) -> None:
+def test_replay_of_a_damaged_trace_ends_with_status_2(
+    kproxy: Run, kproxy_broker: BrokerThread, damaged: Path, killed: Path
+) -> None:
     statuses = [kproxy("replay", path, kproxy_broker.bootstrap, "--speed", "max").returncode
                 for path in (damaged, killed)]  # fmt: skip
     assert statuses == [2, 1]
 
 
-def test_a_directory_of_which_nothing_can_be_read_is_not_said_to_have_no_kafka_frames(
-    kproxy: Run, tmp_path: Path
-) -> None:
+def test_directory_of_unreadable_files_is_reported_as_unreadable(kproxy: Run, tmp_path: Path) -> None:
     _write(tmp_path / "in" / "a.pcap", ["no capture"])
     done = kproxy("dissect", tmp_path / "in")
     assert done.returncode == 2

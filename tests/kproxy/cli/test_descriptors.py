@@ -36,7 +36,7 @@ def ca(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def started(tmp_path: Path, broker: Broker, *options: object) -> Iterator[tuple[Proxy, Served]]:
+def start_proxy(tmp_path: Path, broker: Broker, *options: object) -> Iterator[tuple[Proxy, Served]]:
     """A proxy with two listeners and the HTTP endpoint."""
     listen = 2 * ("--listen", "127.0.0.1:0")
     upstream = 2 * ("--upstream", f"127.0.0.1:{broker.port}")
@@ -44,42 +44,44 @@ def started(tmp_path: Path, broker: Broker, *options: object) -> Iterator[tuple[
         yield proxy, Served(proxy)
 
 
-def limit(proxy: Proxy, descriptors: int | None) -> None:
-    """Let the proxy open so many; None: as many as before."""
+def limit_descriptors(proxy: Proxy, descriptor_count: int | None) -> None:
+    """Limit the open files of the proxy; None restores the maximum."""
     _, hard = resource.prlimit(proxy.process.pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(proxy.process.pid, resource.RLIMIT_NOFILE, (descriptors or hard, hard))
+    resource.prlimit(proxy.process.pid, resource.RLIMIT_NOFILE, (descriptor_count or hard, hard))
 
 
-def ask(client: socket.socket, asked: bytes = ASKED) -> bytes:
-    client.sendall(asked)
-    return answer(client)
+def ask(client: socket.socket, frame: bytes = ASKED) -> bytes:
+    client.sendall(frame)
+    return read_frame(client)
 
 
-def answer(client: socket.socket) -> bytes:
+def read_frame(client: socket.socket) -> bytes:
     frame = client.recv(4, socket.MSG_WAITALL) if not isinstance(client, ssl.SSLSocket) else client.recv(4)
     size = 4 + int.from_bytes(frame, "big")
     while len(frame) < size:
-        more = client.recv(size - len(frame))
-        assert more
-        frame += more
+        chunk = client.recv(size - len(frame))
+        assert chunk
+        frame += chunk
     return frame
 
 
-def named(client: socket.socket, broker: Broker, *ports: int) -> list[int]:
+def advertised_ports(client: socket.socket, broker: Broker, *ports: int) -> list[int]:
     """The ports that the client gets if the broker names brokers with these ports."""
     brokers = [{"node_id": number, "host": "127.0.0.1", "port": port} for number, port in enumerate(ports, 1)]
     broker.answer = response("Metadata", 9, {"brokers": brokers}, correlation_id=7)
-    found = read_response(ask(client, ASKED_METADATA), 3, 9).body["brokers"]
+    brokers_in_response = read_response(ask(client, ASKED_METADATA), 3, 9).body["brokers"]
     broker.answer = ANSWER
-    return [each["port"] for each in found]
+    return [broker_["port"] for broker_ in brokers_in_response]
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "TLS"])
-def test_a_reserve_remains_for_everything_but_clients(tmp_path: Path, ca: Path, broker: Broker, tls: bool) -> None:
+def test_descriptors_are_reserved_for_everything_but_clients(
+    tmp_path: Path, ca: Path, broker: Broker, tls: bool
+) -> None:
     options = ("--tls-cert", ca / "cert.pem", "--tls-key", ca / "key.pem") if tls else ()
     trusting = ssl.create_default_context(cafile=ca / "ca.pem")
     with (
-        started(tmp_path, broker, *options) as (proxy, http),
+        start_proxy(tmp_path, broker, *options) as (proxy, http),
         Broker() as other,
         ExitStack() as stack,
     ):
@@ -90,7 +92,7 @@ def test_a_reserve_remains_for_everything_but_clients(tmp_path: Path, ca: Path, 
 
         first = connect()
         assert ask(first) == ANSWER
-        limit(proxy, 120)
+        limit_descriptors(proxy, 120)
         clients = [first]
         waiting: list[bytes] = []
 
@@ -109,7 +111,7 @@ def test_a_reserve_remains_for_everything_but_clients(tmp_path: Path, ca: Path, 
             thread.start()
             # Out of the reserve: a listener for a broker, and another inspector.
             assert ask(first) == ANSWER
-            [port] = named(first, broker, other.port)
+            [port] = advertised_ports(first, broker, other.port)
             assert port != other.port
             os.kill(inspectors(proxy.process.pid)[0], signal.SIGKILL)
             proxy.wait_until_said("the inspector runs again")
@@ -124,24 +126,24 @@ def test_a_reserve_remains_for_everything_but_clients(tmp_path: Path, ca: Path, 
         assert err.count("too many open files") == 1, err
 
 
-def test_without_any_descriptor_everything_waits_and_recovers(tmp_path: Path, broker: Broker) -> None:
-    with started(tmp_path, broker) as (proxy, http), Broker() as other, proxy.connect() as first:
+def test_proxy_recovers_after_all_descriptors_were_used(tmp_path: Path, broker: Broker) -> None:
+    with start_proxy(tmp_path, broker) as (proxy, http), Broker() as other, proxy.connect() as first:
         assert ask(first) == ANSWER
-        limit(proxy, 3)
+        limit_descriptors(proxy, 3)
         with proxy.connect() as waiting, socket.create_connection(("127.0.0.1", http.port), timeout=20) as probe:
             waiting.sendall(ASKED)
             probe.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
             proxy.wait_until_said(MESSAGE)
-            assert named(first, broker, other.port) == [other.port]  # no listener could be opened
+            assert advertised_ports(first, broker, other.port) == [other.port]  # no listener could be opened
             os.kill(inspectors(proxy.process.pid)[0], signal.SIGKILL)
             proxy.wait_until_said("it could not be started: too many open files")
             assert ask(first) == ANSWER
-            limit(proxy, None)
-            assert answer(waiting) == ANSWER
+            limit_descriptors(proxy, None)
+            assert read_frame(waiting) == ANSWER
             with probe.makefile("rb") as stream:
                 assert json.loads(stream.read().partition(b"\r\n\r\n")[2])["status"] == "ok"
             proxy.wait_until_said("the inspector runs again")
-            until(lambda: named(first, broker, other.port) != [other.port])
+            until(lambda: advertised_ports(first, broker, other.port) != [other.port])
         other.stop()
         _, err = proxy.end()
         assert err.count("cannot accept more connections") == 1, err

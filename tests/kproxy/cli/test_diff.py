@@ -31,7 +31,7 @@ def brokers() -> Iterator[tuple[str, str]]:
         yield a.bootstrap, b.bootstrap
 
 
-def test_a_recording_does_not_differ_from_itself(kproxy: Run, tmp_path: Path) -> None:
+def test_recording_equals_itself(kproxy: Run, tmp_path: Path) -> None:
     done = kproxy("diff", THROTTLE, THROTTLE)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("\nno differences in 4 pairs of exchanges\n")
@@ -43,7 +43,7 @@ def test_a_recording_does_not_differ_from_itself(kproxy: Run, tmp_path: Path) ->
 
 RUNS = Path(__file__).parents[2] / "data/diff"
 #: APIs with differences between Kafka and the built-in broker that docs/diff.md explains.
-EXPLAINED = {
+DOCUMENTED = {
     "ApiVersions",
     "CreateTopics",
     "DescribeConfigs",
@@ -54,8 +54,8 @@ EXPLAINED = {
 }
 
 
-def test_two_runs_of_a_client_do_not_differ_and_the_built_in_broker_only_as_explained(kproxy: Run) -> None:
-    """Sarama with all that it can do, against Kafka 4.3.1 twice and against the built-in broker."""
+def test_two_runs_are_equal_and_the_built_in_broker_differs_only_as_documented(kproxy: Run) -> None:
+    """Sarama with all its features, twice against Kafka 4.3.1 and once against the built-in broker."""
     first, second, built_in = (RUNS / f"sarama-{name}.jsonl.gz" for name in ("kafka-1", "kafka-2", "built-in"))
     options = ("--may-differ", "offset", "--text-may-differ", "[0-9]{5,}-[0-9]+")
     assert kproxy("diff", first, first).returncode == 0
@@ -64,13 +64,13 @@ def test_two_runs_of_a_client_do_not_differ_and_the_built_in_broker_only_as_expl
     assert "no differences in 141 pairs of exchanges\n" in done.stdout
     assert "requests to a broker that was not ready, not compared (A and B): AddPartitionsToTxn 1 and 1" in done.stdout
     *lines, _ = map(json.loads, kproxy("diff", first, built_in, *options, "--json").stdout.splitlines())
-    assert {line["api"] for line in lines} == EXPLAINED
+    assert {line["api"] for line in lines} == DOCUMENTED
     assert {line["aspect"] for line in lines} == {"field", "order"}
     page = (Path(__file__).parents[3] / "docs/diff.md").read_text()
-    assert [each for each in EXPLAINED if f"`{each}`" not in page] == []
+    assert [api for api in DOCUMENTED if f"`{api}`" not in page] == []
 
 
-def test_differences_as_json(kproxy: Run) -> None:
+def test_writes_differences_as_json(kproxy: Run) -> None:
     done = kproxy("diff", LAYOUT_3, CAPTURES / "metadata-v1-without-its-fields.pcap.gz", "--json", "--ignore", "L")
     *differences, end = map(json.loads, done.stdout.splitlines())
     assert done.returncode == 1
@@ -84,7 +84,7 @@ def test_differences_as_json(kproxy: Run) -> None:
     assert end["a"] == {"name": str(LAYOUT_3), "connections": 2, "requests": 4}
 
 
-def test_a_page(kproxy: Run, tmp_path: Path) -> None:
+def test_writes_a_page(kproxy: Run, tmp_path: Path) -> None:
     done = kproxy("diff", LAYOUT_3, THROTTLE, "--html", "page.html")
     page = (tmp_path / "page.html").read_text()
     assert done.returncode == 1
@@ -95,7 +95,7 @@ def test_a_page(kproxy: Run, tmp_path: Path) -> None:
     assert str(CAPTURES) not in page
 
 
-def test_kinds_of_values_can_be_compared_or_not(kproxy: Run) -> None:
+def test_compare_selects_types_of_values(kproxy: Run) -> None:
     names = CORRECT, CAPTURES / "find-coordinator-v1-correlation-id-twice.pcap.gz"
     paths = [
         {json.loads(line).get("path") for line in kproxy("diff", *names, "--json", *options).stdout.splitlines()}
@@ -124,7 +124,9 @@ def test_kinds_of_values_can_be_compared_or_not(kproxy: Run) -> None:
         (("127.0.0.1:1", "127.0.0.1:1", "--requests", "empty.txt"), 2, "no request in it"),
     ],
 )
-def test_mistakes(kproxy: Run, tmp_path: Path, words: tuple[object, ...], status: int, sentence: str) -> None:
+def test_usage_errors_are_one_sentence(
+    kproxy: Run, tmp_path: Path, words: tuple[object, ...], status: int, sentence: str
+) -> None:
     (tmp_path / "requests.txt").write_text("# comment\nMetdata:9\n")
     (tmp_path / "empty.txt").write_text("\n")
     if "summary.jsonl" in words:
@@ -135,7 +137,7 @@ def test_mistakes(kproxy: Run, tmp_path: Path, words: tuple[object, ...], status
     assert done.stderr.count("\n") == 1
 
 
-def commands() -> dict[str, list[str]]:
+def documented_commands() -> dict[str, list[str]]:
     """The commands of the page with the lines that they print."""
     page = (ROOT / "docs/diff.md").read_text()
     shown = re.findall(r"^    \$ kproxy (.+)\n((?:    .*\n|\n)+)", page, re.MULTILINE)
@@ -143,8 +145,8 @@ def commands() -> dict[str, list[str]]:
 
 
 @pytest.mark.wide
-def test_a_quirk_is_the_only_difference_of_two_brokers(kproxy: Run, brokers: tuple[str, str]) -> None:
-    [command] = [command for command in commands() if "localhost" in command]
+def test_quirk_is_the_only_difference_between_two_brokers(kproxy: Run, brokers: tuple[str, str]) -> None:
+    [command] = [command for command in documented_commands() if "localhost" in command]
     for port, broker in zip(("localhost:9092", "localhost:19092"), brokers, strict=True):
         command = command.replace(port, broker)
     done = kproxy(*shlex.split(command), "--json", "--ignore", "L034")
@@ -160,7 +162,7 @@ def test_a_quirk_is_the_only_difference_of_two_brokers(kproxy: Run, brokers: tup
     assert end["pairs"] > 250
 
 
-def test_other_requests(kproxy: Run, brokers: tuple[str, str], tmp_path: Path) -> None:
+def test_requests_option_selects_the_requests(kproxy: Run, brokers: tuple[str, str], tmp_path: Path) -> None:
     (tmp_path / "requests.txt").write_text('Metadata:1 topics=orders\n{"api": "FindCoordinator", "version": 1}\n')
     done = kproxy("diff", *brokers, "--requests", "requests.txt")
     assert "finding L005 Metadata response\n  A: absent\n" in done.stdout
@@ -168,7 +170,7 @@ def test_other_requests(kproxy: Run, brokers: tuple[str, str], tmp_path: Path) -
     assert kproxy("diff", brokers[0], brokers[0], "--requests", "requests.txt").returncode == 0
 
 
-def test_a_broker_that_closes_the_connection(kproxy: Run, brokers: tuple[str, str], tmp_path: Path) -> None:
+def test_reports_a_broker_that_closes_the_connection(kproxy: Run, brokers: tuple[str, str], tmp_path: Path) -> None:
     (tmp_path / "requests.txt").write_text("DescribeCluster:0\nFindCoordinator:1\n")
     with BrokerThread(quirks=["DescribeCluster:close"]) as closing:
         done = kproxy("diff", brokers[0], closing.bootstrap, "--requests", "requests.txt", "--select", "L")
@@ -176,15 +178,15 @@ def test_a_broker_that_closes_the_connection(kproxy: Run, brokers: tuple[str, st
     assert "in 2 pairs of exchanges: response 1\n" in done.stdout
 
 
-def test_the_commands_of_the_page(kproxy: Run) -> None:
-    recorded = {command: output for command, output in commands().items() if "localhost" not in command}
+def test_commands_of_the_documentation_print_its_output(kproxy: Run) -> None:
+    recorded = {command: output for command, output in documented_commands().items() if "localhost" not in command}
     assert len(recorded) == 3
     for command, output in recorded.items():
         done = kproxy(*(str(ROOT / part) if part.startswith("captures/") else part for part in shlex.split(command)))
         assert done.stdout.replace(f"{ROOT}/", "").strip().splitlines() == output
 
 
-def exported(kproxy: Run, *words: object) -> Callable[[Callable[[bytes], Any]], None]:
+def export_test(kproxy: Run, *words: object) -> Callable[[Callable[[bytes], Any]], None]:
     """The test function in an exported file."""
     done = kproxy("export-test", *words)
     assert (done.returncode, done.stderr) == (0, "")
@@ -194,20 +196,20 @@ def exported(kproxy: Run, *words: object) -> Callable[[Callable[[bytes], Any]], 
     return function
 
 
-def test_an_exported_exchange_fails_at_the_quirk_and_passes_at_a_correct_broker(
+def test_exported_test_fails_with_the_quirk_and_passes_with_a_correct_broker(
     kproxy: Run, brokers: tuple[str, str]
 ) -> None:
     correct, wrong = map(exchange_with, brokers)
-    function = exported(kproxy, THROTTLE, "#0:2")
+    function = export_test(kproxy, THROTTLE, "#0:2")
     function(correct)
     with pytest.raises(AssertionError):
         function(wrong)
 
 
-def test_an_exported_exchange_without_findings_has_the_recorded_error_codes(
+def test_exported_test_without_findings_checks_the_recorded_error_codes(
     kproxy: Run, brokers: tuple[str, str], tmp_path: Path
 ) -> None:
-    function = exported(kproxy, THROTTLE, "metadata-v1-throttle-first-0:1")
+    function = export_test(kproxy, THROTTLE, "metadata-v1-throttle-first-0:1")
     function(exchange_with(brokers[0]))
     text = kproxy("export-test", THROTTLE, "0:1", "-o", "test_it.py").stdout
     assert text == ""
@@ -224,7 +226,7 @@ def test_an_exported_exchange_without_findings_has_the_recorded_error_codes(
         ((THROTTLE, "0:2", "-o", "no/test.py"), 2, "--output no/test.py: No such file or directory"),
     ],
 )
-def test_what_cannot_be_exported(
+def test_export_errors_are_one_sentence(
     kproxy: Run, tmp_path: Path, words: tuple[object, ...], status: int, sentence: str
 ) -> None:
     (tmp_path / "full.jsonl").write_text(kproxy("dissect", "--json", "--detail", "full", THROTTLE).stdout)
@@ -234,12 +236,12 @@ def test_what_cannot_be_exported(
     assert done.stderr.count("\n") == 1
 
 
-def test_a_finding_that_depends_on_other_exchanges_is_named(kproxy: Run) -> None:
+def test_export_reports_a_finding_that_depends_on_other_exchanges(kproxy: Run) -> None:
     done = kproxy("export-test", CAPTURES / "fetches-empty-below-high-watermark.pcap.gz", "0:6")
     assert done.stderr == "kproxy: S024 depends on other exchanges: the test does not check it\n"
 
 
-def test_text_of_brokers_may_differ_too(kproxy: Run, tmp_path: Path) -> None:
+def test_text_may_differ_applies_to_brokers(kproxy: Run, tmp_path: Path) -> None:
     (tmp_path / "requests.txt").write_text("Metadata:9 topics=null\n")
     with BrokerThread(topics={"orders-1": 1}) as a, BrokerThread(topics={"orders-2": 1}) as b:
         words = ("diff", a.bootstrap, b.bootstrap, "--requests", "requests.txt")

@@ -28,11 +28,11 @@ def lines(text: str) -> list[dict]:  # type: ignore[type-arg]
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_every_frame_of_real_clients_is_decoded_to_its_last_byte(kproxy: Run, name: str) -> None:
+def test_decodes_every_frame_of_real_clients_completely(kproxy: Run, name: str) -> None:
     done = kproxy("dissect", "--json", "--detail", "full", CAPTURES / name)
     assert done.stderr == ""
-    made = lines(done.stdout)
-    frames = [line for line in made if line["kind"] in ("request", "response")]
+    parsed = lines(done.stdout)
+    frames = [line for line in parsed if line["kind"] in ("request", "response")]
     assert len(frames) > 50
     validator = jsonschema.Draft202012Validator(json_schema())
     for line in frames[:300]:
@@ -41,31 +41,31 @@ def test_every_frame_of_real_clients_is_decoded_to_its_last_byte(kproxy: Run, na
         assert "not_decoded" not in line, line
         assert "body" in line
         assert line["kind"] == "request" or line["latency_us"] >= 0
-    found = [finding for line in frames for finding in line.get("findings", ()) if finding["severity"] != "info"]
-    assert {(name.removesuffix(".pcap.gz"), finding["code"]) for finding in found} <= RIGHT.keys()
-    alone = [line for line in made if line["kind"] == "finding" and line["severity"] != "info"]
-    assert {(name.removesuffix(".pcap.gz"), line["code"]) for line in alone} <= RIGHT.keys()
-    assert done.returncode == any(finding["severity"] == "error" for finding in found + alone)
-    midstream = {line["connection_id"] for line in made if line["kind"] == "open" and line.get("midstream")}
-    assert all(line["connection_id"] in midstream for line in made if line["kind"] == "gap")
+    findings = [finding for line in frames for finding in line.get("findings", ()) if finding["severity"] != "info"]
+    assert {(name.removesuffix(".pcap.gz"), finding["code"]) for finding in findings} <= RIGHT.keys()
+    separate_findings = [line for line in parsed if line["kind"] == "finding" and line["severity"] != "info"]
+    assert {(name.removesuffix(".pcap.gz"), line["code"]) for line in separate_findings} <= RIGHT.keys()
+    assert done.returncode == any(finding["severity"] == "error" for finding in findings + separate_findings)
+    midstream = {line["connection_id"] for line in parsed if line["kind"] == "open" and line.get("midstream")}
+    assert all(line["connection_id"] in midstream for line in parsed if line["kind"] == "gap")
 
 
 @pytest.mark.parametrize("name", ["tls-kafka-python-4.3.1", "sasl_ssl-scram512-kafka-python-4.3.1"])
-def test_tls_is_named_and_decrypted_with_its_key_log(kproxy: Run, name: str) -> None:
+def test_tls_is_reported_and_decrypted_with_its_key_log(kproxy: Run, name: str) -> None:
     closed = kproxy("dissect", CAPTURES / f"{name}.pcap.gz")
     assert closed.returncode == 5
     assert "6 TLS" in closed.stderr
     assert "--keylog" in closed.stderr
     done = kproxy("dissect", "--json", "--keylog", CAPTURES / f"{name}.keys", CAPTURES / f"{name}.pcap.gz")
-    made = lines(done.stdout)
-    assert {line.get("tls") for line in made if line["kind"] == "open"} == {True}
-    frames = [line for line in made if line["kind"] in ("request", "response")]
+    parsed = lines(done.stdout)
+    assert {line.get("tls") for line in parsed if line["kind"] == "open"} == {True}
+    frames = [line for line in parsed if line["kind"] in ("request", "response")]
     assert len(frames) > 30
     assert all("not_decoded" not in line for line in frames)
     assert all(finding["severity"] == "info" for line in frames for finding in line.get("findings", ()))
 
 
-def test_on_a_given_port_tls_is_a_finding(kproxy: Run) -> None:
+def test_tls_on_the_given_port_is_a_finding(kproxy: Run) -> None:
     done = kproxy("dissect", "--port", "21295", CAPTURES / "tls-java-nokeys-4.3.1.pcap.gz")
     assert done.returncode == 1
     assert "X001 tls-to-plaintext" in done.stdout
@@ -78,7 +78,7 @@ def test_text_has_a_row_per_frame(kproxy: Run) -> None:
     assert "secret" not in done.stdout
 
 
-def test_no_secret_in_any_output(kproxy: Run) -> None:
+def test_no_output_contains_a_secret(kproxy: Run) -> None:
     name = CAPTURES / "sasl-plain-kafka-python-4.3.1.pcap.gz"
     for options in (["-v"], ["--json", "--detail", "full"], ["--json", "--detail", "raw"]):
         out = kproxy("dissect", *options, name).stdout
@@ -87,7 +87,7 @@ def test_no_secret_in_any_output(kproxy: Run) -> None:
         assert "\0alice\0secret" not in out
 
 
-def test_a_filter_and_fields(kproxy: Run) -> None:
+def test_filter_and_fields_select_rows_and_columns(kproxy: Run) -> None:
     name = CAPTURES / "java-4.3.1.pcap.gz"
     done = kproxy("dissect", "-f", "api=Produce and kind=response", "--fields", "api,version,topic,latency", name)
     rows = [row.split("\t") for row in done.stdout.splitlines()]
@@ -98,7 +98,7 @@ def test_a_filter_and_fields(kproxy: Run) -> None:
     assert set(lines(objects.stdout)[0]) == {"api", "correlation_id"}
 
 
-def test_a_trace_is_read_like_a_capture(kproxy: Run, tmp_path: Path) -> None:
+def test_trace_gives_the_same_output_as_its_capture(kproxy: Run, tmp_path: Path) -> None:
     name = CAPTURES / "sasl-plain-kafka-python-4.3.1.pcap.gz"
     first = kproxy("dissect", "--json", name).stdout
     folder = tmp_path / "trace" / "date=2026-11-21" / "hour=03"
@@ -120,7 +120,7 @@ def test_reads_standard_input_and_several_files(kproxy: Run) -> None:
     assert len(set(twice)) == 2 * len(set(once))
 
 
-def test_a_truncated_capture_gives_what_it_has_and_says_so(kproxy: Run, tmp_path: Path) -> None:
+def test_truncated_capture_is_read_and_reported(kproxy: Run, tmp_path: Path) -> None:
     plain = gzip.decompress((CAPTURES / "sasl-plain-kafka-python-4.3.1.pcap.gz").read_bytes())
     (tmp_path / "cut.pcap").write_bytes(plain[: len(plain) // 2])
     done = kproxy("dissect", tmp_path / "cut.pcap")
@@ -131,7 +131,7 @@ def test_a_truncated_capture_gives_what_it_has_and_says_so(kproxy: Run, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (None, "No such file or directory"),
         (b"", "empty"),
@@ -141,21 +141,21 @@ def test_a_truncated_capture_gives_what_it_has_and_says_so(kproxy: Run, tmp_path
         (gzip.compress(b"nothing", mtime=0), "bytes.pcap"),
     ],
 )
-def test_wrong_input_is_one_sentence_and_status_2(
-    kproxy: Run, tmp_path: Path, content: bytes | None, said: str
+def test_invalid_input_is_one_sentence_and_status_2(
+    kproxy: Run, tmp_path: Path, content: bytes | None, message: str
 ) -> None:
     path = tmp_path / "bytes.pcap"
     if content is not None:
         path.write_bytes(content)
     done = kproxy("dissect", path)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.startswith("kproxy: ")
     assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["-f", "api="], "filter: "),
         (["--fields", "nope"], "unknown field 'nope'"),
@@ -163,22 +163,22 @@ def test_wrong_input_is_one_sentence_and_status_2(
         (["--port", "x"], "invalid int value"),
     ],
 )
-def test_wrong_options_are_one_sentence_and_status_2(kproxy: Run, options: list[str], said: str) -> None:
+def test_invalid_options_are_one_sentence_and_status_2(kproxy: Run, options: list[str], message: str) -> None:
     done = kproxy("dissect", *options, CAPTURES / "sasl-plain-kafka-python-4.3.1.pcap.gz")
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_a_capture_without_kafka_says_so(kproxy: Run) -> None:
+def test_reports_a_capture_without_kafka(kproxy: Run) -> None:
     done = kproxy("dissect", "--port", "1", CAPTURES / "sasl-plain-kafka-python-4.3.1.pcap.gz")
     assert done.returncode == 5
     assert "no Kafka connection on port 1 in 113 packets" in done.stderr
 
 
-def test_a_directory_is_all_its_captures_and_traces(kproxy: Run, tmp_path: Path) -> None:
+def test_reads_all_captures_and_traces_of_a_directory(kproxy: Run, tmp_path: Path) -> None:
     capture = gzip.decompress((CAPTURES / "sasl-plain-kafka-python-4.3.1.pcap.gz").read_bytes())
-    for name in ("day.pcap", "day.pcap1", "notes.txt"):  # tcpdump -C names them so
+    for name in ("day.pcap", "day.pcap1", "notes.txt"):  # the names that tcpdump -C uses
         (tmp_path / name).write_bytes(capture)
     trace = kproxy("dissect", "--json", tmp_path / "day.pcap").stdout
     (tmp_path / "then").mkdir()
@@ -191,7 +191,7 @@ def test_a_directory_is_all_its_captures_and_traces(kproxy: Run, tmp_path: Path)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_compressed_trace_comes_through_a_pipe_that_begins_with_little() -> None:
+def test_reads_a_compressed_trace_from_a_slow_pipe() -> None:
     trace = (Path(__file__).parents[3] / "captures" / "trace-1.jsonl").read_bytes()
     data = zstandard.compress(trace)
     command = [sys.executable, "-m", "kproxy", "dissect", "--json", "-"]
@@ -200,31 +200,31 @@ def test_a_compressed_trace_comes_through_a_pipe_that_begins_with_little() -> No
         assert process.stdout is not None
         process.stdin.write(data[:20])
         while int.from_bytes(fcntl.ioctl(process.stdin, termios.FIONREAD, bytes(4)), sys.byteorder):
-            time.sleep(0.01)  # until it has looked at that
+            time.sleep(0.01)  # until it has read them
         process.stdin.write(data[20:])
         process.stdin.close()
         assert lines(process.stdout.read().decode()) == lines(trace.decode())
 
 
-def test_what_cannot_be_read_of_a_directory_is_said_and_the_rest_is_read(kproxy: Run, tmp_path: Path) -> None:
+def test_unreadable_file_of_a_directory_is_reported_and_the_rest_is_read(kproxy: Run, tmp_path: Path) -> None:
     capture = gzip.decompress((CAPTURES / "sasl-plain-kafka-python-4.3.1.pcap.gz").read_bytes())
     (tmp_path / "a.pcap").touch()
     (tmp_path / "b.pcap.zst").write_bytes(zstandard.compress(capture))
-    (tmp_path / ".c.jsonl.zst.part").touch()  # has just begun
+    (tmp_path / ".c.jsonl.zst.part").touch()  # has just been started
     done = kproxy("dissect", "--json", tmp_path)
     assert done.returncode == 2
     assert done.stdout == kproxy("dissect", "--json", tmp_path / "b.pcap.zst").stdout != ""
     assert done.stderr == f"kproxy: {tmp_path}/a.pcap is empty: capture again, e.g. with tcpdump -w FILE port 9092\n"
 
 
-def test_a_directory_without_traces_says_so(kproxy: Run, tmp_path: Path) -> None:
+def test_reports_a_directory_without_traces(kproxy: Run, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     done = kproxy("dissect", tmp_path / "empty")
     assert done.returncode == 2
     assert "no trace (*.jsonl) and no capture" in done.stderr
 
 
-def test_a_capture_of_refused_attempts_says_so(kproxy: Run, tmp_path: Path) -> None:
+def test_reports_refused_connection_attempts(kproxy: Run, tmp_path: Path) -> None:
     path = tmp_path / "refused.pcap"
     packets = [sent(99, flags=SYN), sent(0, ack=100, flags=RST_ACK, server=True)]
     path.write_bytes(pcap(packets))
@@ -235,7 +235,7 @@ def test_a_capture_of_refused_attempts_says_so(kproxy: Run, tmp_path: Path) -> N
     assert done.returncode == 5
 
 
-def test_text_is_searched_in_bodies(kproxy: Run) -> None:
+def test_searches_text_in_bodies(kproxy: Run) -> None:
     capture = Path(__file__).parents[3] / "captures" / "join-group-never-synced.pcap.gz"
     done = kproxy("dissect", "-f", "range and not nothing-of-that", capture)
     assert [row[20:34] for row in done.stdout.splitlines()] == ["> JoinGroup v5", "< JoinGroup v5"]

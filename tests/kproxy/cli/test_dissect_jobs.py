@@ -31,14 +31,14 @@ def folder(tmp_path: Path) -> Path:
     ],
     ids=" ".join,
 )
-def test_several_processes_give_the_output_of_one(kproxy: Run, folder: Path, options: list[str]) -> None:
+def test_several_processes_write_the_output_of_one(kproxy: Run, folder: Path, options: list[str]) -> None:
     alone, together = (kproxy("dissect", *options, "-j", jobs, folder) for jobs in ("1", "2"))
     assert alone.stdout.count("\n") > 10
     assert "damaged.pcap is not a capture file" in alone.stderr
     assert (together.stdout, together.stderr, together.returncode) == (alone.stdout, alone.stderr, alone.returncode)
 
 
-def test_a_named_file_that_is_unreadable_ends_it_after_the_files_before_it(kproxy: Run, folder: Path) -> None:
+def test_unreadable_file_ends_the_run_after_the_files_before_it(kproxy: Run, folder: Path) -> None:
     names = [folder / "find-coordinator-v0-right.pcap.gz", folder / "damaged.pcap", folder / "trace-1.jsonl"]
     alone, together = (kproxy("dissect", "--json", "-j", jobs, *names) for jobs in ("1", "2"))
     assert alone.stdout
@@ -54,7 +54,7 @@ def test_a_named_file_that_is_unreadable_ends_it_after_the_files_before_it(kprox
     ],
     ids=" ".join,
 )
-def test_jobs_that_are_not_possible(kproxy: Run, folder: Path, options: list[str], message: str) -> None:
+def test_rejects_invalid_jobs(kproxy: Run, folder: Path, options: list[str], message: str) -> None:
     done = kproxy("dissect", *options, folder)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr

@@ -44,7 +44,7 @@ EXPECTED = [
         HEXDUMP,
     ],
 )
-def test_a_request_typed_for_nc_is_named_byte_by_byte(kproxy: Run, pasted: str) -> None:
+def test_explains_a_request_byte_by_byte(kproxy: Run, pasted: str) -> None:
     done = kproxy("explain", "-", stdin=pasted)
     assert done.returncode == 0, done.stderr
     title, *rows = done.stdout.splitlines()
@@ -55,18 +55,18 @@ def test_a_request_typed_for_nc_is_named_byte_by_byte(kproxy: Run, pasted: str) 
         assert value in row
 
 
-def test_hex_may_stand_on_the_command_line_in_pieces(kproxy: Run) -> None:
+def test_accepts_hex_in_several_arguments(kproxy: Run) -> None:
     assert kproxy("explain", *METADATA.split()).returncode == 0
 
 
-def test_a_wrong_length_prefix_is_said_with_the_right_one(kproxy: Run) -> None:
+def test_reports_a_wrong_length_prefix_and_the_correct_one(kproxy: Run) -> None:
     done = kproxy("explain", METADATA.replace("12", "22", 1))
     assert done.returncode == 1
     assert "the length prefix is 34, but 18 bytes follow it; the correct prefix is 00 00 00 12" in done.stderr
     assert "Metadata v0 request" in done.stdout
 
 
-def test_a_request_without_its_prefix_is_read_and_said(kproxy: Run) -> None:
+def test_explains_a_request_without_its_length_prefix(kproxy: Run) -> None:
     done = kproxy("explain", METADATA[12:])
     assert done.stderr == f"note: {MISSING}\n"
     assert done.returncode == 0
@@ -75,13 +75,17 @@ def test_a_request_without_its_prefix_is_read_and_said(kproxy: Run) -> None:
     assert key.split()[:4] == ["0", "0000", "00", "03"]
 
 
-#: As it stands in a gateway's log.
+#: A response as in the log of a gateway.
 LOGGED = "0000000100000000000000093132372e302e302e310000fe6c"
 
 
-def test_a_response_without_its_prefix_is_read_and_said(kproxy: Run) -> None:
-    asked = request("FindCoordinator", 0, {"key": "g"}).hex()
-    for options in (["--api", "FindCoordinator", "--version", "0"], ["--request", asked], ["--request", asked[8:]]):
+def test_explains_a_response_without_its_length_prefix(kproxy: Run) -> None:
+    request_hex = request("FindCoordinator", 0, {"key": "g"}).hex()
+    for options in (
+        ["--api", "FindCoordinator", "--version", "0"],
+        ["--request", request_hex],
+        ["--request", request_hex[8:]],
+    ):
         done = kproxy("explain", *options, LOGGED)
         assert (done.returncode, done.stderr) == (0, f"note: {MISSING}\n")
         title, correlation_id, *_, port = done.stdout.splitlines()
@@ -90,7 +94,7 @@ def test_a_response_without_its_prefix_is_read_and_said(kproxy: Run) -> None:
         assert port.split() == ["21", "0015", "00", "00", "fe", "6c", "port", "65132"]
 
 
-def test_without_its_api_it_says_which_would_do(kproxy: Run) -> None:
+def test_suggests_the_api_of_a_response(kproxy: Run) -> None:
     done = kproxy("explain", LOGGED)
     assert done.returncode == 2
     note, sentence = done.stderr.splitlines()
@@ -98,7 +102,7 @@ def test_without_its_api_it_says_which_would_do(kproxy: Run) -> None:
     assert sentence.endswith("pass --request HEX, or --api FindCoordinator --version 0")
 
 
-def test_json_says_that_the_prefix_is_missing_and_counts_without_it(kproxy: Run) -> None:
+def test_json_reports_a_missing_prefix_and_counts_offsets_without_it(kproxy: Run) -> None:
     done = kproxy("explain", "--json", "--api", "FindCoordinator", "--version", "0", LOGGED)
     line = {"frame": LOGGED, "type": "response", "api_key": 10, "version": 0}
     whole = response("FindCoordinator", 0, {"host": "127.0.0.1", "port": 65132}).hex()
@@ -114,36 +118,36 @@ def test_json_says_that_the_prefix_is_missing_and_counts_without_it(kproxy: Run)
     assert missing["fields"] == [field | {"span": [field["span"][0] - 4, field["span"][1] - 4]} for field in fields]
 
 
-def test_findings_of_a_frame_without_its_prefix_point_into_what_was_given(kproxy: Run) -> None:
+def test_findings_of_a_frame_without_prefix_have_offsets_in_the_input(kproxy: Run) -> None:
     frame = response("Metadata", 1, {"topics": [{"name": "a", "is_internal": True, "partitions": []}]})[4:]
     odd = frame.replace(b"\x01a\x01", b"\x01a\x02")  # a boolean that is neither 0 nor 1
     done = kproxy("explain", "--json", "--select", "L", "--api", "Metadata", "--version", "1", odd.hex())
-    made = json.loads(done.stdout)
-    assert made["length_prefix"] == "missing"
-    [finding] = made["findings"]
+    parsed = json.loads(done.stdout)
+    assert parsed["length_prefix"] == "missing"
+    [finding] = parsed["findings"]
     assert odd[slice(*finding["span"])] == b"\x02"
 
 
-@pytest.mark.parametrize("given", ["00", "00 00 00 01", "00 00 00 03 00 00 00"])
+@pytest.mark.parametrize("hex_text", ["00", "00 00 00 01", "00 00 00 03 00 00 00"])
 @pytest.mark.parametrize("options", [[], ["--api", "Metadata", "--version", "0"]])
-def test_too_few_bytes_for_a_frame_are_one_sentence(kproxy: Run, given: str, options: list[str]) -> None:
-    done = kproxy("explain", *options, given)
-    count = len(bytes.fromhex(given))
+def test_too_short_input_is_one_sentence(kproxy: Run, hex_text: str, options: list[str]) -> None:
+    done = kproxy("explain", *options, hex_text)
+    count = len(bytes.fromhex(hex_text))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"kproxy: too short for a frame: {count} byte{'s' * (count != 1)} given, "
+        f"kproxy: too short for a frame: {count} byte{'s' * (count != 1)} hex_text, "
         "but the length prefix and the shortest header take 8\n"
     )
 
 
-def test_several_frames_are_explained_one_after_the_other(kproxy: Run) -> None:
+def test_explains_several_frames(kproxy: Run) -> None:
     done = kproxy("explain", METADATA + METADATA)
     assert done.returncode == 0
     assert done.stdout.count("Metadata v0 request") == 2
 
 
 @pytest.mark.parametrize(("name", "exchanges"), [("tcpdump-X.txt", 2), ("tshark-follow.txt", 1)])
-def test_both_directions_are_paired(kproxy: Run, name: str, exchanges: int) -> None:
+def test_pairs_both_directions(kproxy: Run, name: str, exchanges: int) -> None:
     done = kproxy("explain", "-", stdin=(PASTED / name).read_text())
     assert done.returncode == 1, done.stderr
     titles = [line for line in done.stdout.splitlines() if line.endswith(" bytes") and line.startswith("Find")]
@@ -151,7 +155,7 @@ def test_both_directions_are_paired(kproxy: Run, name: str, exchanges: int) -> N
     assert done.stdout.count("L006 body-version-mismatch") == exchanges
 
 
-def test_one_bad_frame_of_several_does_not_end_the_others(kproxy: Run) -> None:
+def test_invalid_frame_does_not_stop_the_others(kproxy: Run) -> None:
     lone = response("SaslHandshake", 1, {"error_code": 33, "mechanisms": ["PLAIN"]}, correlation_id=-2)
     done = kproxy("explain", "-", stdin=f"{list(lone)}\n{list(bytes.fromhex(METADATA))}\n")
     assert done.returncode == 2
@@ -159,13 +163,13 @@ def test_one_bad_frame_of_several_does_not_end_the_others(kproxy: Run) -> None:
     assert "frame 2: this is not a request, and a response does not name its API" in done.stderr
 
 
-def test_packets_without_payload_are_one_sentence(kproxy: Run) -> None:
+def test_reports_packets_without_payload(kproxy: Run) -> None:
     done = kproxy("explain", "4500002800014000400600000a0000090a000001c3512384000003e80000000050020200 00000000")
     assert done.returncode == 2
     assert done.stderr == "kproxy: these packets have no TCP payload: nothing to decode\n"
 
 
-def test_cut_frames_are_reported(kproxy: Run) -> None:
+def test_reports_truncated_frames(kproxy: Run) -> None:
     done = kproxy("explain", METADATA[6:] + METADATA + METADATA[:41])
     assert done.returncode == 1
     assert "the first 20 bytes belong to an earlier frame: skipped" in done.stderr
@@ -173,21 +177,21 @@ def test_cut_frames_are_reported(kproxy: Run) -> None:
     assert done.stdout.count("Metadata v0 request") == 2
 
 
-def test_a_response_is_read_by_its_request_or_by_name(kproxy: Run) -> None:
-    answer = response("FindCoordinator", 0, {"host": "127.0.0.1", "port": 65132}).hex()
-    asked = request("FindCoordinator", 0, {"key": "g"}).hex()
+def test_explains_a_response_by_its_request_or_api_name(kproxy: Run) -> None:
+    response_hex = response("FindCoordinator", 0, {"host": "127.0.0.1", "port": 65132}).hex()
+    request_hex = request("FindCoordinator", 0, {"key": "g"}).hex()
     for options in (
-        ["--request", asked],
+        ["--request", request_hex],
         ["--api", "findcoordinator", "--version", "0"],
         ["--api", "10", "--version", 0],
     ):
-        done = kproxy("explain", *options, answer)
+        done = kproxy("explain", *options, response_hex)
         assert done.returncode == 0, done.stderr
         assert "FindCoordinator v0 response" in done.stdout
         assert '"127.0.0.1"' in done.stdout
 
 
-def test_a_lone_response_names_what_it_could_be(kproxy: Run) -> None:
+def test_suggests_options_for_a_response_without_its_request(kproxy: Run) -> None:
     frame = response(
         "SaslHandshake", 1, {"error_code": 33, "mechanisms": ["PLAIN", "SCRAM-SHA-256"]}, correlation_id=-2
     )
@@ -196,7 +200,7 @@ def test_a_lone_response_names_what_it_could_be(kproxy: Run) -> None:
     assert "--api SaslHandshake --version 1" in done.stderr
 
 
-def test_bytes_that_no_field_takes_are_shown_and_named(kproxy: Run) -> None:
+def test_shows_bytes_that_belong_to_no_field(kproxy: Run) -> None:
     frame = framed(request("Metadata", 0, {"topics": [{"name": "a"}]})[4:] + b"\xab\xcd")
     done = kproxy("explain", frame.hex())
     assert done.returncode == 1
@@ -204,7 +208,7 @@ def test_bytes_that_no_field_takes_are_shown_and_named(kproxy: Run) -> None:
     assert "L001 trailing-bytes" in done.stdout
 
 
-def test_secrets_are_not_shown(kproxy: Run) -> None:
+def test_hides_secrets(kproxy: Run) -> None:
     frame = request("SaslAuthenticate", 2, {"auth_bytes": b"\0alice\0hunter2"})
     for options in ([], ["--json"]):
         done = kproxy("explain", *options, frame.hex())
@@ -214,7 +218,7 @@ def test_secrets_are_not_shown(kproxy: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["zz"], "'z' is not a hex digit"),
         (["-"], "no bytes given"),
@@ -224,22 +228,22 @@ def test_secrets_are_not_shown(kproxy: Run) -> None:
         (["--api", "Metadata", "--request", "00", "00"], "use --request or --api, not both"),
     ],
 )
-def test_wrong_input_is_one_sentence_and_status_2(kproxy: Run, args: list[str], said: str) -> None:
+def test_invalid_input_is_one_sentence_and_status_2(kproxy: Run, args: list[str], message: str) -> None:
     done = kproxy("explain", *args)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_json_lines_in_and_out(kproxy: Run) -> None:
-    answer = response("Metadata", 0, {"topics": [{"name": "a", "error_code": 3}]})
+def test_reads_and_writes_json_lines(kproxy: Run) -> None:
+    frame = response("Metadata", 0, {"topics": [{"name": "a", "error_code": 3}]})
     lines = [
         {"id": 1, "frame": METADATA.replace(" ", "")},
-        {"id": "b", "frame": answer.hex(), "request": METADATA.replace(" ", "")},
-        {"id": 3, "frame": answer.hex(), "type": "response", "api_key": 3, "version": 0},
-        {"id": 4, "frame": answer[:-1].hex(), "type": "response", "api_key": 3, "version": 0},
+        {"id": "b", "frame": frame.hex(), "request": METADATA.replace(" ", "")},
+        {"id": 3, "frame": frame.hex(), "type": "response", "api_key": 3, "version": 0},
+        {"id": 4, "frame": frame[:-1].hex(), "type": "response", "api_key": 3, "version": 0},
         {"id": 5, "frame": "xyz"},
-        {"id": 6, "frame": answer.hex(), "type": "response"},
+        {"id": 6, "frame": frame.hex(), "type": "response"},
     ]
     done = kproxy("explain", "--json", "-", stdin="\n".join(map(json.dumps, lines)))
     assert done.returncode == 2
@@ -256,22 +260,22 @@ def test_json_lines_in_and_out(kproxy: Run) -> None:
     assert two["id"] == "b"
     assert {**two, "id": 3} == three
     assert two["body"]["topics"][0]["error_code"] == 3
-    assert four["error"]["offset"] == len(answer) - 4
+    assert four["error"]["offset"] == len(frame) - 4
     assert four["findings"][0]["code"] == "L002"
     assert five["error"]["message"].startswith("invalid line, expected")
     assert "request" in six["error"]["message"]
 
 
-def test_rows_follow_each_other_without_a_gap(kproxy: Run) -> None:
+def test_rows_are_contiguous(kproxy: Run) -> None:
     frame = response("Metadata", 12, {"brokers": [{"node_id": 1, "host": "h", "port": 9}], "topics": [{"name": "a"}]})
     done = kproxy("explain", "--json", "--api", "Metadata", "--version", 12, frame.hex())
     spans = [row["span"] for row in json.loads(done.stdout)["fields"]]
     assert spans[0][0] == 0
     assert spans[-1][1] == len(frame)
-    assert all(before[1] == after[0] for before, after in itertools.pairwise(spans))
+    assert all(span[1] == next_span[0] for span, next_span in itertools.pairwise(spans))
 
 
-def test_compressed_records_stand_once_as_bytes_and_then_field_by_field(kproxy: Run) -> None:
+def test_shows_compressed_records_as_bytes_and_then_field_by_field(kproxy: Run) -> None:
     records = [{"offset": n, "timestamp": 5, "key": b"k%d" % n, "value": b"x" * 100, "headers": []} for n in range(3)]
     batch = encode([{"magic": 2, "base_offset": 0, "compression": "gzip", "records": records}])
     body = {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": batch}]}]}
@@ -284,19 +288,19 @@ def test_compressed_records_stand_once_as_bytes_and_then_field_by_field(kproxy: 
                for row in done.stdout.splitlines())  # fmt: skip
 
 
-def test_a_doubtful_diagnosis_is_no_heading(kproxy: Run) -> None:
+def test_uncertain_diagnosis_is_not_a_heading(kproxy: Run) -> None:
     moved = "0000001e000300090000000100066b70726f7879000102076f72646572730000 0000".replace(" ", "")
     done = kproxy("explain", moved)
     assert "(33% sure)" in done.stdout
     assert "decoded as actually written" not in done.stdout
 
 
-def test_packets_of_a_server_alone_are_not_taken_for_a_request(kproxy: Run) -> None:
-    answer = response("Metadata", 4, {"brokers": [{"node_id": 1, "host": "b1", "port": 9092}]})
-    packet = ipv4(tcp(9092, 50001, 1, answer), source=b"\x0a\0\0\1", destination=b"\x0a\0\0\2").hex()
+def test_packets_from_a_server_are_not_mistaken_for_a_request(kproxy: Run) -> None:
+    frame = response("Metadata", 4, {"brokers": [{"node_id": 1, "host": "b1", "port": 9092}]})
+    packet = ipv4(tcp(9092, 50001, 1, frame), source=b"\x0a\0\0\1", destination=b"\x0a\0\0\2").hex()
     done = kproxy("explain", packet)
     assert (done.returncode, done.stdout) == (2, "")
     assert "these bytes went from 10.0.0.1:9092 to 10.0.0.2:50001: a response" in done.stderr
-    told = kproxy("explain", "--api", "Metadata", "--version", "4", packet)
-    assert told.returncode == 0, told.stderr
-    assert f"Metadata v4 response, {len(answer)} bytes" in told.stdout
+    explained = kproxy("explain", "--api", "Metadata", "--version", "4", packet)
+    assert explained.returncode == 0, explained.stderr
+    assert f"Metadata v4 response, {len(frame)} bytes" in explained.stdout

@@ -1,4 +1,4 @@
-"""`kproxy dissect --fields`: what is asked for decides what is computed."""
+"""`kproxy dissect --fields`: the selected fields decide what is computed."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.kproxy.cli.conftest import Run
 BROKEN = Path(__file__).parents[3] / "captures" / "metadata-v1-throttle-first.pcap.gz"
 
 
-def test_findings_are_computed_only_if_a_field_or_an_option_needs_them(kproxy: Run) -> None:
+def test_computes_findings_only_if_a_field_or_option_needs_them(kproxy: Run) -> None:
     assert kproxy("dissect", "--json", BROKEN).returncode == 1
     assert kproxy("dissect", "--fields", "ts,api", BROKEN).returncode == 0
     asked = kproxy("dissect", "--fields", "ts,findings.code", BROKEN)
@@ -22,7 +22,7 @@ def test_findings_are_computed_only_if_a_field_or_an_option_needs_them(kproxy: R
     assert kproxy("dissect", "--fields", "ts,api", "--fail-on", "never", BROKEN).returncode == 0
 
 
-def test_an_exit_status_that_no_finding_changes_needs_no_findings(kproxy: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fail_on_never_computes_no_findings(kproxy: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     checked: list[object] = []
     monkeypatch.setattr(rules, "check", lambda event, _: checked.append(event) or [])
     for fail_on, is_checked in (("never", False), ("error", True)):
@@ -30,7 +30,7 @@ def test_an_exit_status_that_no_finding_changes_needs_no_findings(kproxy: Run, m
         assert bool(checked) is is_checked
 
 
-def test_lines_of_findings_are_rows_only_if_a_field_of_theirs_is_asked_for(kproxy: Run) -> None:
+def test_finding_lines_are_rows_only_if_one_of_their_fields_is_selected(kproxy: Run) -> None:
     name = BROKEN.with_name("join-group-never-synced.pcap.gz")
     lines = [json.loads(line) for line in kproxy("dissect", "--json", name).stdout.splitlines()]
     frames = [line for line in lines if line["kind"] not in ("finding", "stall")]
@@ -42,7 +42,7 @@ def test_lines_of_findings_are_rows_only_if_a_field_of_theirs_is_asked_for(kprox
     assert rows == [f"{line['kind']}\t{line['ts']}" for line in lines]
 
 
-def test_a_field_given_twice_is_one_column(kproxy: Run) -> None:
+def test_duplicate_field_is_one_column(kproxy: Run) -> None:
     assert {len(row.split("\t")) for row in kproxy("dissect", "--fields", "ts,api,ts", BROKEN).stdout.splitlines()} == {
         2
     }

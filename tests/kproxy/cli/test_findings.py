@@ -27,12 +27,12 @@ from tests.kproxy.stories import Teller
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests" / "data" / "pcap"
 CAPTURE = ROOT / "captures" / "librdkafka-metadata-three-bytes-too-many.pcap.gz"
-#: Two bytes that belong to no field; what the rules call it is theirs to say, but it is of the layout.
+#: Two bytes that belong to no field: a finding of the layout family.
 TRAILING = framed(request("Metadata", 0, {"topics": [{"name": "a"}]})[4:] + b"\xab\xcd")
 
 
-def found(code: str, name: str, **more: object) -> list[FindingEntry]:
-    return [FindingEntry(code, name, "error", "a sentence", **more)]  # type: ignore[arg-type]
+def finding_entries(code: str, name: str, **fields: object) -> list[FindingEntry]:
+    return [FindingEntry(code, name, "error", "a sentence", **fields)]  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -40,14 +40,14 @@ def trace(tmp_path: Path) -> Path:
     """A trace with L001 three times on two connections, and C001."""
     ends = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z", "client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
     frame = {"size": 40, "offset": 0, "api": "Metadata", "api_version": 0}
-    trailing = found("L001", "trailing-bytes", span=(35, 38), excerpt=ExcerptEntry(32, "00000061abcd"))
+    trailing = finding_entries("L001", "trailing-bytes", span=(35, 38), excerpt=ExcerptEntry(32, "00000061abcd"))
     lines: list[Line] = [
         OpenLine(**ends, connection_id="t-1"),
         OpenLine(**ends, connection_id="t-2"),
         RequestLine(**ends, **frame, connection_id="t-1", findings=trailing),
         RequestLine(**ends, **frame, connection_id="t-2", findings=trailing),
         ResponseLine(
-            **ends, connection_id="t-1", size=10, offset=9, findings=found("C001", "response-without-request")
+            **ends, connection_id="t-1", size=10, offset=9, findings=finding_entries("C001", "response-without-request")
         ),
         CloseLine(**ends, connection_id="t-2", repeated=[RepeatEntry("L001", "trailing-bytes", 1)]),
     ]
@@ -59,7 +59,7 @@ def trace(tmp_path: Path) -> Path:
     return path
 
 
-def test_each_cause_is_told_once_with_its_bytes_and_counted(kproxy: Run, trace: Path) -> None:
+def test_every_cause_is_reported_once_with_its_bytes_and_count(kproxy: Run, trace: Path) -> None:
     done = kproxy("dissect", "--findings", "--select", "L001,C001", trace)
     assert done.returncode == 1
     blocks = done.stdout.split("\n\n")
@@ -73,33 +73,33 @@ def test_each_cause_is_told_once_with_its_bytes_and_counted(kproxy: Run, trace: 
     assert blocks[-1] == "2 errors\nanalysed: 1 file, 2 connections, 3 frames\n"
 
 
-def test_a_capture_shows_bytes_without_being_asked_for_detail(kproxy: Run) -> None:
+def test_shows_the_bytes_of_a_capture_at_any_detail(kproxy: Run) -> None:
     done = kproxy("dissect", "--findings", "--select", "L", CAPTURE)
     assert done.returncode == 1
     assert "    16 0010 | 62 2d 63 6f 6e 66 6c 75  65 6e 74 00 00 00 00 00 | b-confluent....." in done.stdout
     assert "Metadata v13 request, correlation id 3, byte 106 of the stream, 2026-11-21T01:57:42.244494Z" in done.stdout
 
 
-def test_the_same_as_json_sarif_and_junit(kproxy: Run, trace: Path) -> None:
+def test_writes_findings_as_json_sarif_and_junit(kproxy: Run, trace: Path) -> None:
     select = ("--select", "L001,C001")
-    made = json.loads(kproxy("dissect", "--findings", "--json", *select, trace).stdout)
-    assert [(finding["code"], finding["count"], finding["connections"]) for finding in made] == [
+    parsed = json.loads(kproxy("dissect", "--findings", "--json", *select, trace).stdout)
+    assert [(finding["code"], finding["count"], finding["connections"]) for finding in parsed] == [
         ("L001", 3, 2),
         ("C001", 1, 1),
     ]
-    assert made == json.loads(kproxy("dissect", "--findings", "--format", "json", *select, trace).stdout)
+    assert parsed == json.loads(kproxy("dissect", "--findings", "--format", "json", *select, trace).stdout)
     log = json.loads(kproxy("dissect", "--findings", "--format", "sarif", *select, trace).stdout)
     assert [result["ruleId"] for result in log["runs"][0]["results"]] == ["L001", "C001"]
     [suite] = ElementTree.fromstring(kproxy("dissect", "--findings", "--format", "junit", *select, trace).stdout)
     assert [case.attrib["name"][:4] for case in suite if case.find("failure") is not None] == ["C001", "L001"]
 
 
-def test_a_filter_holds_for_findings_too(kproxy: Run, trace: Path) -> None:
-    made = json.loads(kproxy("dissect", "--findings", "--json", "-f", "api=Metadata", trace).stdout)
-    assert {each["where"]["api"] for each in made} == {"Metadata"}
+def test_filter_applies_to_findings(kproxy: Run, trace: Path) -> None:
+    parsed = json.loads(kproxy("dissect", "--findings", "--json", "-f", "api=Metadata", trace).stdout)
+    assert {finding["where"]["api"] for finding in parsed} == {"Metadata"}
 
 
-def test_nothing_wrong_is_said_and_status_0(kproxy: Run, trace: Path) -> None:
+def test_no_findings_is_reported_with_status_0(kproxy: Run, trace: Path) -> None:
     done = kproxy("dissect", "--findings", "--select", "X", trace)
     assert (done.returncode, done.stdout) == (0, "no findings\nanalysed: 1 file, 2 connections, 3 frames\n")
 
@@ -115,7 +115,7 @@ def test_nothing_wrong_is_said_and_status_0(kproxy: Run, trace: Path) -> None:
         (["--select", "X"], 0),
     ],
 )
-def test_the_exit_status_is_that_of_what_is_shown(
+def test_exit_status_depends_on_the_findings_shown(
     kproxy: Run, trace: Path, findings: list[str], options: list[str], status: int
 ) -> None:
     done = kproxy("dissect", *findings, *options, trace)
@@ -124,7 +124,7 @@ def test_the_exit_status_is_that_of_what_is_shown(
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--format", "sarif"], "--format sarif needs --findings"),
         (["--findings", "--json", "--format", "junit"], "use --json or --format junit, not both"),
@@ -133,17 +133,17 @@ def test_the_exit_status_is_that_of_what_is_shown(
         (["--fail-on", "often"], "argument --fail-on: invalid choice: 'often'"),
     ],
 )
-def test_wrong_usage_is_one_sentence_and_status_2(kproxy: Run, trace: Path, options: list[str], said: str) -> None:
+def test_invalid_usage_is_one_sentence_and_status_2(kproxy: Run, trace: Path, options: list[str], message: str) -> None:
     done = kproxy("dissect", *options, trace)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
 
 
 @pytest.fixture
 def nothing(tmp_path: Path) -> dict[str, Path]:
-    """Inputs in which there is no Kafka to see."""
+    """Inputs without any Kafka traffic."""
     pcap = gzip.decompress((DATA / "sasl-plain-kafka-python-4.3.1.pcap.gz").read_bytes())
     empty = tmp_path / "empty.pcap"
     empty.write_bytes(pcap[:24])
@@ -163,7 +163,7 @@ def nothing(tmp_path: Path) -> dict[str, Path]:
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_nothing_to_analyse_is_said_and_status_5(
+def test_input_without_kafka_is_reported_with_status_5(
     kproxy: Run, nothing: dict[str, Path], name: str, form: list[str]
 ) -> None:
     done = kproxy("dissect", *form, "--fail-on", "info", nothing[name])
@@ -180,7 +180,7 @@ def test_nothing_to_analyse_is_said_and_status_5(
         assert json.loads(done.stdout) == []
 
 
-def test_what_was_analysed_is_said(kproxy: Run, nothing: dict[str, Path]) -> None:
+def test_reports_what_was_analysed(kproxy: Run, nothing: dict[str, Path]) -> None:
     files = nothing["empty"], DATA / "sasl-plain-kafka-python-4.3.1.pcap.gz"
     done = kproxy("dissect", "--findings", "--select", "L", *files)
     assert (done.returncode, done.stdout.splitlines()) == (
@@ -192,18 +192,18 @@ def test_what_was_analysed_is_said(kproxy: Run, nothing: dict[str, Path]) -> Non
     assert done.stderr.endswith("kproxy: analysed: 2 files, 113 packets, 6 connections, 62 frames\n")
 
 
-def test_a_finding_wins_over_nothing_analysed(kproxy: Run, nothing: dict[str, Path]) -> None:
+def test_finding_takes_precedence_over_nothing_analysed(kproxy: Run, nothing: dict[str, Path]) -> None:
     tls = "--port", "21295", nothing["tls"]
     assert kproxy("dissect", "--findings", *tls).returncode == 1  # TLS where Kafka should be
     assert kproxy("dissect", "--findings", "--ignore", "X", *tls).returncode == 5
 
 
-def test_what_cannot_be_read_is_status_2_and_no_report(kproxy: Run, tmp_path: Path) -> None:
+def test_unreadable_input_ends_with_status_2_and_no_report(kproxy: Run, tmp_path: Path) -> None:
     done = kproxy("dissect", "--findings", "--format", "sarif", "--fail-on", "never", tmp_path / "none.pcap")
     assert (done.returncode, done.stdout) == (2, "")
 
 
-def test_explain_shows_the_bytes_and_names_the_finding_beside_its_row(kproxy: Run) -> None:
+def test_explain_shows_the_bytes_of_a_finding_and_marks_its_row(kproxy: Run) -> None:
     done = kproxy("explain", "--select", "L", TRAILING.hex())
     assert done.returncode == 1
     table, _, finding = done.stdout.partition("\n\n")
@@ -212,24 +212,24 @@ def test_explain_shows_the_bytes_and_names_the_finding_beside_its_row(kproxy: Ru
     assert "^^" in finding
 
 
-def test_explain_gives_each_finding_with_every_key(kproxy: Run) -> None:
-    made = json.loads(kproxy("explain", "--json", "--select", "L", TRAILING.hex()).stdout)
+def test_explain_json_has_every_key_of_a_finding(kproxy: Run) -> None:
+    explanation = json.loads(kproxy("explain", "--json", "--select", "L", TRAILING.hex()).stdout)
     keys = {"code", "name", "severity", "blame", "message", "path", "span", "hint"}
-    assert made["findings"]
-    for finding in made["findings"]:
+    assert explanation["findings"]
+    for finding in explanation["findings"]:
         assert set(finding) - {"edit", "confidence", "also", "rivals"} == keys
         assert len(finding["span"]) == 2
         assert ("edit" in finding) == ("confidence" in finding)
 
 
-def test_a_request_may_be_given_with_its_response_and_is_looked_at(kproxy: Run) -> None:
-    asked = request("FindCoordinator", 0, {"key": "g"})
-    answer = bytes.fromhex("0000001b 00000001 0000 00000000 0009 3132372e302e302e31 0000fe6c".replace(" ", ""))
-    done = kproxy("explain", "--json", "--request", asked.hex(), framed(answer[4:]).hex())
+def test_explain_uses_the_request_of_a_response(kproxy: Run) -> None:
+    request_frame = request("FindCoordinator", 0, {"key": "g"})
+    response_frame = bytes.fromhex("0000001b 00000001 0000 00000000 0009 3132372e302e302e31 0000fe6c".replace(" ", ""))
+    done = kproxy("explain", "--json", "--request", request_frame.hex(), framed(response_frame[4:]).hex())
     assert json.loads(done.stdout)["api"] == "FindCoordinator"
 
 
-def test_a_frame_that_departs_says_how_it_was_read(kproxy: Run) -> None:
+def test_explain_reports_the_layout_of_a_deviating_frame(kproxy: Run) -> None:
     frame = bytes.fromhex("0000001f 00000001 00000000 0000 ffff 00000000 0009 3132372e302e302e31 0000fe6c")
     done = kproxy("explain", "--api", "FindCoordinator", "--version", "0", framed(frame[4:]).hex())
     assert done.returncode == 1
@@ -237,16 +237,16 @@ def test_a_frame_that_departs_says_how_it_was_read(kproxy: Run) -> None:
     assert "            = edit: " in done.stdout
 
 
-def test_explain_selects_and_fails_as_told(kproxy: Run) -> None:
+def test_explain_applies_ignore_and_fail_on(kproxy: Run) -> None:
     done = kproxy("explain", "--ignore", "L", TRAILING.hex())
     assert "error: L" not in done.stdout
     assert done.returncode == 0
     assert kproxy("explain", "--fail-on", "never", TRAILING.hex()).returncode == 0
-    # a frame that could not be read is an error, whatever may be said of it
+    # an unreadable frame is an error, whatever rules are selected
     assert kproxy("explain", "--select", "X", TRAILING[:10].hex()).returncode != 0
 
 
-def test_secrets_are_zero_in_the_bytes_of_a_finding(kproxy: Run) -> None:
+def test_secrets_are_zeroed_in_the_bytes_of_a_finding(kproxy: Run) -> None:
     frame = framed(request("SaslAuthenticate", 0, {"auth_bytes": b"\0alice\0hunter2"})[4:] + b"\xab\xcd")
     for options in ([], ["--json"]):
         shown = kproxy("explain", "--select", "L", *options, frame.hex()).stdout
@@ -255,9 +255,9 @@ def test_secrets_are_zero_in_the_bytes_of_a_finding(kproxy: Run) -> None:
         assert b"hunter2".hex() not in shown.replace(" ", "")
 
 
-def test_secrets_are_zero_in_the_bytes_of_a_finding_beside_them() -> None:
+def test_secrets_next_to_a_finding_are_zeroed() -> None:
     frame = request("SaslAuthenticate", 0, {"auth_bytes": b"\0alice\0hunter2"}, client_id="app")
-    frame = frame.replace(b"app", b"ap\xff")  # no UTF-8: a finding, and the token stands right behind it
+    frame = frame.replace(b"app", b"ap\xff")  # not UTF-8: a finding, and the token follows directly
     teller = Teller(Inspector("story", excerpts=True))
     teller.tell(f"> hex {frame.hex()}")
     entries = [finding for line in teller.lines for finding in getattr(line, "findings", ())]
@@ -266,7 +266,7 @@ def test_secrets_are_zero_in_the_bytes_of_a_finding_beside_them() -> None:
     assert bytes.fromhex(shown.hex) == frame.replace(b"\0alice\0hunter2", bytes(14))
 
 
-def test_a_trace_has_the_bytes_with_more_detail_only_and_never_of_what_was_not_decoded() -> None:
+def test_trace_has_excerpts_at_full_detail_except_of_undecoded_frames() -> None:
     def excerpts(detail: Detail, frame: bytes) -> list[object]:
         teller = Teller(Inspector("story", detail))
         teller.tell(f"> Metadata v0 {{}}\n> hex {frame.hex()}")
@@ -279,7 +279,7 @@ def test_a_trace_has_the_bytes_with_more_detail_only_and_never_of_what_was_not_d
     assert not any(excerpts(Detail.FULL, unknown))
 
 
-def test_a_response_that_nobody_asked_for_shows_its_head() -> None:
+def test_unmatched_response_shows_its_header() -> None:
     teller = Teller(Inspector("story", excerpts=True))
     teller.tell("< #99 as ApiVersions v0 {}")
     [entry] = [finding for line in teller.lines for finding in getattr(line, "findings", ()) if finding.code == "C001"]
@@ -288,7 +288,7 @@ def test_a_response_that_nobody_asked_for_shows_its_head() -> None:
     assert entry.excerpt.hex == "0000000a00000063"
 
 
-def test_the_bytes_of_a_bug_in_real_traffic(kproxy: Run) -> None:
+def test_shows_the_bytes_of_a_bug_in_real_traffic(kproxy: Run) -> None:
     name = ROOT / "tests" / "data" / "bugs" / "metadata-throttle-first--java.pcap.gz"
     done = kproxy("dissect", "--findings", "--select", "L", name)
     assert "     0 0000 | 00 00 00 54 00 00 00 02  00 00 00 00 00 00 00 01 | ...T............" in done.stdout

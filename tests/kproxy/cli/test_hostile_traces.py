@@ -1,4 +1,4 @@
-"""Traces as an enemy would write them: every command that reads them answers with a sentence, or shows what it read."""
+"""Hostile traces: every command that reads them prints a sentence or the readable lines."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ BROKEN = {
 }
 
 
-def said(words: tuple[str, ...], path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    more = {"diff": [str(path)], "replay": ["127.0.0.1:1"]}.get(words[0], [])
-    status = main([*words, str(path), *more])
+def run_command(words: tuple[str, ...], path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    extra_words = {"diff": [str(path)], "replay": ["127.0.0.1:1"]}.get(words[0], [])
+    status = main([*words, str(path), *extra_words])
     out, err = capsys.readouterr()
     assert not re.search("internal error|Traceback|K007", out + err)
     return status, err
@@ -49,15 +49,17 @@ def said(words: tuple[str, ...], path: Path, capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize("name", BROKEN)
 @pytest.mark.parametrize("words", WORDS[:3:2])
-def test_a_broken_line(name: str, words: tuple[str, ...], tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
+def test_commands_skip_a_broken_line(
+    name: str, words: tuple[str, ...], tmp_path: Path, capsys: Any, monkeypatch: Any
+) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(b"\n".join((LINE, BROKEN[name], LINE, b"")))
-    assert "1 of 3 lines could not be read" in said(words, path, capsys)[1]
+    assert "1 of 3 lines could not be read" in run_command(words, path, capsys)[1]
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, 40))])
-def test_a_hostile_trace(seed: int, tmp_path: Path, capsys: Any) -> None:
+def test_commands_survive_a_hostile_trace(seed: int, tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(hostile_files.trace(Random(seed)))
     for words in WORDS:
-        assert said(words, path, capsys)[0] in {0, 1, 2, 3, 5}
+        assert run_command(words, path, capsys)[0] in {0, 1, 2, 3, 5}

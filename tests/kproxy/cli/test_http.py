@@ -1,4 +1,4 @@
-"""--http of a running proxy, and what it tells a service manager."""
+"""--http of a running proxy, and its notifications to a service manager."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Served:
         client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         client.request("GET", path)
         response = client.getresponse()
-        found = response.status, response.read().decode()
+        status_and_body = response.status, response.read().decode()
         client.close()
-        return found
+        return status_and_body
 
     def health(self) -> tuple[int, dict[str, object]]:
         status, body = self.get("/healthz")
@@ -55,14 +55,14 @@ class Served:
 
 
 def values(body: str) -> dict[tuple[str, tuple[str, ...]], float]:
-    values: dict[tuple[str, tuple[str, ...]], float] = {}
+    result: dict[tuple[str, tuple[str, ...]], float] = {}
     for family in text_string_to_metric_families(body):
         assert family.type != "unknown"
         for sample in family.samples:
             key = sample.name, tuple(sample.labels.values())
-            assert key not in values
-            values[key] = sample.value
-    return values
+            assert key not in result
+            result[key] = sample.value
+    return result
 
 
 def descendants(pid: int) -> list[int]:
@@ -75,7 +75,7 @@ def serving(tmp_path: Path, port: int, *args: object, **options: object) -> Iter
         yield Served(proxy)
 
 
-def test_a_scrape_while_traffic_passes_agrees_with_the_traffic(tmp_path: Path, broker: Broker) -> None:
+def test_metrics_match_the_traffic_while_it_passes(tmp_path: Path, broker: Broker) -> None:
     frames = ("kproxy_frames_total", ("ApiVersions", "response"))
     with serving(tmp_path, broker.port) as served:
         scraped: list[float] = []
@@ -93,51 +93,51 @@ def test_a_scrape_while_traffic_passes_agrees_with_the_traffic(tmp_path: Path, b
         until(lambda: served.metrics().get(frames) == 600)
         stopped.set()
         thread.join()
-        found = served.metrics()
+        metrics = served.metrics()
         served.proxy.end()
     assert scraped == sorted(scraped)
-    assert found["kproxy_connections_accepted_total", ()] == 30
-    assert found["kproxy_connections_refused_total", ()] == 0
+    assert metrics["kproxy_connections_accepted_total", ()] == 30
+    assert metrics["kproxy_connections_refused_total", ()] == 0
     for direction, frame in (("request", ASKED), ("response", ANSWER)):
-        assert found["kproxy_relayed_bytes_total", (direction,)] == 600 * len(frame)
-        assert found["kproxy_frames_total", ("ApiVersions", direction)] == 600
-        assert found["kproxy_frame_bytes_total", ("ApiVersions", direction)] == 600 * len(frame)
+        assert metrics["kproxy_relayed_bytes_total", (direction,)] == 600 * len(frame)
+        assert metrics["kproxy_frames_total", ("ApiVersions", direction)] == 600
+        assert metrics["kproxy_frame_bytes_total", ("ApiVersions", direction)] == 600 * len(frame)
     latencies = [line["latency_us"] for line in traced(tmp_path / "kproxy-trace") if line["kind"] == "response"]
-    assert found["kproxy_request_duration_seconds_count", ("ApiVersions",)] == len(latencies) == 600
-    total = found["kproxy_request_duration_seconds_sum", ("ApiVersions",)]
+    assert metrics["kproxy_request_duration_seconds_count", ("ApiVersions",)] == len(latencies) == 600
+    total = metrics["kproxy_request_duration_seconds_sum", ("ApiVersions",)]
     assert abs(total - sum(map(int, latencies)) / 1e6) < 1e-6  # type: ignore[call-overload]
-    assert found["kproxy_requests_in_flight", ()] == 0
-    assert (found["kproxy_inspector_up", ()], found["kproxy_inspector_restarts_total", ()]) == (1, 0)
-    names = {label for _, labels in found for label in labels}
+    assert metrics["kproxy_requests_in_flight", ()] == 0
+    assert (metrics["kproxy_inspector_up", ()], metrics["kproxy_inspector_restarts_total", ()]) == (1, 0)
+    names = {label for _, labels in metrics for label in labels}
     assert not [label for label in names if "127.0.0.1" in label or "tester" in label]
 
 
-def test_findings_and_requests_in_flight(tmp_path: Path, broker: Broker) -> None:
+def test_counts_findings_and_requests_in_flight(tmp_path: Path, broker: Broker) -> None:
     broker.answer = b""  # never
     with serving(tmp_path, broker.port) as served, served.proxy.connect() as client:
         client.sendall(ASKED[:3] + bytes([ASKED[3] + 2]) + ASKED[4:] + b"\xab\xcd")
         until(lambda: served.metrics().get(("kproxy_requests_in_flight", ())) == 1)
-        found = served.metrics()
-        assert found["kproxy_connections_open", ()] == 1
-        assert sum(value for (name, _), value in found.items() if name == "kproxy_findings_total") >= 1
+        metrics = served.metrics()
+        assert metrics["kproxy_connections_open", ()] == 1
+        assert sum(value for (name, _), value in metrics.items() if name == "kproxy_findings_total") >= 1
 
 
-def test_two_hundred_scrapes_at_once_and_slow_clients(tmp_path: Path, broker: Broker) -> None:
+def test_serves_many_scrapes_despite_slow_clients(tmp_path: Path, broker: Broker) -> None:
     with serving(tmp_path, broker.port) as served:
         slow = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(300)]
-        for each in slow:
+        for connection in slow:
             with suppress(OSError):
-                each.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+                connection.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
         with ThreadPoolExecutor(40) as threads:
-            asked = [threads.submit(served.metrics) for _ in range(200)]
+            scrapes = [threads.submit(served.metrics) for _ in range(200)]
             served.proxy.ask(50)
-            assert all(request.result() for request in asked)
-        for each in slow:
-            each.close()
+            assert all(request.result() for request in scrapes)
+        for connection in slow:
+            connection.close()
         assert served.health()[0] == 200
 
 
-def test_a_killed_inspector_leaves_the_proxy_ready(tmp_path: Path, broker: Broker) -> None:
+def test_proxy_stays_ready_after_its_inspector_is_killed(tmp_path: Path, broker: Broker) -> None:
     with serving(tmp_path, broker.port) as served:
         assert served.health() == (
             200,
@@ -157,13 +157,13 @@ def test_a_killed_inspector_leaves_the_proxy_ready(tmp_path: Path, broker: Broke
         assert served.health()[0] == 200
         served.proxy.ask(3)
         until(lambda: served.metrics()["kproxy_relayed_bytes_total", ("request",)] == 3 * len(ASKED))
-        found = served.metrics()
-        assert found["kproxy_inspector_up", ()] == 0
-        assert found["kproxy_inspector_missed_bytes_total", ()] == 3 * (len(ASKED) + len(ANSWER))
-        assert not [name for name, _ in found if name == "kproxy_frames_total"]  # frozen figures would mislead
+        metrics = served.metrics()
+        assert metrics["kproxy_inspector_up", ()] == 0
+        assert metrics["kproxy_inspector_missed_bytes_total", ()] == 3 * (len(ASKED) + len(ANSWER))
+        assert not [name for name, _ in metrics if name == "kproxy_frames_total"]  # frozen figures would mislead
 
 
-def test_an_inspector_that_restarts_counts_from_0(tmp_path: Path, broker: Broker) -> None:
+def test_restarted_inspector_counts_from_0(tmp_path: Path, broker: Broker) -> None:
     frames = ("kproxy_frames_total", ("ApiVersions", "response"))
     with serving(tmp_path, broker.port) as served:
         served.proxy.ask(5)
@@ -178,7 +178,7 @@ def test_an_inspector_that_restarts_counts_from_0(tmp_path: Path, broker: Broker
         assert served.metrics()["kproxy_relayed_bytes_total", ("request",)] == 8 * len(ASKED)
 
 
-def test_not_ready_without_an_upstream_and_ready_when_it_answers(tmp_path: Path) -> None:
+def test_proxy_is_ready_once_its_upstream_is_reachable(tmp_path: Path) -> None:
     with socket.socket() as upstream:
         upstream.bind(("127.0.0.1", 0))
         with serving(tmp_path, upstream.getsockname()[1], "--no-check") as served:
@@ -189,7 +189,7 @@ def test_not_ready_without_an_upstream_and_ready_when_it_answers(tmp_path: Path)
             until(lambda: served.health()[0] == 200)
 
 
-def test_draining_is_not_ready_but_alive(tmp_path: Path, broker: Broker) -> None:
+def test_draining_proxy_is_alive_but_not_ready(tmp_path: Path, broker: Broker) -> None:
     with serving(tmp_path, broker.port) as served, served.proxy.connect() as busy:
         stopped = threading.Event()
 
@@ -214,7 +214,7 @@ def test_draining_is_not_ready_but_alive(tmp_path: Path, broker: Broker) -> None
         assert served.proxy.process.returncode == 0
 
 
-def test_without_the_extra_metrics_says_how_to_get_it(tmp_path: Path, broker: Broker) -> None:
+def test_metrics_without_their_extra_explain_how_to_install_it(tmp_path: Path, broker: Broker) -> None:
     program = "import sys; sys.modules['prometheus_client'] = None\nfrom kproxy.cli import main; sys.exit(main())"
     with serving(tmp_path, broker.port, program=("-c", program)) as served:
         status, body = served.get("/metrics")
@@ -239,8 +239,8 @@ def test_prometheus_is_imported_only_with_http(tmp_path: Path) -> None:
     assert done.stderr == "[]\n"
 
 
-def test_an_address_that_cannot_be_used_is_one_sentence(tmp_path: Path, broker: Broker) -> None:
-    def said(address: str) -> str:
+def test_unusable_http_address_is_one_sentence(tmp_path: Path, broker: Broker) -> None:
+    def error_output(address: str) -> str:
         done = subprocess.run(
             [sys.executable, "-m", "kproxy", "--listen", "127.0.0.1:0", "--upstream", f"127.0.0.1:{broker.port}",
              "--no-trace", "--http", address],
@@ -249,14 +249,14 @@ def test_an_address_that_cannot_be_used_is_one_sentence(tmp_path: Path, broker: 
         assert done.returncode == 2
         return done.stderr
 
-    taken = f"127.0.0.1:{broker.port}"
-    reason = f"{taken} is already in use: stop the process on it, or choose another address with --http"
-    assert said(taken) == f"kproxy: {reason}\n"
-    assert said("unix:/x") == "kproxy: --http does not take 'unix:/x': use [HOST:]PORT\n"
-    assert said("99999") == "kproxy: --http '99999': invalid port '99999': use 0 to 65535\n"
+    occupied = f"127.0.0.1:{broker.port}"
+    reason = f"{occupied} is already in use: stop the process on it, or choose another address with --http"
+    assert error_output(occupied) == f"kproxy: {reason}\n"
+    assert error_output("unix:/x") == "kproxy: --http does not take 'unix:/x': use [HOST:]PORT\n"
+    assert error_output("99999") == "kproxy: --http '99999': invalid port '99999': use 0 to 65535\n"
 
 
-def test_a_service_manager_is_told_of_every_step(tmp_path: Path, broker: Broker) -> None:
+def test_notifies_the_service_manager_of_every_step(tmp_path: Path, broker: Broker) -> None:
     file = tmp_path / "kproxy.toml"
     file.write_text("")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
@@ -267,12 +267,12 @@ def test_a_service_manager_is_told_of_every_step(tmp_path: Path, broker: Broker)
             with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q", "--config-file", file) as proxy:
                 relayed = f"READY=1\nSTATUS=relaying 127.0.0.1:{proxy.port} -> 127.0.0.1:{broker.port}"
                 assert manager.recv(4096).decode() == relayed
-                proxy.ask()  # clients are served when the manager hears of it
-                file.write_text("listen = ['127.0.0.1:0'\n")  # no TOML: it goes on as before
+                proxy.ask()  # clients are served once the manager is notified
+                file.write_text("listen = ['127.0.0.1:0'\n")  # invalid TOML: it continues unchanged
                 proxy.process.send_signal(signal.SIGHUP)
-                begun = manager.recv(4096).decode().split("\n")
-                assert begun[0] == "RELOADING=1"
-                assert begun[1].startswith("MONOTONIC_USEC=")
+                reloading = manager.recv(4096).decode().split("\n")
+                assert reloading[0] == "RELOADING=1"
+                assert reloading[1].startswith("MONOTONIC_USEC=")
                 assert manager.recv(4096).decode() == relayed
                 proxy.end(signal.SIGTERM)
                 assert manager.recv(4096).decode() == "STOPPING=1\nSTATUS=draining"

@@ -35,10 +35,10 @@ def registry() -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            answers = {"/schemas/ids/2": {"schema": ORDER_SCHEMA}, "/schemas/ids/2/subjects": ["orders-value"]}
-            if self.path not in answers:
+            responses = {"/schemas/ids/2": {"schema": ORDER_SCHEMA}, "/schemas/ids/2/subjects": ["orders-value"]}
+            if self.path not in responses:
                 ended.wait()
-            body = json.dumps(answers.get(self.path)).encode()
+            body = json.dumps(responses.get(self.path)).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -69,7 +69,7 @@ def values(lines: list[dict[str, Any]]) -> list[Any]:
     return [body["topic_data"][0]["partition_data"][0]["records"][0]["records"][0]["value"] for body in bodies]
 
 
-def test_records_are_decoded_and_a_registry_that_hangs_delays_nothing(tmp_path: Path, registry: str) -> None:
+def test_hanging_registry_delays_neither_traffic_nor_decoding(tmp_path: Path, registry: str) -> None:
     broker, trace = Broker(ANSWER), tmp_path / "kproxy-trace"
     control = tmp_path / "control.sock"
     options = (
@@ -106,16 +106,16 @@ def test_records_are_decoded_and_a_registry_that_hangs_delays_nothing(tmp_path: 
                     viewer.ask(do="watch", payloads=True, frames=True)
                     ask(produce("cards", b"planted"))
                     watched = next(each for each in iter(viewer.line, {}) if "cards" in str(each))
-                    served = json.dumps(viewer.ask(do="connections"))
+                    control_output = json.dumps(viewer.ask(do="connections"))
                     viewer.send(do="watch", backlog=True, payloads=True, frames=True)
-                    served += str(viewer.line())
-                    served += str(next(each for each in iter(viewer.line, {}) if "cards" in str(each)))
+                    control_output += str(viewer.line())
+                    control_output += str(next(each for each in iter(viewer.line, {}) if "cards" in str(each)))
 
-                def scraped() -> str:
+                def scrape() -> str:
                     return "".join(urlopen(f"{address}/{path}").read().decode() for path in ("metrics", "healthz"))
 
-                until(lambda: "kproxy_frames_total" in scraped())  # the inspector's figures are up to 2 s old
-                served += scraped()
+                until(lambda: "kproxy_frames_total" in scrape())  # the inspector's figures are up to 2 s old
+                control_output += scrape()
                 for frame in hanging:
                     ask(frame)
             until(lambda: [line for line in traced(trace) if line["kind"] == "close"])
@@ -130,27 +130,27 @@ def test_records_are_decoded_and_a_registry_that_hangs_delays_nothing(tmp_path: 
     assert (decoded["data"], decoded["subject"]) == ({"id": 17, "note": "hi", "tags": ["a", "b"]}, "orders-value")
     assert masked["data"] == "(masked)"
     assert {value["problem"] for value in values(lines)[-len(hanging) :]} == {"its schema is not fetched yet"}
-    assert b"planted" not in (out + served + "".join(proxy.said)).encode() + b"".join(
+    assert b"planted" not in (out + control_output + "".join(proxy.said)).encode() + b"".join(
         file.read_bytes() for file in trace_files(trace)
     )
 
 
-def test_masks_need_decoded_records(kproxy: Run) -> None:
+def test_mask_rejects_detail_raw(kproxy: Run) -> None:
     done = kproxy("--listen", "127.0.0.1:0", "--upstream", "--payloads", "--mask", "value", "--detail", "raw")
     assert done.stderr == "kproxy: --mask cannot mask the bytes of frames: do not pass --detail raw with it\n"
 
 
 @pytest.mark.parametrize(
-    ("listen", "more", "url"),
+    ("listen", "options", "url"),
     [
         (("", 8081), {}, "http://localhost:8081"), (("0.0.0.0", 8081), {}, "http://localhost:8081"),
         (("::1", 8081), {}, "http://[::1]:8081"), (("", 0), {}, None), (("", 8081), {"payloads": False}, None),
         (("", 8081), {"registry": "http://other:1"}, "http://other:1"),
     ],
 )  # fmt: skip
-def test_the_registry_beside_the_broker_is_the_registry(
-    listen: tuple[str, int], more: dict[str, Any], url: str | None
+def test_uses_the_registry_of_the_built_in_broker(
+    listen: tuple[str, int], options: dict[str, Any], url: str | None
 ) -> None:
-    args = argparse.Namespace(**{"payloads": True, "registry": None} | more)
+    args = argparse.Namespace(**{"payloads": True, "registry": None} | options)
     payload_options.use_own_registry(args, TcpAddress(*listen))
     assert args.registry == url

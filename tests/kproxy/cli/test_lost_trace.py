@@ -18,7 +18,7 @@ __all__ = ["broker"]  # a fixture
 
 UNLIMITED = resource.RLIM_INFINITY
 #: Runs kproxy with less time between attempts to write.
-IMPATIENT = """
+FAST_RETRY = """
 import sys
 from kproxy.cli import main
 from kproxy.trace import writer
@@ -33,9 +33,9 @@ def limit_file_size(proxy: Proxy, size: int) -> None:
     resource.prlimit(writer, resource.RLIMIT_FSIZE, (size, UNLIMITED))
 
 
-def figures(served: Served) -> dict[str, float]:
-    wanted = ("kproxy_trace_writing", "kproxy_trace_lost_lines_total", "kproxy_gap_frames_total")
-    return {name: value for (name, _), value in served.metrics().items() if name in wanted}
+def trace_metrics(served: Served) -> dict[str, float]:
+    names = ("kproxy_trace_writing", "kproxy_trace_lost_lines_total", "kproxy_gap_frames_total")
+    return {name: value for (name, _), value in served.metrics().items() if name in names}
 
 
 def trace_health(served: Served) -> tuple[int, Any, Any]:
@@ -48,9 +48,7 @@ def gaps(directory: Path) -> list[object]:
 
 
 @pytest.mark.parametrize("options", [(), ("--strict-trace", "--inspectors", 2)], ids=["plain", "strict"])
-def test_a_disk_that_stays_full_is_reported_everywhere(
-    tmp_path: Path, broker: Broker, options: tuple[object, ...]
-) -> None:
+def test_full_disk_is_reported_everywhere(tmp_path: Path, broker: Broker, options: tuple[object, ...]) -> None:
     with serving(tmp_path, broker.port, "--trace", "t", *options) as served:
         assert trace_health(served) == (200, "written", 0)
         limit_file_size(served.proxy, 0)
@@ -59,7 +57,7 @@ def test_a_disk_that_stays_full_is_reported_everywhere(
         until(lambda: trace_health(served) == (200, "not written: File too large", 8))
         until(
             lambda: (
-                figures(served)
+                trace_metrics(served)
                 == {"kproxy_trace_writing": 0, "kproxy_trace_lost_lines_total": 8, "kproxy_gap_frames_total": 8}
             )
         )
@@ -72,10 +70,8 @@ def test_a_disk_that_stays_full_is_reported_everywhere(
     assert not traced(tmp_path / "t")
 
 
-def test_a_disk_with_room_again_continues_without_traffic_but_the_trace_is_incomplete(
-    tmp_path: Path, broker: Broker
-) -> None:
-    with serving(tmp_path, broker.port, "--trace", "t", program=("-c", IMPATIENT)) as served:
+def test_trace_continues_when_the_disk_has_space_but_is_incomplete(tmp_path: Path, broker: Broker) -> None:
+    with serving(tmp_path, broker.port, "--trace", "t", program=("-c", FAST_RETRY)) as served:
         limit_file_size(served.proxy, 0)
         served.proxy.ask()
         served.proxy.wait_until_said("trace stopped")
@@ -90,15 +86,15 @@ def test_a_disk_with_room_again_continues_without_traffic_but_the_trace_is_incom
     assert "trace: t" in err
 
 
-def test_a_removed_directory_is_created_again_and_reported(tmp_path: Path, broker: Broker) -> None:
+def test_removed_directory_is_recreated_and_reported(tmp_path: Path, broker: Broker) -> None:
     directory = tmp_path / "t"
     with serving(tmp_path, broker.port, "--trace", "t") as served:
         served.proxy.ask()
         until(lambda: len(traced(directory)) == 4)
         shutil.rmtree(directory)
         served.proxy.wait_until_said("was deleted: 4 lines are lost; the trace continues in t, in a new file")
-        until(lambda: figures(served).get("kproxy_gap_frames_total") == 4)
-        assert figures(served)["kproxy_trace_writing"] == 1
+        until(lambda: trace_metrics(served).get("kproxy_gap_frames_total") == 4)
+        assert trace_metrics(served)["kproxy_trace_writing"] == 1
         assert trace_health(served) == (200, "written", 4)
         served.proxy.ask()
         _, err = served.proxy.end()
@@ -108,7 +104,7 @@ def test_a_removed_directory_is_created_again_and_reported(tmp_path: Path, broke
     assert "trace: t" in err
 
 
-def test_an_inspector_begins_without_its_directory(tmp_path: Path, broker: Broker) -> None:
+def test_inspector_restarts_without_its_directory(tmp_path: Path, broker: Broker) -> None:
     directory = tmp_path / "t"
     with serving(tmp_path, broker.port, "--trace", "t") as served:
         directory.rmdir()
@@ -126,7 +122,7 @@ def test_an_inspector_begins_without_its_directory(tmp_path: Path, broker: Broke
     assert gaps(directory) == [9]
 
 
-def test_a_moved_directory_loses_nothing_and_the_summary_names_both(tmp_path: Path, broker: Broker) -> None:
+def test_moved_directory_loses_nothing_and_the_summary_names_both(tmp_path: Path, broker: Broker) -> None:
     with serving(tmp_path, broker.port, "--trace", "t") as served:
         served.proxy.ask()
         until(lambda: len(traced(tmp_path / "t")) == 4)
@@ -139,7 +135,7 @@ def test_a_moved_directory_loses_nothing_and_the_summary_names_both(tmp_path: Pa
     assert f"trace: {tmp_path}/moved/date=" in err
 
 
-def test_without_a_trace_nothing_is_said_of_it(tmp_path: Path, broker: Broker) -> None:
+def test_no_trace_omits_trace_health_and_metrics(tmp_path: Path, broker: Broker) -> None:
     with serving(tmp_path, broker.port, "--no-trace") as served:
         served.proxy.ask()
         assert trace_health(served) == (200, None, None)

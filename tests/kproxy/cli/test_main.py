@@ -18,7 +18,7 @@ CAPTURE = Path(__file__).parents[3] / "captures" / "find-coordinator-v0-right.pc
 
 
 @pytest.mark.parametrize("command", ["relay", *COMMANDS])
-def test_help_has_the_exit_statuses_of_the_one_table(kproxy: Run, command: str) -> None:
+def test_help_lists_the_exit_statuses_of_the_command(kproxy: Run, command: str) -> None:
     done = kproxy("help", command)
     assert (done.returncode, done.stderr) == (0, "")
     text = " ".join(done.stdout.split())
@@ -28,7 +28,7 @@ def test_help_has_the_exit_statuses_of_the_one_table(kproxy: Run, command: str) 
     assert "examples:" in done.stdout or command in ("schemas",)
 
 
-def test_the_table_of_exit_statuses_is_whole(kproxy: Run) -> None:
+def test_table_of_exit_statuses_is_complete(kproxy: Run) -> None:
     statuses = {errors.CLEAN, errors.FINDINGS, errors.USAGE, errors.UNREACHABLE, errors.UNWATCHED, errors.NOTHING}
     assert {*exit_statuses.MEANINGS} == statuses | {errors.INTERRUPTED}
     assert {*exit_statuses.OF_COMMANDS} == {"relay", *COMMANDS}
@@ -40,20 +40,20 @@ def test_the_table_of_exit_statuses_is_whole(kproxy: Run) -> None:
     assert page == exit_statuses.markdown(), "run: python -m kproxy.outputs.exit_statuses docs/exit-codes.md"
 
 
-def test_the_help_is_a_screen_that_begins_with_the_commands(kproxy: Run) -> None:
+def test_help_fits_on_a_screen_and_lists_all_commands(kproxy: Run) -> None:
     done = kproxy("help")
     assert (done.returncode, done.stdout) == (0, kproxy("--help").stdout)
     lines = done.stdout.splitlines()
     assert 24 <= len(lines) <= 40
     assert max(map(len, lines)) <= 80
-    named = re.findall(r"^  ([\w-]+)  ", done.stdout.partition("commands:")[2].partition("\n\n")[0], re.MULTILINE)
-    assert tuple(named) == COMMANDS
+    listed = re.findall(r"^  ([\w-]+)  ", done.stdout.partition("commands:")[2].partition("\n\n")[0], re.MULTILINE)
+    assert tuple(listed) == COMMANDS
     for line in lines:
         if match := re.match(r"  kproxy help ([a-z-]+)", line):
             assert kproxy("help", match[1]).returncode == 0
 
 
-def test_the_help_of_the_relay_has_every_option(kproxy: Run) -> None:
+def test_help_of_the_relay_has_every_option(kproxy: Run) -> None:
     declared = DeclaredOptions()
     relay.declare(declared)
     shown = kproxy("help", "relay").stdout
@@ -65,24 +65,24 @@ def test_the_help_of_the_relay_has_every_option(kproxy: Run) -> None:
 
 
 @pytest.mark.parametrize("command", [["dissect"], ["schemas", "import"], ["help"]])
-def test_help_of_a_command_is_what_its_option_shows(kproxy: Run, command: list[str]) -> None:
+def test_help_command_equals_the_help_option(kproxy: Run, command: list[str]) -> None:
     done = kproxy("help", *command)
     assert (done.returncode, done.stdout, done.stderr) == (0, kproxy(*command, "--help").stdout, "")
     assert done.stdout.startswith(f"usage: kproxy {' '.join(command)}")
 
 
-def test_the_version(kproxy: Run, kproxy_process: Run) -> None:
+def test_prints_the_version(kproxy: Run, kproxy_process: Run) -> None:
     assert kproxy("-V").stdout == kproxy_process("--version").stdout == f"kproxy {__version__}\n"
 
 
-def test_without_anything_to_do_it_says_what_to_give(kproxy_process: Run) -> None:
+def test_without_arguments_it_explains_what_to_pass(kproxy_process: Run) -> None:
     done = kproxy_process()
     assert done.returncode == 2
     assert done.stderr == "kproxy: nothing to do: pass --listen and --upstream, or a command; see kproxy --help\n"
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["--listen", "9092"], "1 --listen and 0 --upstream: each --listen needs one --upstream"),
         (["--listen", "x", "--upstream", "h:1"], "--listen"),
@@ -108,11 +108,11 @@ def test_without_anything_to_do_it_says_what_to_give(kproxy_process: Run) -> Non
         (["--listen", "0", "--upstream", "h:1", "--trace", "/dev/null/x"], "--trace /dev/null/x"),
     ],
 )
-def test_wrong_usage_is_one_sentence_and_status_2(kproxy: Run, args: list[str], said: str) -> None:
+def test_invalid_usage_is_one_sentence_and_status_2(kproxy: Run, args: list[str], message: str) -> None:
     done = kproxy(*args)
     assert done.returncode == 2
     assert done.stderr.startswith("kproxy: ")
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
 
@@ -138,7 +138,7 @@ def test_wrong_usage_is_one_sentence_and_status_2(kproxy: Run, args: list[str], 
         (["analyze", "x", "--where", "apii=Fetch"], ["textual", "scapy", "pyspark", "pyarrow", "asyncio"]),
     ],
 )
-def test_a_command_imports_no_more_than_it_needs(args: list[str], heavy: list[str]) -> None:
+def test_command_imports_only_what_it_needs(args: list[str], heavy: list[str]) -> None:
     code = (
         "import sys\nfrom kproxy.cli import main\n"
         f"try:\n    main({args!r})\nexcept SystemExit:\n    pass\n"
@@ -150,7 +150,7 @@ def test_a_command_imports_no_more_than_it_needs(args: list[str], heavy: list[st
     assert loaded.isdisjoint(heavy)
 
 
-def test_the_relay_imports_neither_views_nor_analytics_nor_payloads() -> None:
+def test_relay_imports_neither_views_nor_analytics_nor_payloads() -> None:
     code = "import sys, kproxy, kproxy.live.run; print('\\n'.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert set(done.stdout.split()).isdisjoint({"textual", "scapy", "pyspark", "dissectors.values.text"})

@@ -1,4 +1,4 @@
-"""`--payloads`: keys, values and headers of records, decoded, masked, and not there without it."""
+"""`--payloads`: keys, values and headers of records, decoded and masked, and withheld without it."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def written(path: Path, data: bytes) -> Path:
 def records(text: str) -> list[dict[str, Any]]:
     """The records of the last frame."""
     bodies = [json.loads(line)["body"] for line in text.splitlines() if "body" in json.loads(line)]
-    found: list[dict[str, Any]] = bodies[-1]["topic_data"][0]["partition_data"][0]["records"][0]["records"]
-    return found
+    decoded: list[dict[str, Any]] = bodies[-1]["topic_data"][0]["partition_data"][0]["records"][0]["records"]
+    return decoded
 
 
-def test_records_of_a_capture(kproxy: Run, capture: Path) -> None:
+def test_decodes_records_of_a_capture(kproxy: Run, capture: Path) -> None:
     done = kproxy("dissect", "--json", "--payloads", "--schemas", capture.parent / "schemas", capture)
     assert done.returncode == 0, done.stderr
     first, second, third, fourth = records(done.stdout)
@@ -94,7 +94,7 @@ def test_records_of_a_capture(kproxy: Run, capture: Path) -> None:
     assert fourth["value"] == {"format": "json", "data": {"id": 5, "card": {"number": "planted"}}}
 
 
-def test_as_text_a_record_is_one_row(kproxy: Run, capture: Path) -> None:
+def test_text_output_has_a_row_per_record(kproxy: Run, capture: Path) -> None:
     options = ("dissect", "--payloads", "--schemas", capture.parent / "schemas", capture)
     rows = [row.strip() for row in kproxy(*options).stdout.splitlines()]
     assert [row for row in rows if row.startswith("orders[0]")] == 2 * [
@@ -111,7 +111,7 @@ def test_as_text_a_record_is_one_row(kproxy: Run, capture: Path) -> None:
     assert "orders[0] +" not in kproxy(*options, "-q").stdout
 
 
-def test_bodies_as_text(kproxy: Run, capture: Path) -> None:
+def test_verbose_output_shows_decoded_values(kproxy: Run, capture: Path) -> None:
     done = kproxy("dissect", "-v", "--payloads", "--schemas", capture.parent / "schemas", capture)
     rows = [row.strip() for row in done.stdout.splitlines()]
     assert 'value: avro Order orders-value id 17  {"id":17,"card":"planted-4111-1111"}' in rows
@@ -125,12 +125,12 @@ def test_bodies_as_text(kproxy: Run, capture: Path) -> None:
     [("value.id=17 and key=k3", 2), ("value.card.number=planted", 2), ("header.trace~head", 2), ("value=null", 2),
      ("value.id=18", 0), ("key=k3 and correlation=2", 1)],
 )  # fmt: skip
-def test_filters(kproxy: Run, capture: Path, text: str, frames: int) -> None:
+def test_filters_match_keys_values_and_headers(kproxy: Run, capture: Path, text: str, frames: int) -> None:
     done = kproxy("dissect", "--json", "-f", text, "--payloads", "--schemas", capture.parent / "schemas", capture)
     assert (done.returncode, done.stdout.count("\n")) == (0, frames)
 
 
-def test_a_filter_of_records_needs_decoded_ones(kproxy: Run, capture: Path, tmp_path: Path) -> None:
+def test_record_filter_needs_payloads(kproxy: Run, capture: Path, tmp_path: Path) -> None:
     done = kproxy("dissect", "-f", "api=Produce and not value.id=17", capture)
     sentence = "kproxy: the filter reads keys, values or headers of records: pass --payloads\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", sentence)
@@ -139,7 +139,7 @@ def test_a_filter_of_records_needs_decoded_ones(kproxy: Run, capture: Path, tmp_
     assert kproxy("dissect", "--json", "-f", "value.id=5", trace).stdout.count("\n") == 2
 
 
-def test_a_filter_does_not_find_what_is_masked(kproxy: Run, capture: Path) -> None:
+def test_filter_does_not_match_masked_values(kproxy: Run, capture: Path) -> None:
     options = ("--json", "--payloads", "--mask", "value.**.number", capture)
     assert kproxy("dissect", "-f", "value.card.number=planted", *options).stdout == ""
     assert kproxy("dissect", "-f", "value~mask", *options).stdout == ""
@@ -158,8 +158,8 @@ def several(capture: Path) -> Path:
     return written(capture.parent / "several.pcap", b"".join([*broken, produce("gzip"), produce(correlation_id=2)]))
 
 
-def test_masked_fields_are_nowhere(kproxy: Run, capture: Path, several: Path) -> None:
-    masks = [f"--mask={each}" for each in ("value.**.card", "key", "orders:header.tr*")]
+def test_masked_fields_appear_in_no_output(kproxy: Run, capture: Path, several: Path) -> None:
+    masks = [f"--mask={path}" for path in ("value.**.card", "key", "orders:header.tr*")]
     for options in (["--json"], ["--json", "--frames"], ["--json", "--fields", "findings,body"], [], ["-v"]):
         done = kproxy("dissect", *options, "--payloads", "--schemas", capture.parent / "schemas", *masks, several)
         assert done.returncode == 1, done.stderr  # the broken ones
@@ -172,7 +172,7 @@ def test_masked_fields_are_nowhere(kproxy: Run, capture: Path, several: Path) ->
             assert fourth["value"]["data"] == {"card": "(masked)", "id": 5}
 
 
-def test_masked_records_of_a_damaged_batch_leave_no_numbers(kproxy: Run, tmp_path: Path) -> None:
+def test_masked_records_of_a_damaged_batch_show_no_numbers(kproxy: Run, tmp_path: Path) -> None:
     path = written(tmp_path / "damaged.pcap", produce(flip=11))  # its length
     done = kproxy("dissect", "--json", "--payloads", "--mask=key", path)
     [body] = [json.loads(line)["body"] for line in done.stdout.splitlines() if '"body"' in line]
@@ -180,7 +180,7 @@ def test_masked_records_of_a_damaged_batch_leave_no_numbers(kproxy: Run, tmp_pat
     assert batch.keys() == {"base_offset", "batch_length", "magic", "records", "error"}
 
 
-def test_masked_text_is_nowhere(kproxy: Run, capture: Path, several: Path) -> None:
+def test_masked_text_appears_in_no_output(kproxy: Run, capture: Path, several: Path) -> None:
     mask = ("--mask-text", r"planted[-\w]*", "--mask-text", "^17$")
     for options in (["--json"], [], ["-v"]):
         done = kproxy("dissect", *options, "--payloads", "--schemas", capture.parent / "schemas", *mask, several)
@@ -198,13 +198,13 @@ def test_masked_text_is_nowhere(kproxy: Run, capture: Path, several: Path) -> No
     assert not [shape for shape in SHAPES if shape in page]
 
 
-def test_text_masks_need_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_masks_require_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(UserError, match=r"^--mask-text needs the package google-re2: "):
         payload_options.text_masks(["a"])
 
 
-def test_attributes_of_events_are_masked_as_headers(kproxy: Run, tmp_path: Path) -> None:
+def test_masks_attributes_of_cloud_events_as_headers(kproxy: Run, tmp_path: Path) -> None:
     headers = [{"key": f"ce_{name}", "value": b"planted"} for name in ("specversion", "id", "source", "type")]
     partition = {"records": encode([{"records": [{"value": b"{}", "headers": headers}]}])}
     body = {"acks": 1, "topic_data": [{"name": "events", "partition_data": [partition]}]}
@@ -217,7 +217,7 @@ def test_attributes_of_events_are_masked_as_headers(kproxy: Run, tmp_path: Path)
         assert "planted" not in done.stdout
 
 
-def test_fields_with_a_tag_are_nowhere(kproxy: Run, capture: Path, tmp_path: Path) -> None:
+def test_masked_tags_appear_in_no_output(kproxy: Run, capture: Path, tmp_path: Path) -> None:
     schemas = tmp_path / "tagged"
     schemas.mkdir()
     (schemas / "17.avsc").write_text(ORDER.replace('"string"}', '"string", "confluent:tags": ["PII"]}'))
@@ -241,7 +241,7 @@ def test_fields_with_a_tag_are_nowhere(kproxy: Run, capture: Path, tmp_path: Pat
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_without_payloads_lines_have_no_part_of_records(kproxy: Run, several: Path, options: tuple[str, ...]) -> None:
+def test_no_output_has_record_data_without_payloads(kproxy: Run, several: Path, options: tuple[str, ...]) -> None:
     done = kproxy("dissect", *options, several)
     assert done.returncode == 1, done.stderr  # the broken ones
     assert not [shape for shape in SHAPES if shape in done.stdout + done.stderr]
@@ -258,7 +258,7 @@ def test_without_payloads_lines_have_no_part_of_records(kproxy: Run, several: Pa
         }
 
 
-def test_findings(kproxy: Run, tmp_path: Path) -> None:
+def test_reports_schema_violations_of_records(kproxy: Run, tmp_path: Path) -> None:
     (tmp_path / "1.events-value.json").write_text('{"title": "Event", "required": ["id"]}')
     record = {"value": b"\0\0\0\0\1{}"}
     batches = encode([{"compression": "gzip", "records": [record, record]}])
@@ -275,12 +275,12 @@ def test_findings(kproxy: Run, tmp_path: Path) -> None:
 
 
 def page_text(page: str) -> str:
-    """A page, and what is packed in it."""
-    made = Opened(page)
-    return page + json.dumps([made.unpacked(name) for name in ("rows", "lines", "sides")])
+    """A page together with its packed data."""
+    opened = Opened(page)
+    return page + json.dumps([opened.unpacked(name) for name in ("rows", "lines", "sides")])
 
 
-def test_the_page(kproxy: Run, capture: Path) -> None:
+def test_page_shows_decoded_records(kproxy: Run, capture: Path) -> None:
     options = ("--html", "--payloads", "--schemas", capture.parent / "schemas")
     shown = Opened(kproxy("dissect", *options, capture).stdout)
     for side in (shown.sides(0)[0], shown.sides(1)[0]):  # one is compressed
@@ -300,7 +300,7 @@ def test_the_page(kproxy: Run, capture: Path) -> None:
     assert {"headers": [{"key": "trace", "value": {"format": "text", "data": "planted-header"}}]} in body
 
 
-def test_a_page_has_nothing_that_is_masked(kproxy: Run, capture: Path, several: Path) -> None:
+def test_masked_values_are_not_in_the_page(kproxy: Run, capture: Path, several: Path) -> None:
     options = ("--html", "--payloads", "--schemas", capture.parent / "schemas")
     masks = ("--mask=value.**.card", "--mask=key", "--mask=header")
     for path in (capture, several):
@@ -309,7 +309,7 @@ def test_a_page_has_nothing_that_is_masked(kproxy: Run, capture: Path, several: 
         assert not [shape for shape in SHAPES if shape in text]
 
 
-def test_explain(kproxy: Run, capture: Path) -> None:
+def test_explain_decodes_records(kproxy: Run, capture: Path) -> None:
     options = ("--payloads", "--schemas", capture.parent / "schemas", "-")
     done = kproxy("explain", *options, stdin=produce().hex())
     path = "topic_data[0].partition_data[0].records[0].records"
@@ -318,8 +318,8 @@ def test_explain(kproxy: Run, capture: Path) -> None:
     assert f'{path}[0].headers[0].value  text?  "planted-header"' in rows
     assert f"{path}[1].value  null (tombstone)" in rows
     assert rows[-3] == f"    {capture.parent / 'schemas'} has no schema with id 18 at byte 1"
-    made = json.loads(kproxy("explain", "--json", *options, stdin=produce().hex()).stdout)
-    assert records(json.dumps(made))[0]["value"]["data"] == {"id": 17, "card": "planted-4111-1111"}
+    explanation = json.loads(kproxy("explain", "--json", *options, stdin=produce().hex()).stdout)
+    assert records(json.dumps(explanation))[0]["value"]["data"] == {"id": 17, "card": "planted-4111-1111"}
 
 
 @pytest.mark.parametrize(
@@ -369,16 +369,16 @@ def test_explain(kproxy: Run, capture: Path) -> None:
         ),
     ],
 )
-def test_options_that_cannot_be_used(kproxy: Run, capture: Path, options: list[str], sentence: str) -> None:
+def test_rejects_invalid_payload_options(kproxy: Run, capture: Path, options: list[str], sentence: str) -> None:
     done = kproxy("dissect", *options, capture)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"kproxy: {sentence}\n")
 
 
-def test_a_trace_has_no_bytes_of_records(kproxy: Run, capture: Path, tmp_path: Path) -> None:
+def test_payloads_cannot_decode_a_trace(kproxy: Run, capture: Path, tmp_path: Path) -> None:
     trace = tmp_path / "a.jsonl"
     trace.write_text(kproxy("dissect", "--json", capture).stdout)
-    for named in (trace, tmp_path, "."):
-        done = kproxy("dissect", "--payloads", named)
+    for argument in (trace, tmp_path, "."):
+        done = kproxy("dissect", "--payloads", argument)
         assert done.returncode == 2
         assert done.stderr.endswith(
             "a.jsonl is a trace, and --payloads decodes the records of captures only: pass --payloads to the proxy "
@@ -387,7 +387,7 @@ def test_a_trace_has_no_bytes_of_records(kproxy: Run, capture: Path, tmp_path: P
         assert done.stderr.count("\n") == 1
 
 
-def test_schemas_in_the_traffic_itself(kproxy: Run, tmp_path: Path) -> None:
+def test_uses_schemas_found_in_the_traffic(kproxy: Run, tmp_path: Path) -> None:
     key = b'{"keytype":"SCHEMA","subject":"orders-value","version":1,"magic":1}'
     value = json.dumps({"subject": "orders-value", "version": 1, "id": 17, "schema": ORDER, "deleted": False})
     stored = encode([{"records": [{"key": key, "value": value.encode()}]}])

@@ -13,7 +13,7 @@ from kproxy.broker.threaded import BrokerThread
 from tests.kproxy.cli.conftest import Run
 
 
-def test_a_right_broker(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+def test_correct_broker_passes(kproxy: Run, kproxy_broker: BrokerThread) -> None:
     done = kproxy("probe", kproxy_broker.bootstrap, "--only", "versions,ListGroups/v4")
     assert (done.returncode, done.stderr) == (0, "")
     *clients, summary = done.stdout.splitlines()
@@ -25,7 +25,7 @@ def test_a_right_broker(kproxy: Run, kproxy_broker: BrokerThread) -> None:
 
 
 @pytest.mark.kproxy_broker(quirks=["ListGroups:2:truncated:3"])
-def test_a_failed_check_shows_the_frames(kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Path) -> None:
+def test_failed_check_shows_the_frames(kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Path) -> None:
     command = ("probe", kproxy_broker.bootstrap, "--only", "ListGroups/v2,producers")
     done = kproxy(*command, "--junit", tmp_path / "probe.xml", "--html", tmp_path / "probe.html")
     assert done.returncode == 1
@@ -48,14 +48,14 @@ def test_a_failed_check_shows_the_frames(kproxy: Run, kproxy_broker: BrokerThrea
     assert kproxy(*command, "--junit", "-").stdout.startswith("<?xml")
 
 
-def test_skipped_checks_fail_only_if_wanted(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+def test_skipped_checks_fail_only_with_strict(kproxy: Run, kproxy_broker: BrokerThread) -> None:
     command = ("probe", kproxy_broker.bootstrap, "--only", "producers,versions/ranges")
     assert kproxy(*command).returncode == 0
     assert kproxy(*command, "--strict").returncode == 1
     assert kproxy("probe", kproxy_broker.bootstrap, "--only", "producers").returncode == 5
 
 
-def test_the_list(kproxy: Run) -> None:
+def test_lists_the_checks(kproxy: Run) -> None:
     done = kproxy("probe", "--list", "--only", "framing", "--verbose")
     assert "framing/huge-size  " in done.stdout
     assert "can be stopped by anyone who connects" in done.stdout
@@ -81,14 +81,14 @@ def test_the_list(kproxy: Run) -> None:
         (("localhost:1", "--json", "--junit", "x"), 2, "not allowed with argument"),
     ],
 )
-def test_mistakes(kproxy: Run, words: tuple[object, ...], status: int, sentence: str) -> None:
+def test_usage_errors_are_reported(kproxy: Run, words: tuple[object, ...], status: int, sentence: str) -> None:
     done = kproxy("probe", *words)
     assert done.returncode == status
     assert sentence in done.stderr
 
 
 @pytest.mark.kproxy_broker(quirks=["Metadata:9:missing:throttle_time_ms"])
-def test_the_example_of_the_page(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+def test_example_of_the_documentation_matches(kproxy: Run, kproxy_broker: BrokerThread) -> None:
     page = (Path(__file__).parents[3] / "docs/probe.md").read_text()
     done = kproxy("probe", kproxy_broker.bootstrap, "--only", "Metadata")
     first, second, *_, last = done.stdout.splitlines()

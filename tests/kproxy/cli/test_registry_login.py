@@ -22,14 +22,14 @@ from tests.serialized import ORDER, ORDER_SCHEMA
 @pytest.fixture(scope="module")
 def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with ca.pem, cert.pem and key.pem."""
-    made = tmp_path_factory.mktemp("pem")
-    store.save(made, certificates.create(["127.0.0.1"], 1))
-    return made
+    directory = tmp_path_factory.mktemp("pem")
+    store.save(directory, certificates.create(["127.0.0.1"], 1))
+    return directory
 
 
 @pytest.fixture
 def registry(pem: Path) -> Iterator[str]:
-    """The URL of a registry that lets in a token and a user."""
+    """The URL of a registry that accepts a token and a user."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -71,7 +71,7 @@ CERTIFICATE = ["--registry-cert", "cert.pem", "--registry-key", "key.pem"]
     ],
     ids=["token", "user", "wrong token", "no certificate", "unknown CA"],
 )
-def test_a_login(
+def test_logs_in_to_the_registry(
     kproxy: Run, tmp_path: Path, pem: Path, registry: str, options: list[str], secret: str, problem: str | None
 ) -> None:
     (tmp_path / "secret").write_text(f"{secret}\n")

@@ -26,7 +26,7 @@ ANSWER = response("ApiVersions", 0, {"api_keys": [{"api_key": 18, "max_version":
 
 
 class Broker(socketserver.ThreadingTCPServer):
-    """Answers whatever frame comes with the same bytes."""
+    """Responds to every frame with the same bytes."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -89,15 +89,15 @@ class Proxy:
         with self.connect() as client:
             for _ in range(times):
                 client.sendall(ASKED)
-                got = b""
-                while len(got) < len(ANSWER):
-                    more = client.recv(65536)
-                    assert more
-                    got += more
-                assert got == ANSWER
+                received = b""
+                while len(received) < len(ANSWER):
+                    chunk = client.recv(65536)
+                    assert chunk
+                    received += chunk
+                assert received == ANSWER
 
     def end(self, number: int = signal.SIGINT) -> tuple[str, str]:
-        """Standard output and error until the end."""
+        """Send a signal; return standard output and error up to the end."""
         self.process.send_signal(number)
         out, err = self.process.communicate(timeout=20)
         return out, "".join(self.said) + err
@@ -126,8 +126,8 @@ def running(
 
 
 def children(pid: int) -> list[int]:
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
-    return [int(part) for part in found.stdout.split()]
+    result = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return [int(part) for part in result.stdout.split()]
 
 
 def inspectors(pid: int) -> list[int]:
@@ -140,24 +140,24 @@ def traced(directory: Path) -> list[dict[str, object]]:
         with contextlib.suppress(FileNotFoundError):  # a file is renamed when it is whole
             texts = [path.read_text() for path in trace_files(directory)]
             break
-    whole = (line for text in texts for line in text.splitlines(keepends=True) if line.endswith("\n"))
-    return [json.loads(line) for line in whole]  # the last one may be being written
+    complete_lines = (line for text in texts for line in text.splitlines(keepends=True) if line.endswith("\n"))
+    return [json.loads(line) for line in complete_lines]  # the last one may be being written
 
 
 def are_whole(directory: Path, suffix: str = ".jsonl") -> bool:
-    """Whether the files of a trace have the names of whole ones; there are two where the hour ended on the way."""
+    """Whether the files of a trace have the names of complete ones; there are two if a new hour started."""
     return {path.suffix for path in trace_files(directory)} == {suffix}
 
 
 def until(condition: object, seconds: float = 10) -> None:
-    end = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end
+        assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_relays_traces_shows_and_ends_on_a_signal(tmp_path: Path, broker: Broker, number: int) -> None:
+def test_relays_and_traces_until_a_signal(tmp_path: Path, broker: Broker, number: int) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}") as proxy:
         proxy.ask(3)
         out, err = proxy.end(number)
@@ -172,7 +172,7 @@ def test_relays_traces_shows_and_ends_on_a_signal(tmp_path: Path, broker: Broker
     assert re.search(r"ApiVersions +0 +3 +3 ", err)
 
 
-def test_lines_are_there_at_once_and_whole_when_it_is_killed(tmp_path: Path, broker: Broker) -> None:
+def test_trace_lines_are_written_at_once_and_complete_after_a_kill(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q") as proxy:
         proxy.ask(5)
         until(lambda: len(traced(tmp_path / "kproxy-trace")) >= 11)
@@ -191,7 +191,7 @@ def test_json_on_standard_output_is_the_trace(tmp_path: Path, broker: Broker) ->
     assert json.loads(out.splitlines()[2])["body"]["api_keys"][0]["max_version"] == 4
 
 
-def test_verbose_fields_are_for_the_screen_and_not_in_a_summary_trace(tmp_path: Path, broker: Broker) -> None:
+def test_verbose_fields_are_shown_but_not_in_a_summary_trace(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-v") as proxy:
         proxy.ask()
         out, _ = proxy.end()
@@ -199,7 +199,7 @@ def test_verbose_fields_are_for_the_screen_and_not_in_a_summary_trace(tmp_path: 
     assert all("body" not in line for line in traced(tmp_path / "kproxy-trace"))
 
 
-def test_a_filter_chooses_what_is_shown_not_what_is_traced(tmp_path: Path, broker: Broker) -> None:
+def test_filter_applies_to_the_output_but_not_to_the_trace(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-f", "kind=response") as proxy:
         proxy.ask(2)
         out, _ = proxy.end()
@@ -207,7 +207,7 @@ def test_a_filter_chooses_what_is_shown_not_what_is_traced(tmp_path: Path, broke
     assert len(traced(tmp_path / "kproxy-trace")) == 6
 
 
-def test_a_selection_is_of_what_is_shown_and_the_trace_has_all(tmp_path: Path, broker: Broker) -> None:
+def test_ignored_rules_are_hidden_but_traced(tmp_path: Path, broker: Broker) -> None:
     odd = ASKED[:3] + bytes([ASKED[3] + 2]) + ASKED[4:] + b"\xab\xcd"
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q", "--ignore", "L") as proxy:
         with proxy.connect() as client:
@@ -252,9 +252,7 @@ inspector.Inspector.receive = failing(receive, lambda _, number, way, *__: way =
 
 
 @pytest.mark.parametrize("bug", ["decoder", "message", "line"])
-def test_one_frame_that_provokes_a_bug_ends_neither_the_trace_nor_the_inspector(
-    tmp_path: Path, broker: Broker, bug: str
-) -> None:
+def test_bug_in_one_frame_stops_neither_the_trace_nor_the_inspector(tmp_path: Path, broker: Broker, bug: str) -> None:
     program = ["-c", BUGGY.format(BUGS[bug])]
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", program=program) as proxy:
         for _ in range(3):
@@ -279,7 +277,7 @@ def state(pid: int) -> str:
         return "Z"
 
 
-def test_what_did_not_come_in_time_is_said_while_nothing_is_said(tmp_path: Path) -> None:
+def test_missing_request_is_reported_while_there_is_no_traffic(tmp_path: Path) -> None:
     body = {"group_id": "g", "rebalance_timeout_ms": 100, "session_timeout_ms": 100}
     joined = {"generation_id": 1, "member_id": "m-1", "leader": "m-1"}
     broker = Broker(response("JoinGroup", 5, joined, correlation_id=3))
@@ -296,7 +294,7 @@ def test_what_did_not_come_in_time_is_said_while_nothing_is_said(tmp_path: Path)
     assert "S013 join-without-sync" in out
 
 
-def test_no_trace_leaves_nothing_behind(tmp_path: Path, broker: Broker) -> None:
+def test_no_trace_writes_no_files(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "--no-trace", "-q") as proxy:
         proxy.ask()
         out, _ = proxy.end()
@@ -304,7 +302,7 @@ def test_no_trace_leaves_nothing_behind(tmp_path: Path, broker: Broker) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_reader_that_leaves_does_not_end_the_trace(tmp_path: Path, broker: Broker) -> None:
+def test_closed_standard_output_does_not_stop_the_trace(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}") as proxy:
         assert proxy.process.stdout is not None
         proxy.process.stdout.close()
@@ -315,7 +313,7 @@ def test_a_reader_that_leaves_does_not_end_the_trace(tmp_path: Path, broker: Bro
         assert proxy.process.wait(20) == 0
 
 
-def test_an_upstream_that_is_down_is_one_sentence_and_status_3(tmp_path: Path) -> None:
+def test_unreachable_upstream_is_one_sentence_and_status_3(tmp_path: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         upstream = f"127.0.0.1:{unused.getsockname()[1]}"
@@ -332,7 +330,7 @@ def test_an_upstream_that_is_down_is_one_sentence_and_status_3(tmp_path: Path) -
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 @pytest.mark.parametrize("options", [[], ["--no-check"]])
-def test_an_upstream_that_is_the_proxy_itself_is_one_sentence_and_status_2(
+def test_upstream_that_is_the_proxy_itself_is_one_sentence_and_status_2(
     tmp_path: Path, host: str, options: list[str]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as sock:
@@ -349,7 +347,7 @@ def test_an_upstream_that_is_the_proxy_itself_is_one_sentence_and_status_2(
     )
 
 
-def test_an_upstream_that_goes_down_is_said_and_the_relay_goes_on(tmp_path: Path) -> None:
+def test_upstream_that_goes_down_is_reported_and_the_relay_continues(tmp_path: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         with running(tmp_path, "--upstream", f"127.0.0.1:{unused.getsockname()[1]}", "--no-check") as proxy:
@@ -364,7 +362,7 @@ def test_an_upstream_that_goes_down_is_said_and_the_relay_goes_on(tmp_path: Path
     assert err.count("is unreachable") == 1
 
 
-def test_a_port_in_use_is_one_sentence_and_status_2(tmp_path: Path, broker: Broker) -> None:
+def test_occupied_port_is_one_sentence_and_status_2(tmp_path: Path, broker: Broker) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "kproxy", "--listen", f"127.0.0.1:{broker.port}", "--upstream", "127.0.0.1:1"],
         capture_output=True, text=True, cwd=tmp_path, timeout=30, check=False,
@@ -375,7 +373,7 @@ def test_a_port_in_use_is_one_sentence_and_status_2(tmp_path: Path, broker: Brok
     assert done.stderr.count("\n") == 1
 
 
-def test_several_listeners_and_a_unix_socket(tmp_path: Path, broker: Broker) -> None:
+def test_relays_several_listeners_and_a_unix_socket(tmp_path: Path, broker: Broker) -> None:
     upstream = f"127.0.0.1:{broker.port}"
     with running(tmp_path, "--upstream", upstream, "--listen", "unix:k.sock", "--upstream", upstream) as proxy:
         until((tmp_path / "k.sock").exists)
@@ -390,7 +388,7 @@ def test_several_listeners_and_a_unix_socket(tmp_path: Path, broker: Broker) -> 
     assert not (tmp_path / "k.sock").exists()
 
 
-def test_a_compressed_trace_reads_back(tmp_path: Path, broker: Broker) -> None:
+def test_compressed_trace_can_be_read(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "--compress", "-q", "--strict-trace") as proxy:
         proxy.ask(2)
         proxy.end()
@@ -400,14 +398,14 @@ def test_a_compressed_trace_reads_back(tmp_path: Path, broker: Broker) -> None:
     assert len(done.stdout.splitlines()) == 6
 
 
-def test_a_configuration_file_is_read_again_at_sighup(tmp_path: Path, broker: Broker) -> None:
+def test_sighup_reloads_the_configuration_file(tmp_path: Path, broker: Broker) -> None:
     file = tmp_path / "kproxy.toml"
     file.write_text(f'listen = "127.0.0.1:0"\nupstream = "127.0.0.1:{broker.port}"\nquiet = true\n')
     with running(tmp_path, "--config-file", str(file), listen=()) as proxy:
         proxy.ask()
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        for text, said in (
+        for text, message in (
             ("listen = 1\nupstream =", "is not TOML"),
             ('listen = "127.0.0.1:0"', "each --listen needs one --upstream"),
             (
@@ -417,7 +415,7 @@ def test_a_configuration_file_is_read_again_at_sighup(tmp_path: Path, broker: Br
         ):
             file.write_text(text)
             proxy.process.send_signal(signal.SIGHUP)
-            proxy.wait_until_said(said)
+            proxy.wait_until_said(message)
         proxy.wait_until_said(f"listening on 127.0.0.1:{port} -> ")
         with socket.create_connection(("127.0.0.1", port)):
             pass

@@ -12,7 +12,7 @@ from tests.kproxy.cli.test_relay import ANSWER, ASKED, Broker, broker, running, 
 
 __all__ = ["broker"]  # a fixture
 
-BEHIND = ("--listen", "0", "--upstream", "k:9092")
+RELAY_OPTIONS = ("--listen", "0", "--upstream", "k:9092")
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +22,13 @@ def ca(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def listening(ca: Path) -> tuple[object, ...]:
+def tls_options(ca: Path) -> tuple[object, ...]:
     return "--tls-cert", ca / "cert.pem", "--tls-key", ca / "key.pem"
 
 
 def test_terminates_tls(ca: Path, broker: Broker, tmp_path: Path) -> None:
     log = tmp_path / "keys"
-    arguments = ("--upstream", f"127.0.0.1:{broker.port}", *listening(ca), "--tls-key-log", log)
+    arguments = ("--upstream", f"127.0.0.1:{broker.port}", *tls_options(ca), "--tls-key-log", log)
     with running(tmp_path, *arguments) as proxy:
         trusting = ssl.create_default_context(cafile=ca / "ca.pem")
         with proxy.connect() as plain, trusting.wrap_socket(plain, server_hostname="localhost") as client:
@@ -57,7 +57,7 @@ def test_terminates_tls(ca: Path, broker: Broker, tmp_path: Path) -> None:
         assert "TRAFFIC_SECRET" not in text
 
 
-def test_an_upstream_without_tls_is_reported_at_the_start(kproxy_process: Run, broker: Broker) -> None:
+def test_upstream_without_tls_is_reported_at_startup(kproxy_process: Run, broker: Broker) -> None:
     done = kproxy_process("--listen", "0", "--upstream", f"127.0.0.1:{broker.port}", "--upstream-tls", "--no-control")
     assert done.returncode == 3
     assert "is unreachable: TLS failed: it " in done.stderr
@@ -84,15 +84,15 @@ def test_an_upstream_without_tls_is_reported_at_the_start(kproxy_process: Run, b
         (("--advertise", "b$id.x:0"), "--advertise 'b$id.x:0': invalid port '0': use 1 to 65535"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(kproxy: Run, arguments: tuple[str, ...], why: str) -> None:
-    done = kproxy(*BEHIND, "--no-check", *arguments)
+def test_invalid_option_is_one_sentence(kproxy: Run, arguments: tuple[str, ...], why: str) -> None:
+    done = kproxy(*RELAY_OPTIONS, "--no-check", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"kproxy: {why}")
     assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("option", ["--upstream-tls", "--upstream-insecure", "--upstream-sni=x"])
-def test_the_built_in_broker_has_no_address_to_connect_to_with_tls(kproxy: Run, option: str) -> None:
+def test_upstream_tls_options_are_rejected_with_the_built_in_broker(kproxy: Run, option: str) -> None:
     done = kproxy("--listen", "0", "--upstream", option)
     assert done.returncode == 2
     assert f"{option.partition('=')[0]} cannot be used with the built-in broker" in done.stderr

@@ -47,7 +47,7 @@ def recorded(tmp_path: Path) -> Path:
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1})
-def test_the_same_responses(kproxy: Run, kproxy_broker: BrokerThread, recorded: Path) -> None:
+def test_equal_responses_are_reported(kproxy: Run, kproxy_broker: BrokerThread, recorded: Path) -> None:
     done = kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "max")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
@@ -76,7 +76,7 @@ open 2 client=10.0.0.9:2 server=10.0.0.2:9092
 
 
 @pytest.mark.kproxy_broker(brokers=2)
-def test_a_capture_of_two_brokers_at_two(kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Path) -> None:
+def test_replays_a_capture_of_two_brokers(kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Path) -> None:
     recorded = tmp_path / "trace.jsonl"
     recorded.write_bytes(b"".join(map(encode_line, lines(CLUSTER))))
     done = kproxy("replay", recorded, kproxy_broker.bootstrap.partition(",")[0], "--speed", "max")
@@ -85,7 +85,7 @@ def test_a_capture_of_two_brokers_at_two(kproxy: Run, kproxy_broker: BrokerThrea
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1}, sasl=("PLAIN",), users={"alice": "sesame"})
-def test_a_login_of_the_user(kproxy: Run, kproxy_broker: BrokerThread, recorded: Path, tmp_path: Path) -> None:
+def test_logs_in_as_the_given_user(kproxy: Run, kproxy_broker: BrokerThread, recorded: Path, tmp_path: Path) -> None:
     (tmp_path / "password").write_text("sesame")
     login = ("--sasl-mechanism", "plain", "--sasl-username", "alice", "--sasl-password-file", tmp_path / "password")
     assert kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "max", *login).returncode == 0
@@ -95,7 +95,7 @@ def test_a_login_of_the_user(kproxy: Run, kproxy_broker: BrokerThread, recorded:
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1})
-def test_other_responses(kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Path) -> None:
+def test_different_responses_are_reported(kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Path) -> None:
     recorded = trace(tmp_path / "trace.jsonl", base_offset=7)
     done = kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "1000", "-f", "api!=Fetch")
     assert done.returncode == 1
@@ -127,24 +127,24 @@ def test_other_responses(kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Pat
         ((ROOT / "captures/http-on-kafkas-port.pcap.gz", "localhost:1"), 5, ""),
     ],
 )
-def test_mistakes(kproxy: Run, words: tuple[object, ...], status: int, sentence: str) -> None:
+def test_usage_errors_are_one_sentence(kproxy: Run, words: tuple[object, ...], status: int, sentence: str) -> None:
     done = kproxy("replay", *words)
     assert done.returncode == status
     assert sentence in done.stderr
     assert done.stderr.count("\n") == bool(sentence)
 
 
-def test_a_trace_without_bytes(kproxy: Run, tmp_path: Path) -> None:
-    told = lines("> Heartbeat v4 {}")
-    told[-1].frame = None  # type: ignore[union-attr]
-    (tmp_path / "trace.jsonl").write_bytes(b"".join(map(encode_line, told)))
+def test_rejects_a_trace_without_bytes(kproxy: Run, tmp_path: Path) -> None:
+    trace_lines = lines("> Heartbeat v4 {}")
+    trace_lines[-1].frame = None  # type: ignore[union-attr]
+    (tmp_path / "trace.jsonl").write_bytes(b"".join(map(encode_line, trace_lines)))
     done = kproxy("replay", "trace.jsonl", "localhost:1")
     assert (done.returncode, done.stderr) == (
         2, "kproxy: trace.jsonl: the trace has no bytes of requests: record it with --detail raw\n",
     )  # fmt: skip
 
 
-def test_a_damaged_trace(kproxy: Run, recorded: Path) -> None:
+def test_reports_a_damaged_trace(kproxy: Run, recorded: Path) -> None:
     recorded.write_bytes(recorded.read_bytes().replace(b'"frame":"', b'"frame":"A'))
     done = kproxy("replay", recorded, "localhost:1")
     assert done.returncode == 2
@@ -152,7 +152,7 @@ def test_a_damaged_trace(kproxy: Run, recorded: Path) -> None:
 
 
 @pytest.mark.kproxy_broker
-def test_the_commands_of_the_page(kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Path) -> None:
+def test_commands_of_the_documentation_run(kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Path) -> None:
     page = (ROOT / "docs/replay.md").read_text()
     commands = re.findall(r"^    \$ kproxy (replay .*)$", page, re.MULTILINE)
     assert len(commands) >= 4
@@ -163,19 +163,19 @@ def test_the_commands_of_the_page(kproxy: Run, kproxy_broker: BrokerThread, tmp_
         assert done.stderr == ""
 
 
-def test_clients_are_answered_from_a_capture(tmp_path: Path) -> None:
+def test_serves_clients_from_a_capture(tmp_path: Path) -> None:
     capture = ROOT / "captures" / "metadata-v1-throttle-first.pcap.gz"
     options = ["--replay", capture, "--no-control"]
     with running(tmp_path, *options) as proxy, proxy.connect() as client:
         client.sendall(request("Metadata", 1, {"topics": [{"name": "orders"}]}, correlation_id=7))
-        with client.makefile("rb") as answers:
-            assert answers.read(16).hex(" ", 4) == "00000051 00000007 00000000 00000001"  # the throttle time first
+        with client.makefile("rb") as responses:
+            assert responses.read(16).hex(" ", 4) == "00000051 00000007 00000000 00000001"  # the throttle time first
         out, _ = proxy.end()
     assert "L005 field-from-newer-version" in out
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         ("--replay no", "pass --listen"),
         ("--listen 0 --replay trace.jsonl --upstream a:1", "takes the place of the brokers: leave out --upstream"),
@@ -186,8 +186,8 @@ def test_clients_are_answered_from_a_capture(tmp_path: Path) -> None:
         (f"--listen 0 --replay {ROOT / 'captures/tls-on-kafkas-port.pcap.gz'}", "no request that can be answered"),
     ],
 )  # fmt: skip
-def test_what_cannot_answer(kproxy: Run, recorded: Path, words: str, says: str) -> None:
+def test_invalid_replay_option_is_one_sentence(kproxy: Run, recorded: Path, words: str, message: str) -> None:
     assert recorded.exists()
     done = kproxy(*words.split(), "--no-control", "--no-trace")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert says in done.stderr
+    assert message in done.stderr

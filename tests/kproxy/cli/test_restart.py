@@ -74,12 +74,12 @@ def broker() -> Iterator[Broker]:
 def ask(client: socket.socket, times: int = 1) -> None:
     for _ in range(times):
         client.sendall(ASKED)
-        got = b""
-        while len(got) < len(ANSWER):
-            more = client.recv(65536)
-            assert more
-            got += more
-        assert got == ANSWER
+        received = b""
+        while len(received) < len(ANSWER):
+            chunk = client.recv(65536)
+            assert chunk
+            received += chunk
+        assert received == ANSWER
 
 
 def kill(proxy: Proxy) -> None:
@@ -87,20 +87,20 @@ def kill(proxy: Proxy) -> None:
     os.kill(inspector, signal.SIGKILL)
 
 
-def until_inspected(proxy: Proxy, directory: Path, *, connections: int) -> None:
-    """Until so many connections more than before have been traced whole; and what that says is stored."""
-    before = closes(directory)
+def wait_until_inspected(proxy: Proxy, directory: Path, *, connections: int) -> None:
+    """Make connections, and wait until they are traced completely and the state is stored."""
+    previous = count_closes(directory)
     for _ in range(connections):
         proxy.ask()
-    until(lambda: closes(directory) >= before + connections)
+    until(lambda: count_closes(directory) >= previous + connections)
     time.sleep(0.05)
 
 
-def closes(directory: Path) -> int:
+def count_closes(directory: Path) -> int:
     return [line["kind"] for line in traced(directory)].count("close")
 
 
-def until_restarted(proxy: Proxy, directory: Path, times: int = 1) -> None:
+def wait_until_restarted(proxy: Proxy, directory: Path, times: int = 1) -> None:
     until(lambda: len([line for line in traced(directory) if is_restart(line)]) == times)
 
 
@@ -110,16 +110,16 @@ def is_restart(line: dict[str, Any]) -> bool:
 
 def accounted(lines: list[dict[str, Any]]) -> dict[tuple[str, str], tuple[int, int]]:
     """Bytes of each direction of each connection: those in frames, and those in gaps."""
-    found: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    totals: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     for line in lines:
         if line["kind"] in ("request", "response"):
-            found[line["connection_id"], line["kind"]][0] += line["size"]
+            totals[line["connection_id"], line["kind"]][0] += line["size"]
         elif line["kind"] == "gap" and line["connection_id"]:
-            found[line["connection_id"], line["direction"]][1] += line["bytes"]
-    return {key: (inspected, missing) for key, (inspected, missing) in found.items()}
+            totals[line["connection_id"], line["direction"]][1] += line["bytes"]
+    return {key: (inspected, missing) for key, (inspected, missing) in totals.items()}
 
 
-def test_clients_notice_nothing_and_the_gaps_add_up(tmp_path: Path, broker: Broker) -> None:
+def test_clients_are_unaffected_and_the_gaps_add_up(tmp_path: Path, broker: Broker) -> None:
     trace = tmp_path / "kproxy-trace"
     with (
         running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q") as proxy,
@@ -128,40 +128,40 @@ def test_clients_notice_nothing_and_the_gaps_add_up(tmp_path: Path, broker: Brok
     ):
         ask(busy, 3)
         ask(idle)
-        until_inspected(proxy, trace, connections=1)
+        wait_until_inspected(proxy, trace, connections=1)
         kill(proxy)
         until(lambda: not inspectors(proxy.process.pid))
         ask(busy, 5)
         busy.sendall(ASKED[:7])
         proxy.ask()
-        until_restarted(proxy, trace)
+        wait_until_restarted(proxy, trace)
         busy.sendall(ASKED[7:])
         assert busy.recv(65536) == ANSWER
         ask(busy)
         ask(idle, 2)
         busy.close()
         idle.close()
-        until_inspected(proxy, trace, connections=1)
+        wait_until_inspected(proxy, trace, connections=1)
         out, err = proxy.end()
         assert proxy.process.returncode == 4
     lines = traced(trace)
     assert are_whole(trace)
     assert {line["code"] for line in lines if line["kind"] == "finding"} == set()
     assert [line["findings"] for line in lines if line.get("findings")] == []
-    frame, answer = len(ASKED), len(ANSWER)
+    request_size, response_size = len(ASKED), len(ANSWER)
     ends = {line["connection_id"]: line for line in lines if line["kind"] == "close"}
-    sums = accounted(lines)
-    for (connection_id, direction), (inspected, missing) in sums.items():
+    byte_counts = accounted(lines)
+    for (connection_id, direction), (inspected, missing) in byte_counts.items():
         assert inspected + missing == ends[connection_id][f"{direction}_bytes"]
     sizes = sorted((line["requests"], line["request_bytes"], line["responses"]) for line in ends.values())
-    assert sizes == [(1, frame, 1), (1, frame, 1), (3, 3 * frame, 3), (10, 10 * frame, 10)]
+    assert sizes == [(1, request_size, 1), (1, request_size, 1), (3, 3 * request_size, 3), (10, 10 * request_size, 10)]
     busy_id = next(id_ for id_, line in ends.items() if line["requests"] == 10)
-    assert (sums[busy_id, "request"], sums[busy_id, "response"]) == (
-        (4 * frame, 6 * frame), (5 * answer, 5 * answer)
+    assert (byte_counts[busy_id, "request"], byte_counts[busy_id, "response"]) == (
+        (4 * request_size, 6 * request_size), (5 * response_size, 5 * response_size)
     )  # fmt: skip
     [outage] = [line for line in lines if is_restart(line)]
     [unseen] = [line for line in lines if line["kind"] == "gap" and "came and went unseen" in line["reason"]]
-    assert (unseen["bytes"], unseen["frames"]) == (frame + answer, 2)
+    assert (unseen["bytes"], unseen["frames"]) == (request_size + response_size, 2)
     assert unseen["reason"] == f"{RESTARTED}: 1 connection came and went unseen"
     assert (outage["connection_id"], outage["bytes"]) == ("", 0)
     opened = [(line["connection_id"], line.get("midstream", False)) for line in lines if line["kind"] == "open"]
@@ -173,7 +173,9 @@ def test_clients_notice_nothing_and_the_gaps_add_up(tmp_path: Path, broker: Brok
 
 
 @pytest.mark.parametrize("options", [(), ("--strict-trace",), ("--compress",)])
-def test_killed_under_load_again_and_again(tmp_path: Path, broker: Broker, options: tuple[str, ...]) -> None:
+def test_inspector_restarts_after_repeated_kills_under_load(
+    tmp_path: Path, broker: Broker, options: tuple[str, ...]
+) -> None:
     trace = tmp_path / "kproxy-trace"
     upstream = f"127.0.0.1:{broker.port}"
     failed: list[BaseException] = []
@@ -229,7 +231,7 @@ def test_killed_under_load_again_and_again(tmp_path: Path, broker: Broker, optio
 
 
 @pytest.mark.parametrize("traceback", [False, True])
-def test_an_inspector_that_fails_again_and_again_is_given_up(
+def test_inspector_that_fails_repeatedly_is_not_restarted(
     tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch, traceback: bool
 ) -> None:
     trace = tmp_path / "kproxy-trace"
@@ -247,14 +249,14 @@ def test_an_inspector_that_fails_again_and_again_is_given_up(
         proxy.ask(3)
         _, err = proxy.end()
         assert proxy.process.returncode == 4
-    rest = [line for line in err.splitlines()[1:] if line.startswith("kproxy: ")]
+    messages = [line for line in err.splitlines()[1:] if line.startswith("kproxy: ")]
     reason = (
         "kproxy: the inspector failed (KeyError: 'no such thing'); this is a bug in kproxy: set KPROXY_TRACEBACK=1 for "
         "a traceback"
     )
-    assert rest.count(reason) == 6
+    assert messages.count(reason) == 6
     assert [float(found) for found in re.findall(r"it restarts in ([\d.]+) s", err)] == [0.05, 0.1, 0.2, 0.4, 0.8]
-    assert rest[-1] == (
+    assert messages[-1] == (
         "kproxy: the inspector stopped (it failed; it has failed 6 times within 60 s): traffic is still relayed, but "
         "no longer traced"
     )
@@ -262,17 +264,17 @@ def test_an_inspector_that_fails_again_and_again_is_given_up(
     assert are_whole(trace)
 
 
-def test_it_ends_while_a_restart_is_due(tmp_path: Path, broker: Broker) -> None:
+def test_proxy_ends_while_a_restart_is_pending(tmp_path: Path, broker: Broker) -> None:
     trace = tmp_path / "kproxy-trace"
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q") as proxy, proxy.connect() as client:
         ask(client)
-        until_inspected(proxy, trace, connections=1)
+        wait_until_inspected(proxy, trace, connections=1)
         kill(proxy)
         until(lambda: not inspectors(proxy.process.pid))
         ask(client, 2)
-        begun = time.monotonic()
+        started_at = time.monotonic()
         _, err = proxy.end()
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - started_at < 5
         assert proxy.process.returncode == 4
     gaps = [(line["direction"], line["bytes"], line.get("frames")) for line in traced(trace) if line["kind"] == "gap"]
     assert gaps == [("both", 0, None), ("request", 2 * len(ASKED), 2), ("response", 2 * len(ANSWER), 2)]
@@ -281,32 +283,32 @@ def test_it_ends_while_a_restart_is_due(tmp_path: Path, broker: Broker) -> None:
     assert are_whole(trace)
 
 
-def test_neither_processes_nor_descriptors_are_left(tmp_path: Path, broker: Broker) -> None:
+def test_restarts_leak_neither_processes_nor_descriptors(tmp_path: Path, broker: Broker) -> None:
     trace = tmp_path / "kproxy-trace"
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q", program=["-c", SOON]) as proxy:
-        until_inspected(proxy, trace, connections=1)
+        wait_until_inspected(proxy, trace, connections=1)
         [spawner] = children(proxy.process.pid)
-        before = descriptors(proxy.process.pid), descriptors(spawner)
+        initial = count_descriptors(proxy.process.pid), count_descriptors(spawner)
         for times in range(1, 4):
             kill(proxy)
-            until_restarted(proxy, trace, times)
-        until_inspected(proxy, trace, connections=1)
+            wait_until_restarted(proxy, trace, times)
+        wait_until_inspected(proxy, trace, connections=1)
         assert children(proxy.process.pid) == [spawner]
         assert len(children(spawner)) == 1
-        assert (descriptors(proxy.process.pid), descriptors(spawner)) == before
+        assert (count_descriptors(proxy.process.pid), count_descriptors(spawner)) == initial
         [inspector] = inspectors(proxy.process.pid)
         proxy.end()
     assert state(spawner) == state(inspector) == "Z"  # or gone
 
 
-def descriptors(pid: int) -> int:
+def count_descriptors(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
-def test_a_stopped_inspector_is_not_a_crash(tmp_path: Path, broker: Broker) -> None:
+def test_stopped_inspector_is_not_restarted(tmp_path: Path, broker: Broker) -> None:
     trace = tmp_path / "kproxy-trace"
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q") as proxy:
-        until_inspected(proxy, trace, connections=1)
+        wait_until_inspected(proxy, trace, connections=1)
         [inspector] = inspectors(proxy.process.pid)
         os.kill(inspector, signal.SIGSTOP)
         proxy.ask(3)
@@ -319,15 +321,13 @@ def test_a_stopped_inspector_is_not_a_crash(tmp_path: Path, broker: Broker) -> N
     assert len(traced(trace)) == 4 + 8
 
 
-def test_without_the_process_that_restarts_it_an_inspector_continues_and_is_the_last(
-    tmp_path: Path, broker: Broker
-) -> None:
+def test_inspector_continues_without_its_spawner_but_is_not_restarted(tmp_path: Path, broker: Broker) -> None:
     trace = tmp_path / "kproxy-trace"
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q") as proxy:
         [spawner], [inspector] = children(proxy.process.pid), inspectors(proxy.process.pid)
         os.kill(spawner, signal.SIGKILL)
         proxy.wait_until_said("no other one can follow it")
-        until_inspected(proxy, trace, connections=1)
+        wait_until_inspected(proxy, trace, connections=1)
         os.kill(inspector, signal.SIGKILL)
         until(lambda: state(inspector) == "Z")
         proxy.ask(3)
@@ -338,7 +338,7 @@ def test_without_the_process_that_restarts_it_an_inspector_continues_and_is_the_
     assert "Traceback" not in err
 
 
-def test_a_sample_is_of_whole_connections(tmp_path: Path, broker: Broker) -> None:
+def test_sample_contains_complete_connections(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q", "--sample", "30%") as proxy:
         for _ in range(60):
             proxy.ask(2)
@@ -354,7 +354,7 @@ def test_a_sample_is_of_whole_connections(tmp_path: Path, broker: Broker) -> Non
 
 
 @pytest.mark.parametrize("share", ["0", "1.5", "101%", "nan", "some"])
-def test_a_share_that_is_none_is_one_sentence_and_status_2(kproxy: Any, share: str) -> None:
+def test_invalid_share_is_one_sentence_and_status_2(kproxy: Any, share: str) -> None:
     done = kproxy("--listen", "0", "--upstream", "127.0.0.1:1", "--sample", share)
     assert done.returncode == 2
     assert done.stderr == (
@@ -364,7 +364,7 @@ def test_a_share_that_is_none_is_one_sentence_and_status_2(kproxy: Any, share: s
 
 
 @pytest.mark.parametrize("given", ["0", "x", "65"])
-def test_a_number_of_inspectors_that_cannot_be(kproxy: Any, given: str) -> None:
+def test_rejects_an_invalid_number_of_inspectors(kproxy: Any, given: str) -> None:
     done = kproxy("--listen", "0", "--upstream", "127.0.0.1:1", "--inspectors", given)
     assert done.returncode == 2
     assert done.stderr == f"kproxy: --inspectors: invalid number of processes '{given}': use 1 to 64\n"

@@ -23,7 +23,7 @@ from tests.kproxy.cli.conftest import Run
 from tests.kproxy.stories import Teller
 
 
-def test_limits_are_read_with_units() -> None:
+def test_parses_limits_with_units() -> None:
     assert parse_limits(["C020:wait=500ms"]) == {LATE_AFTER: 0.5}
     assert parse_limits(["request-waits:wait=2m"]) == {LATE_AFTER: 120}
     assert parse_limits(["C020:wait=7", "c020: wait = 8s"]) == {LATE_AFTER: 8}
@@ -43,7 +43,7 @@ def test_limits_are_read_with_units() -> None:
         ("C999:wait=5", "--rule C999:wait=5: unknown rule"),
     ],
 )
-def test_an_invalid_limit_is_one_sentence(text: str, sentence: str) -> None:
+def test_invalid_limit_is_one_sentence(text: str, sentence: str) -> None:
     with pytest.raises(UserError) as failed:
         parse_limits([text])
     assert str(failed.value).startswith(sentence)
@@ -53,17 +53,17 @@ def test_an_invalid_limit_is_one_sentence(text: str, sentence: str) -> None:
     ("unit", "text", "value"),
     [("%", "90%", 90), ("%", "12.5", 12.5), ("bytes", "64K", 65536), ("bytes", "1M", 1 << 20), ("records", "3", 3)],
 )
-def test_units(unit: str, text: str, value: float) -> None:
+def test_parses_values_of_every_unit(unit: str, text: str, value: float) -> None:
     assert Limit("most", 1, unit, "").parse(text) == value
 
 
 @pytest.mark.parametrize(("unit", "text"), [("%", "101%"), ("records", "2.5"), ("records", "3s"), ("bytes", "inf")])
-def test_values_that_do_not_fit_the_unit(unit: str, text: str) -> None:
+def test_rejects_values_that_do_not_fit_the_unit(unit: str, text: str) -> None:
     with pytest.raises(ValueError, match="use 1"):
         Limit("most", 1, unit, "").parse(text)
 
 
-def test_every_limit_takes_its_own_default() -> None:
+def test_every_limit_accepts_its_own_default() -> None:
     limits = [limit for entry in entries() for limit in entry.limits]
     assert limits
     for limit in limits:
@@ -71,14 +71,14 @@ def test_every_limit_takes_its_own_default() -> None:
     assert len(set(limits)) == len(limits)  # a limit belongs to one rule
 
 
-def expanded(file: Path, text: str, *words: str) -> list[str]:
+def expand(file: Path, text: str, *words: str) -> list[str]:
     file.write_text(text)
     return config_file.expanded([f"--config-file={file}", *words], relay.declare, COMMANDS)[: -1 - len(words)]
 
 
-def test_the_configuration_file_sets_limits(tmp_path: Path) -> None:
+def test_configuration_file_sets_limits(tmp_path: Path) -> None:
     text = '[rules.C020]\nwait = "30s"\n[rules.request-waits]\nwait = 7'
-    assert expanded(tmp_path / "a.toml", text, "--rule=C020:wait=8") == ["--rule=C020:wait=30s",
+    assert expand(tmp_path / "a.toml", text, "--rule=C020:wait=8") == ["--rule=C020:wait=30s",
                                                                         "--rule=request-waits:wait=7"]  # fmt: skip
 
 
@@ -90,19 +90,19 @@ def test_the_configuration_file_sets_limits(tmp_path: Path) -> None:
         ("[rules.C020]\nwait = true", "[rules.C020] wait takes a number or text with a unit, not True"),
     ],
 )
-def test_a_wrong_table_of_the_configuration_file(tmp_path: Path, text: str, sentence: str) -> None:
+def test_rejects_an_invalid_table_of_the_configuration_file(tmp_path: Path, text: str, sentence: str) -> None:
     with pytest.raises(UserError, match=r".*") as failed:
-        expanded(tmp_path / "a.toml", text)
+        expand(tmp_path / "a.toml", text)
     assert str(failed.value).endswith(sentence)
 
 
-def test_the_page_of_a_rule_names_its_limits(kproxy: Run) -> None:
+def test_page_of_a_rule_lists_its_limits(kproxy: Run) -> None:
     assert "| `wait` | 5s | s | a request waits this much longer" in kproxy("rules", "C020").stdout
     page = json.loads(kproxy("rules", "--json", "C020").stdout)
     assert [(limit["name"], limit["default"], limit["unit"]) for limit in page["limits"]] == [("wait", 5, "s")]
 
 
-def test_a_bad_limit_is_a_usage_error(kproxy: Run) -> None:
+def test_invalid_limit_is_a_usage_error(kproxy: Run) -> None:
     for words in (["dissect", "--rule=C020:wait=no", "none.pcap"],
                   ["--listen=0", "--upstream=localhost:1", "--rule=C020:wait=no"]):  # fmt: skip
         result = kproxy(*words)
@@ -118,26 +118,26 @@ WAITS = """
 """
 
 
-def found(inspector: Inspector) -> list[str]:
+def finding_codes(inspector: Inspector) -> list[str]:
     teller = Teller(inspector)
     teller.tell(WAITS)
     return [line.code for line in teller.lines if isinstance(line, FindingLine)]
 
 
-def test_a_limit_decides_what_is_reported() -> None:
-    assert found(Inspector("story")) == []
-    assert found(Inspector("story", limits={LATE_AFTER: 2})) == ["C020"]
+def test_limit_decides_what_is_reported() -> None:
+    assert finding_codes(Inspector("story")) == []
+    assert finding_codes(Inspector("story", limits={LATE_AFTER: 2})) == ["C020"]
 
 
 @pytest.mark.parametrize("partial", [False, True])
-def test_each_inspector_of_a_live_proxy_has_the_limits(partial: bool) -> None:
+def test_every_inspector_of_a_live_proxy_applies_the_limits(partial: bool) -> None:
     options = InspectorOptions(OutputOptions(None), Selection(), Detail.SUMMARY, limits={LATE_AFTER: 2})
-    assert found(options.inspector(Hello(0, "node", 1, [], 0), partial=partial)) == ["C020"]
+    assert finding_codes(options.inspector(Hello(0, "node", 1, [], 0), partial=partial)) == ["C020"]
 
 
-def test_dissect_takes_limits(kproxy: Run) -> None:
+def test_dissect_applies_limits(kproxy: Run) -> None:
     capture = Path(__file__).parents[3] / "captures" / "advertised-address-not-dialled.pcap.gz"
     words = ("dissect", "--findings", "--json", "--select", "S009", capture)
     assert json.loads(kproxy(*words).stdout) == []
-    [found] = json.loads(kproxy(*words, "--rule=S009:responses=2,within=1h").stdout)
-    assert found["code"] == "S009"
+    [finding] = json.loads(kproxy(*words, "--rule=S009:responses=2,within=1h").stdout)
+    assert finding["code"] == "S009"

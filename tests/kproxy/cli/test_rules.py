@@ -13,7 +13,7 @@ from kproxy.outputs import rulebook
 from tests.kproxy.cli.conftest import Run
 
 
-def test_a_rule_is_a_line(kproxy: Run) -> None:
+def test_prints_a_line_per_rule(kproxy: Run) -> None:
     done = kproxy("rules")
     assert done.returncode == 0
     rows = [row.split(maxsplit=4) for row in done.stdout.splitlines()]
@@ -23,7 +23,7 @@ def test_a_rule_is_a_line(kproxy: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("which", "chosen"),
+    ("words", "is_selected"),
     [
         (["L"], lambda entry: entry.code[0] == "L"),
         (["c", "X00"], lambda entry: entry.code.startswith(("C", "X00"))),
@@ -32,87 +32,89 @@ def test_a_rule_is_a_line(kproxy: Run) -> None:
         (["L001", "C001"], lambda entry: entry.code in ("L001", "C001")),
     ],
 )
-def test_a_family_or_a_severity_can_be_chosen(kproxy: Run, which: list[str], chosen: object) -> None:
-    done = kproxy("rules", "--json", *which)
-    expected = [entry.code for entry in rulebook.entries() if chosen(entry)]  # type: ignore[operator]
+def test_selects_rules_by_family_or_severity(kproxy: Run, words: list[str], is_selected: object) -> None:
+    done = kproxy("rules", "--json", *words)
+    expected = [entry.code for entry in rulebook.entries() if is_selected(entry)]  # type: ignore[operator]
     assert [finding["code"] for finding in json.loads(done.stdout)] == expected
-    assert [row.split()[0] for row in kproxy("rules", *which).stdout.splitlines()] == expected
+    assert [row.split()[0] for row in kproxy("rules", *words).stdout.splitlines()] == expected
 
 
-@pytest.mark.parametrize("which", ["L001", "l001", "trailing-bytes"])
-def test_a_page_is_markdown_when_it_is_piped(kproxy: Run, which: str) -> None:
-    done = kproxy("rules", which)
+@pytest.mark.parametrize("word", ["L001", "l001", "trailing-bytes"])
+def test_page_is_markdown_when_piped(kproxy: Run, word: str) -> None:
+    done = kproxy("rules", word)
     assert done.stdout.startswith("# L001 trailing-bytes\n\nerror")
     for part in ("## Why it matters", "## Example", "## Sources\nhttps://"):
         assert part in done.stdout
 
 
-def test_a_page_and_the_table_are_rendered_on_a_terminal(tmp_path: Path) -> None:
+def test_page_and_table_are_rendered_on_a_terminal(tmp_path: Path) -> None:
     for args, expected, absent in ((["L001"], "Why it matters", "## Why"), (["L"], "trailing-bytes", "[bold red]")):
-        ours, theirs = pty.openpty()
+        terminal, child_terminal = pty.openpty()
         command = [sys.executable, "-m", "kproxy", "rules", *args]
         env = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
-        with subprocess.Popen(command, stdout=theirs, cwd=tmp_path, env=env) as process:
-            os.close(theirs)
-            shown = b""
+        with subprocess.Popen(command, stdout=child_terminal, cwd=tmp_path, env=env) as process:
+            os.close(child_terminal)
+            output = b""
             try:
-                while more := os.read(ours, 65536):
-                    shown += more
+                while chunk := os.read(terminal, 65536):
+                    output += chunk
             except OSError:  # Linux says EIO at the end of a terminal
                 pass
             assert process.wait(30) == 0
-        os.close(ours)
-        assert expected in shown.decode()
-        assert absent not in shown.decode()
+        os.close(terminal)
+        assert expected in output.decode()
+        assert absent not in output.decode()
 
 
 def test_json_has_the_page_of_one_rule(kproxy: Run) -> None:
-    made = json.loads(kproxy("rules", "--json", "C001").stdout)
-    assert made["name"] == "response-without-request"
-    assert made["summary"] == "Checks that every response answers a request in flight on its connection."
-    assert made["page"].startswith(made["summary"])
-    assert made["offline"] is False
+    parsed = json.loads(kproxy("rules", "--json", "C001").stdout)
+    assert parsed["name"] == "response-without-request"
+    assert parsed["summary"] == "Checks that every response answers a request in flight on its connection."
+    assert parsed["page"].startswith(parsed["summary"])
+    assert parsed["offline"] is False
 
 
-def test_a_rule_of_the_offline_analysis_says_so(kproxy: Run) -> None:
+def test_marks_rules_of_the_offline_analysis(kproxy: Run) -> None:
     assert "it runs in `kproxy analyze`" in kproxy("rules", "S047").stdout
     assert json.loads(kproxy("rules", "--json", "S047").stdout)["offline"] is True
 
 
 @pytest.mark.parametrize(
-    ("which", "said"),
+    ("words", "message"),
     [
         (["tralling-bytes"], "tralling-bytes: unknown rule: did you mean L001 trailing-bytes"),
         (["L", "Q7"], "Q7: unknown rule"),
     ],
 )
-def test_a_rule_that_there_is_not_is_one_sentence_and_status_2(kproxy: Run, which: list[str], said: str) -> None:
-    done = kproxy("rules", *which)
+def test_unknown_rule_is_one_sentence_and_status_2(kproxy: Run, words: list[str], message: str) -> None:
+    done = kproxy("rules", *words)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"kproxy: {said}")
+    assert done.stderr.startswith(f"kproxy: {message}")
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
 
 
-def test_a_word_finds_the_rules_about_it_the_most_relevant_first(kproxy: Run) -> None:
-    found = [row.split()[:2] for row in kproxy("rules", "rebalance").stdout.splitlines()]
-    codes = [code for code, _ in found]
-    named = [["G015", "rebalances-of-one-member"], ["S012", "rebalance-storm"]]
-    assert found[:2] == named  # in their names
-    about = [entry for entry in rulebook.entries() if "rebalanc" in (entry.name + entry.page).lower()]
-    assert len(about) > 5
-    assert set(codes) == {entry.code for entry in about}
-    in_summary = {entry.code for entry in about if "rebalanc" in entry.summary.lower()} - {"G015", "S012"}
+def test_word_finds_matching_rules_in_order_of_relevance(kproxy: Run) -> None:
+    rows = [row.split()[:2] for row in kproxy("rules", "rebalance").stdout.splitlines()]
+    codes = [code for code, _ in rows]
+    expected_first = [["G015", "rebalances-of-one-member"], ["S012", "rebalance-storm"]]
+    assert rows[:2] == expected_first  # in their names
+    matching = [entry for entry in rulebook.entries() if "rebalanc" in (entry.name + entry.page).lower()]
+    assert len(matching) > 5
+    assert set(codes) == {entry.code for entry in matching}
+    in_summary = {entry.code for entry in matching if "rebalanc" in entry.summary.lower()} - {"G015", "S012"}
     assert set(codes[2 : 2 + len(in_summary)]) == in_summary
     for form in ("Rebalances", "rebalancing"):
-        assert [row.split()[:2] for row in kproxy("rules", form).stdout.splitlines()] == found
+        assert [row.split()[:2] for row in kproxy("rules", form).stdout.splitlines()] == rows
 
 
-def test_words_codes_and_severities_narrow_each_other(kproxy: Run) -> None:
-    both = json.loads(kproxy("rules", "--json", "rebalance", "timeout").stdout)
-    assert both
-    assert all("rebalanc" in each["page"].lower() and "timeout" in each["page"].lower()
-               for code in both for each in [json.loads(kproxy("rules", "--json", code["code"]).stdout)])  # fmt: skip
+def test_words_codes_and_severities_are_combined(kproxy: Run) -> None:
+    matching = json.loads(kproxy("rules", "--json", "rebalance", "timeout").stdout)
+    assert matching
+    for code in matching:
+        page = json.loads(kproxy("rules", "--json", code["code"]).stdout)["page"].lower()
+        assert "rebalanc" in page
+        assert "timeout" in page
     errors = json.loads(kproxy("rules", "--json", "rebalance", "S", "error").stdout)
     assert errors
     assert {(error["code"][0], error["severity"]) for error in errors} == {("S", "error")}

@@ -1,4 +1,4 @@
-"""Secrets of every SASL mechanism go by, in logins that succeed, fail and are malformed: no output has one."""
+"""Secrets of every SASL mechanism, in logins that succeed, fail or are malformed: no output shows one."""
 
 from __future__ import annotations
 
@@ -27,26 +27,28 @@ from tests.kproxy.tui.screens import press, running
 from tests.kproxy.tui.screens import text as screen_text
 
 
-def _made(name: str, size: int = 32) -> bytes:
+def _random_bytes(name: str, size: int = 32) -> bytes:
     return hashlib.shake_128(name.encode()).digest(size)
 
 
-def _text(name: str) -> bytes:
+def _text_secret(name: str) -> bytes:
     """A secret that is text."""
-    return base64.urlsafe_b64encode(_made(name, 24))
+    return base64.urlsafe_b64encode(_random_bytes(name, 24))
 
 
 def _jwt(name: str) -> bytes:
-    claims = {"sub": "carol", "exp": 1, "jti": _text(f"claim of {name}").decode()}
-    parts = (base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=") for each in ({"alg": "RS256"}, claims))
-    return b".".join((*parts, _text(f"signature of {name}")))
+    claims = {"sub": "carol", "exp": 1, "jti": _text_secret(f"claim of {name}").decode()}
+    parts = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in ({"alg": "RS256"}, claims))
+    return b".".join((*parts, _text_secret(f"signature of {name}")))
 
 
-PASSWORDS = {f"password {number}": _text(f"password {number}") for number in range(6)}
-PROOFS = {name: _made(name) for name in ("salt", "proof", "signature", "raw salt", "raw proof", "raw signature")}
+PASSWORDS = {f"password {number}": _text_secret(f"password {number}") for number in range(6)}
+PROOFS = {
+    name: _random_bytes(name) for name in ("salt", "proof", "signature", "raw salt", "raw proof", "raw signature")
+}
 TOKENS = {name: _jwt(name) for name in ("accepted", "refused", "quoted", "raw", "bare")}
-KERBEROS = {name: _made(name, 64) for name in ("ticket", "wrapped", "raw ticket")}
-OTHERS = {name: _made(name) for name in ("hmac", "stored salt", "salted password", "external")}
+KERBEROS = {name: _random_bytes(name, 64) for name in ("ticket", "wrapped", "raw ticket")}
+OTHERS = {name: _random_bytes(name) for name in ("hmac", "stored salt", "salted password", "external")}
 
 SECRETS: dict[str, bytes] = (
     PASSWORDS
@@ -54,7 +56,7 @@ SECRETS: dict[str, bytes] = (
     | {f"base64 of {name}": base64.b64encode(secret) for name, secret in PROOFS.items()}
     | {f"{part} of token {name}": token.split(b".")[number] for name, token in TOKENS.items()
        for number, part in ((1, "claims"), (2, "signature"))}
-    | {f"claim of token {name}": _text(f"claim of {name}") for name in TOKENS}
+    | {f"claim of token {name}": _text_secret(f"claim of {name}") for name in TOKENS}
     | KERBEROS
     | OTHERS
 )  # fmt: skip
@@ -79,7 +81,7 @@ def _bearer(name: str) -> bytes:
 
 
 def _login(connection: int, mechanism: str, *messages: bytes, error: str = "") -> Iterator[str]:
-    """A login; with `error`, the last answer is that."""
+    """The lines of a login; with `error`, the last response has this error."""
     yield f'{connection}> SaslHandshake v1 {{"mechanism": "{mechanism}"}}'
     yield f'{connection}< {{"mechanisms": ["{mechanism}"]}}'
     for number, message in enumerate(messages):
@@ -147,7 +149,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_secret_would_be_found() -> None:
+def test_search_finds_a_secret_in_every_encoding() -> None:
     password = PASSWORDS["password 0"]
     whole = b"#" + password + b"#"
     for text in (whole, whole.hex(), whole[5:17].hex(" "), base64.b64encode(whole)):
@@ -163,7 +165,7 @@ def test_a_secret_would_be_found() -> None:
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_no_output_of_dissect_has_a_secret(kproxy: Run, capture: Path, options: tuple[str, ...]) -> None:
+def test_dissect_shows_no_secret(kproxy: Run, capture: Path, options: tuple[str, ...]) -> None:
     done = kproxy("dissect", *options, capture)
     assert done.returncode == 1, done.stderr
     assert SEARCH.find(done.stdout, done.stderr) == set()
@@ -175,7 +177,7 @@ def test_no_output_of_dissect_has_a_secret(kproxy: Run, capture: Path, options: 
         assert "User:carol" in done.stdout
 
 
-def test_the_page_has_no_secret(kproxy: Run, capture: Path) -> None:
+def test_page_has_no_secret(kproxy: Run, capture: Path) -> None:
     page = Opened(kproxy("dissect", "--html", capture).stdout)
     packed = [json.dumps(page.unpacked(name)) for name, value in page.data.items() if _is_packed(value)]
     assert any("SaslAuthenticate" in text for text in packed)
@@ -186,21 +188,23 @@ def _is_packed(value: object) -> bool:
     return isinstance(value, list) and bool(value) and isinstance(value[0], str) and value[0].startswith("eN")
 
 
-def test_what_a_viewer_shows_of_a_frame_has_no_secret(capture: Path) -> None:
-    asked: dict[tuple[str, int], RequestLine] = {}
+def test_viewer_shows_no_secret_of_a_frame(capture: Path) -> None:
+    requests: dict[tuple[str, int], RequestLine] = {}
     shown = 0
-    for made in lines_of(capture, detail=Detail.RAW):
+    for original in lines_of(capture, detail=Detail.RAW):
         out = bytearray()
-        append_line(made, out)
+        append_line(original, out)
         line = parse_line(bytes(out))
         assert SEARCH.find(repr(line)) == set()
         if isinstance(line, RequestLine | ResponseLine):
-            of = asked.get((line.connection_id, line.request_offset or 0)) if isinstance(line, ResponseLine) else None
-            detail = side(line, of)
+            request_line = (
+                requests.get((line.connection_id, line.request_offset or 0)) if isinstance(line, ResponseLine) else None
+            )
+            detail = side(line, request_line)
             assert SEARCH.find(repr(detail), detail.frame or b"") == set()
             shown += detail.frame is not None
         if isinstance(line, RequestLine):
-            asked[line.connection_id, line.offset] = line
+            requests[line.connection_id, line.offset] = line
     assert shown > 50
 
 
@@ -214,7 +218,7 @@ def test_replay_shows_no_secret(
     assert SEARCH.find(done.stdout, done.stderr) == set()
 
 
-def test_neither_a_comparison_nor_an_exported_test_shows_a_secret(kproxy: Run, capture: Path, tmp_path: Path) -> None:
+def test_diff_and_export_test_show_no_secret(kproxy: Run, capture: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.pcap.gz"
     packets = gzip.decompress(capture.read_bytes())
     for secret in SECRETS.values():
@@ -228,18 +232,18 @@ def test_neither_a_comparison_nor_an_exported_test_shows_a_secret(kproxy: Run, c
         assert SEARCH.find(done.stdout, done.stderr) == set()
 
 
-async def test_the_terminal_view_shows_no_secret(capture: Path) -> None:
+async def test_terminal_view_shows_no_secret(capture: Path) -> None:
     lines = list(lines_of(capture, detail=Detail.RAW))
-    seen = set()
+    screens = set()
     async with running(session_of(lines), (180, 50)) as pilot:
         for _ in range(len(lines) // _STRIDE):
-            seen.add(screen_text(pilot))
+            screens.add(screen_text(pilot))
             await press(pilot, *["down"] * _STRIDE)
-    assert SEARCH.find(*seen) == set()
-    assert sum("redacted" in screen for screen in seen) > 10
+    assert SEARCH.find(*screens) == set()
+    assert sum("redacted" in screen for screen in screens) > 10
 
 
-def _shown(explanation: Explanation) -> str:
+def _shown_parts(explanation: Explanation) -> str:
     return repr((explanation.frame.hex(), explanation.body, explanation.rows, explanation.findings))
 
 
@@ -248,9 +252,9 @@ def test_explain_shows_no_secret(kproxy: Run) -> None:
         for shape in (b"\0alice\0" + secret, b"c=biws,r=x,p=" + secret, secret):
             for version in (0, 2):
                 frame = request("SaslAuthenticate", version, {"auth_bytes": shape})
-                assert SEARCH.find(_shown(explain(frame))) == set()
+                assert SEARCH.find(_shown_parts(explain(frame))) == set()
                 answer = response("SaslAuthenticate", version, {"auth_bytes": shape})
-                assert SEARCH.find(_shown(explain(answer, (36, version)))) == set()
+                assert SEARCH.find(_shown_parts(explain(answer, (36, version)))) == set()
     frame = request("SaslAuthenticate", 2, {"auth_bytes": _bearer("refused")})
     for options in ((), ("--json",)):
         done = kproxy("explain", *options, frame.hex(" "))

@@ -33,12 +33,12 @@ REPORT = """\
 """
 
 
-def definition(name: str, kind: str, versions: str = "0", *fields: dict[str, Any], **more: Any) -> str:
+def definition(name: str, kind: str, versions: str = "0", *fields: dict[str, Any], **properties: Any) -> str:
     source = {"name": name, "type": kind, "validVersions": versions, "flexibleVersions": "none", "fields": fields}
-    return "// A licence.\n" + json.dumps({**source, **more})
+    return "// A licence.\n" + json.dumps({**source, **properties})
 
 
-def jar(path: Path, **definitions: str) -> None:
+def write_jar(path: Path, **definitions: str) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("org/apache/kafka/Some.class", b"\xca\xfe\xba\xbe")
         archive.writestr("META-INF/other.json", "{}")
@@ -54,16 +54,16 @@ def jars(tmp_path: Path) -> Path:
     directory.mkdir(parents=True)
     header = definition("RequestHeader", "header")
     topic = definition("TopicRecord", "metadata", apiKey=2)
-    jar(directory / "slf4j-api-1.7.36.jar")
+    write_jar(directory / "slf4j-api-1.7.36.jar")
     old = definition("CatRequest", "request", "0", LEGS, apiKey=3)
     new = definition("CatRequest", "request", "0-1", LEGS, TAIL, apiKey=3)
-    jar(directory / "kafka-clients-3.9.1.jar", RequestHeader=header, CatRequest=old)
-    jar(directory / "kafka-clients-4.4.0.jar", RequestHeader=header, CatRequest=new)
-    jar(directory / "kafka-metadata-4.4.0.jar", TopicRecord=topic)
+    write_jar(directory / "kafka-clients-3.9.1.jar", RequestHeader=header, CatRequest=old)
+    write_jar(directory / "kafka-clients-4.4.0.jar", RequestHeader=header, CatRequest=new)
+    write_jar(directory / "kafka-metadata-4.4.0.jar", TopicRecord=topic)
     return directory
 
 
-def program(directory: Path, name: str, script: str) -> None:
+def write_program(directory: Path, name: str, script: str) -> None:
     path = directory / name
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
@@ -74,7 +74,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory first on PATH, with a Java that prints the facts of the tiny Kafka and what its brokers serve."""
     directory = tmp_path / "bin"
     directory.mkdir()
-    program(
+    write_program(
         directory,
         "java",
         f"case $* in *Facts.java) echo '{json.dumps(FACTS)}';; *Served.java*) echo '{json.dumps(SERVED)}';; esac",
@@ -88,7 +88,7 @@ def run(*arguments: str | Path) -> int:
 
 
 @pytest.mark.usefixtures("tools")
-def test_writes_the_union_and_reports_it(tmp_path: Path, jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_writes_and_reports_the_merged_schemas(tmp_path: Path, jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("4.4.0", "3.9.1", "--jars", jars.parent, "--output", tmp_path) == 0
     assert capsys.readouterr().out == REPORT
     cat = json.loads((tmp_path / "messages.jsonl").read_text().splitlines()[1])
@@ -100,7 +100,7 @@ def test_writes_the_union_and_reports_it(tmp_path: Path, jars: Path, capsys: pyt
 
 
 @pytest.mark.usefixtures("tools")
-def test_the_same_releases_again_change_nothing(tmp_path: Path, jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reimport_changes_nothing(tmp_path: Path, jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("3.9.1", "4.4.0", "--jars", jars, "--output", tmp_path)
     run(*arguments)
     capsys.readouterr()
@@ -109,7 +109,7 @@ def test_the_same_releases_again_change_nothing(tmp_path: Path, jars: Path, caps
 
 
 @pytest.mark.usefixtures("tools")
-def test_check_writes_nothing_and_says_that_something_would_change(
+def test_check_reports_changes_and_writes_nothing(
     tmp_path: Path, jars: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("3.9.1", "4.4.0", "--jars", jars, "--output", tmp_path, "--check", "--json") == 1
@@ -118,7 +118,9 @@ def test_check_writes_nothing_and_says_that_something_would_change(
 
 
 @pytest.mark.usefixtures("tools")
-def test_the_lines_of_other_releases_stay(tmp_path: Path, jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_import_of_lines_keeps_other_release_lines(
+    tmp_path: Path, jars: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run("3.9.1", "4.4.0", "--jars", jars, "--output", tmp_path)
     (jars / "kafka-clients-3.2.3.jar").write_bytes(b"")
     (jars / "kafka-clients-4.4.1.jar").write_bytes(b"")
@@ -144,7 +146,7 @@ def test_the_lines_of_other_releases_stay(tmp_path: Path, jars: Path, capsys: py
 
 
 @pytest.mark.usefixtures("tools")
-def test_check_finds_files_that_say_the_same_in_other_bytes(
+def test_check_finds_files_with_a_different_encoding(
     tmp_path: Path, jars: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ("3.9.1", "4.4.0", "--jars", jars, "--output", tmp_path)
@@ -155,21 +157,21 @@ def test_check_finds_files_that_say_the_same_in_other_bytes(
     assert capsys.readouterr().out == "~ the file encoding differs\n"
 
 
-def test_maven_fetches_the_jars_that_a_release_has(
+def test_maven_fetches_the_available_jars_of_a_release(
     tmp_path: Path, tools: Path, jars: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     absent = "org.apache.kafka:{}:jar:{} was not found in somewhere during a previous attempt"
-    also = "Could not find artifact org.apache.kafka:{}:jar:{} in central (somewhere)"
-    wanted = 'pom=$5; wants() { grep -q "<artifactId>$1</artifactId><version>$2</version>" "$pom"; }'
+    not_found = "Could not find artifact org.apache.kafka:{}:jar:{} in central (somewhere)"
+    shell_function = 'pom=$5; wants() { grep -q "<artifactId>$1</artifactId><version>$2</version>" "$pom"; }'
     lines = [
         f"wants {component} {release} && echo '[ERROR] {sentence.format(component, release)}' && exit 1"
         for component in ("kafka-metadata", "kafka-raft", "kafka-storage", "kafka-streams", "kafka-server-common",
                           "kafka-group-coordinator", "kafka-share-coordinator", "kafka-transaction-coordinator")
-        for release, sentence in (("3.9.1", absent), ("4.4.0", also))
+        for release, sentence in (("3.9.1", absent), ("4.4.0", not_found))
         if (component, release) != ("kafka-metadata", "4.4.0")
     ]  # fmt: skip
     copy = f"""for last; do :; done; cp '{jars}'/*.jar "${{last#-DoutputDirectory=}}" """
-    program(tools, "mvn", "\n".join([wanted, *lines, copy]))
+    write_program(tools, "mvn", "\n".join([shell_function, *lines, copy]))
     assert run("3.9.1", "4.4.0", "--output", tmp_path) == 0
     assert capsys.readouterr().out == REPORT
 
@@ -185,15 +187,15 @@ def test_maven_fetches_the_jars_that_a_release_has(
         ("exit 3", "Maven cannot fetch the jars: status 3"),
     ],
 )
-def test_what_maven_cannot_do_is_one_sentence(
+def test_maven_failure_is_one_sentence(
     tools: Path, capsys: pytest.CaptureFixture[str], script: str, sentence: str
 ) -> None:
-    program(tools, "mvn", script)
+    write_program(tools, "mvn", script)
     assert run("9.9.9") == 2
     assert capsys.readouterr().err == f"kproxy: {sentence}\n"
 
 
-def test_without_maven_or_java_says_what_to_do(
+def test_reports_missing_maven_or_java(
     tools: Path, jars: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tools / "java").unlink()
@@ -205,7 +207,7 @@ def test_without_maven_or_java_says_what_to_do(
     ]
 
 
-def test_jars_that_are_not_there_are_named(jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_missing_jars(jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("9.9.9", "--jars", jars) == 2
     (jars / "slf4j-api-1.7.36.jar").unlink()
     assert run("4.4.0", "--jars", jars) == 2
@@ -215,41 +217,37 @@ def test_jars_that_are_not_there_are_named(jars: Path, capsys: pytest.CaptureFix
     ]
 
 
-def test_a_broken_jar_is_named(jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_a_broken_jar(jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (jars / "kafka-clients-4.4.0.jar").write_bytes(b"no jar")
     assert run("4.4.0", "--jars", jars) == 2
     assert capsys.readouterr().err == f"kproxy: {jars}/kafka-clients-4.4.0.jar: File is not a zip file\n"
 
 
-def test_a_java_that_fails_is_quoted(tools: Path, jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    program(tools, "java", "echo 'SLF4J: no logger' >&2; echo 'Facts.java:7: error: no ApiKeys' >&2; exit 1")
+def test_reports_the_error_of_java(tools: Path, jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_program(tools, "java", "echo 'SLF4J: no logger' >&2; echo 'Facts.java:7: error: no ApiKeys' >&2; exit 1")
     assert run("4.4.0", "--jars", jars) == 2
-    said = "Java cannot read the classes of 4.4.0: Facts.java:7: error: no ApiKeys"
-    assert capsys.readouterr().err == f"kproxy: {said}\n"
+    message = "Java cannot read the classes of 4.4.0: Facts.java:7: error: no ApiKeys"
+    assert capsys.readouterr().err == f"kproxy: {message}\n"
 
 
 @pytest.mark.usefixtures("tools")
-def test_definitions_that_contradict_each_other_are_one_sentence(
-    jars: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_contradicting_definitions_are_one_sentence(jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
     far = definition("CatRequest", "request", "5", LEGS, apiKey=3)
-    jar(jars / "kafka-clients-4.4.0.jar", RequestHeader=definition("RequestHeader", "header"), CatRequest=far)
+    write_jar(jars / "kafka-clients-4.4.0.jar", RequestHeader=definition("RequestHeader", "header"), CatRequest=far)
     assert run("3.9.1", "4.4.0", "--jars", jars) == 2
-    said = "the definitions cannot be merged: the versions of CatRequest have a hole: [0, 5]"
-    assert capsys.readouterr().err == f"kproxy: {said}\n"
+    message = "the definitions cannot be merged: the versions of CatRequest have a hole: [0, 5]"
+    assert capsys.readouterr().err == f"kproxy: {message}\n"
 
 
 @pytest.mark.usefixtures("tools")
-def test_an_output_that_cannot_be_written_is_named(
-    tmp_path: Path, jars: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_reports_an_unwritable_output(tmp_path: Path, jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("4.4.0", "--jars", jars, "--output", tmp_path / "nowhere") == 2
     assert capsys.readouterr().err == f"kproxy: {tmp_path}/nowhere: No such file or directory\n"
 
 
 @pytest.mark.peers
 @pytest.mark.skipif(not (shutil.which("mvn") and shutil.which("java")), reason="needs mvn and java on PATH")
-def test_the_shipped_data_are_what_the_releases_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shipped_schemas_match_the_releases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*schemas.releases(), "--output", tmp_path) == 0
     assert capsys.readouterr().out.splitlines()[:2] == [
         "note: ReadShareGroupStateSummaryResponse v0 has not the same bytes in 3.9.1 and in 4.4.0",
@@ -258,20 +256,20 @@ def test_the_shipped_data_are_what_the_releases_say(tmp_path: Path, capsys: pyte
     shipped = Path(schemas.__file__).parent
     for name in ("apis.json", "errors.json", "enums.json"):
         assert (tmp_path / name).read_bytes() == (shipped / name).read_bytes(), name
-    made, ours = (
+    imported, shipped_messages = (
         [json.loads(line) for line in (directory / "messages.jsonl").read_text().splitlines()]
         for directory in (tmp_path, shipped)
     )
-    for one, other in zip(made, ours, strict=True):
+    for message, shipped_message in zip(imported, shipped_messages, strict=True):
         # A repository may lack the jar of a component in one of the releases, as kafka-streams 4.4.0.
-        assert one.pop("served").items() <= other.pop("served").items(), one["name"]
-        assert one == other
+        assert message.pop("served").items() <= shipped_message.pop("served").items(), message["name"]
+        assert message == shipped_message
     rows = {*(shipped / "lines.json").read_text().replace("}},\n", "}}\n").splitlines()}
     assert {*(tmp_path / "lines.json").read_text().replace("}},\n", "}}\n").splitlines()} <= rows
 
 
 @pytest.mark.peers
 @pytest.mark.skipif(not (shutil.which("mvn") and shutil.which("java")), reason="needs mvn and java on PATH")
-def test_the_shipped_lines_are_what_the_releases_say(capsys: pytest.CaptureFixture[str]) -> None:
+def test_shipped_release_lines_match_the_releases(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schemas", "lines", "--check"]) == 0
     assert capsys.readouterr().out == "no change\n"

@@ -23,21 +23,21 @@ METADATA_V0 = "00000016 0003 0000 00000001 0000 00000001 0006 6f7264657273"
 
 @contextmanager
 def server(behave: Callable[[socket.socket], object]) -> Iterator[str]:
-    """A server for one connection; it closes it afterwards."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    """A server that handles one connection with `behave` and closes it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
-            with listening.accept()[0] as accepted:
+            with listener.accept()[0] as accepted:
                 behave(accepted)
 
         thread = threading.Thread(target=serve)
         thread.start()
-        yield f"127.0.0.1:{listening.getsockname()[1]}"
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
         thread.join(10)
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1})
-def test_request_and_response_byte_by_byte(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+def test_shows_request_and_response_byte_by_byte(kproxy: Run, kproxy_broker: BrokerThread) -> None:
     done = kproxy("send", kproxy_broker.bootstrap, "Metadata", "-v", 0, "topics=orders")
     assert (done.returncode, done.stderr) == (0, "")
     request, response, _ = done.stdout.split("\n\n")
@@ -48,7 +48,7 @@ def test_request_and_response_byte_by_byte(kproxy: Run, kproxy_broker: BrokerThr
     assert "topics[0].partitions[0].leader_id" in response
 
 
-def test_the_newest_version_is_chosen(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+def test_chooses_the_newest_version(kproxy: Run, kproxy_broker: BrokerThread) -> None:
     done = kproxy("send", kproxy_broker.bootstrap, "metadata", "ApiVersions:0", "--json")
     metadata, versions = map(json.loads, done.stdout.splitlines())
     assert (metadata["request"]["api_version"], versions["request"]["api_version"]) == (13, 0)
@@ -58,7 +58,7 @@ def test_the_newest_version_is_chosen(kproxy: Run, kproxy_broker: BrokerThread) 
 
 
 @pytest.mark.kproxy_broker(release="0.10.0")
-def test_an_old_broker(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+def test_chooses_a_version_of_an_old_broker(kproxy: Run, kproxy_broker: BrokerThread) -> None:
     done = kproxy("send", kproxy_broker.bootstrap, "Metadata", "--json")
     assert json.loads(done.stdout)["request"]["api_version"] == 1
     done = kproxy("send", kproxy_broker.bootstrap, "ShareFetch")
@@ -67,7 +67,7 @@ def test_an_old_broker(kproxy: Run, kproxy_broker: BrokerThread) -> None:
     )  # fmt: skip
 
 
-def test_requests_from_standard_input_are_pipelined(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+def test_pipelines_requests_from_standard_input(kproxy: Run, kproxy_broker: BrokerThread) -> None:
     lines = ['{"api": "Metadata", "version": 1, "body": {"topics": null}}', "", '{"api": 18}']
     done = kproxy("send", kproxy_broker.bootstrap, "-", "--json", stdin="\n".join(lines))
     assert [json.loads(line)["response"]["api"] for line in done.stdout.splitlines()] == ["Metadata", "ApiVersions"]
@@ -77,7 +77,7 @@ def test_requests_from_standard_input_are_pipelined(kproxy: Run, kproxy_broker: 
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1})
-def test_produced_records_are_fetched(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+def test_fetches_produced_records(kproxy: Run, kproxy_broker: BrokerThread) -> None:
     def send(*words: str) -> list[dict[str, object]]:
         done = kproxy("send", kproxy_broker.bootstrap, "--json", *words)
         assert (done.returncode, done.stderr) == (0, "")
@@ -95,7 +95,7 @@ def test_produced_records_are_fetched(kproxy: Run, kproxy_broker: BrokerThread) 
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1}, quirks=["Metadata:9:moved:cluster_id:first"])
-def test_a_finding_about_the_response_fails(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+def test_finding_about_the_response_sets_the_exit_status(kproxy: Run, kproxy_broker: BrokerThread) -> None:
     command = ("send", kproxy_broker.bootstrap, "Metadata", "-v", 9, "topics=orders")
     done = kproxy(*command)
     assert done.returncode == 1
@@ -104,13 +104,13 @@ def test_a_finding_about_the_response_fails(kproxy: Run, kproxy_broker: BrokerTh
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1}, quirks=["Metadata:9:correlation_id:+5"])
-def test_the_response_to_another_request(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+def test_reports_a_response_with_a_wrong_correlation_id(kproxy: Run, kproxy_broker: BrokerThread) -> None:
     done = kproxy("send", kproxy_broker.bootstrap, "Metadata:9", "topics=orders")
     assert (done.returncode, done.stderr) == (1, "kproxy: the response has correlation id 6, not 1 as its request\n")
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1})
-def test_bytes_are_sent_exactly_as_typed(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+def test_sends_raw_bytes_unchanged(kproxy: Run, kproxy_broker: BrokerThread) -> None:
     done = kproxy("send", kproxy_broker.bootstrap, "--raw", METADATA_V0, "--json")
     sent = json.loads(done.stdout)
     assert sent["response"]["body"]["topics"][0]["name"] == "orders"
@@ -121,7 +121,7 @@ def test_bytes_are_sent_exactly_as_typed(kproxy: Run, kproxy_broker: BrokerThrea
     assert done.stderr.startswith("kproxy: --raw: ")
 
 
-def test_a_request_that_is_written_wrong(kproxy: Run) -> None:
+def test_sends_an_edited_request(kproxy: Run) -> None:
     with server(lambda accepted: accepted.recv(4096)) as address:
         done = kproxy("send", address, "Metadata:12", "topics=orders", "--edit", "moved:topics:last", "ApiVersions")
         assert "--edit applies to one request" in done.stderr
@@ -131,7 +131,7 @@ def test_a_request_that_is_written_wrong(kproxy: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "sentence"),
+    ("data", "sentence"),
     [
         (b"", "the broker closed the connection"),
         (b"\0\0\0\x10\0\0", "the broker closed the connection after 6 bytes of a response"),
@@ -142,10 +142,10 @@ def test_a_request_that_is_written_wrong(kproxy: Run) -> None:
         (b"HTTP/1.1 400 Bad Request\r\n", "the response's length prefix is 1213486160: this is not Kafka's protocol"),
     ],
 )
-def test_servers_that_do_not_answer(kproxy: Run, answer: bytes, sentence: str) -> None:
+def test_reports_servers_without_a_valid_response(kproxy: Run, data: bytes, sentence: str) -> None:
     def behave(accepted: socket.socket) -> None:
         accepted.recv(4096)
-        accepted.sendall(answer)
+        accepted.sendall(data)
 
     with server(behave) as address:
         done = kproxy("send", address, "Metadata:0", "ApiVersions:0", "--json")
@@ -155,7 +155,7 @@ def test_servers_that_do_not_answer(kproxy: Run, answer: bytes, sentence: str) -
     assert done.returncode == 1
 
 
-def test_a_server_that_says_nothing(kproxy: Run) -> None:
+def test_reports_a_timeout(kproxy: Run) -> None:
     over = threading.Event()
     with server(lambda _: over.wait(10)) as address:
         done = kproxy("send", address, "Metadata:0", "--timeout", 0.2)
@@ -163,13 +163,13 @@ def test_a_server_that_says_nothing(kproxy: Run) -> None:
     assert (done.returncode, done.stderr) == (1, "kproxy: no response within 0.2 s\n")
 
 
-def test_encoded_requests_are_printed_as_hex(kproxy: Run) -> None:
+def test_encode_prints_hex(kproxy: Run) -> None:
     done = kproxy("send", "--encode", "Metadata", "-v", 0, "topics=orders", "--client-id", "")
     assert done.stdout == METADATA_V0.replace(" ", "") + "\n"
     assert kproxy("explain", "-", stdin=done.stdout).returncode == 0
 
 
-def test_tls_and_a_login(kproxy: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connects_with_tls_and_logs_in(kproxy: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store.save(tmp_path, certificates.create(["127.0.0.1"], 10))
     certificate, key, ca = tmp_path / "cert.pem", tmp_path / "key.pem", tmp_path / "ca.pem"
     with BrokerThread(
@@ -212,7 +212,7 @@ def test_tls_and_a_login(kproxy: Run, tmp_path: Path, monkeypatch: pytest.Monkey
         (("localhost:1", "Metadata"), 3, "cannot connect to localhost:1: connection refused; is the broker running?"),
     ],
 )
-def test_mistakes(kproxy: Run, words: tuple[object, ...], status: int, sentence: str) -> None:
+def test_usage_errors_are_one_sentence(kproxy: Run, words: tuple[object, ...], status: int, sentence: str) -> None:
     done = kproxy("send", *words)
     assert done.returncode == status
     assert sentence in done.stderr
@@ -220,7 +220,7 @@ def test_mistakes(kproxy: Run, words: tuple[object, ...], status: int, sentence:
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1})
-def test_the_commands_of_the_page(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+def test_commands_of_the_documentation_run(kproxy: Run, kproxy_broker: BrokerThread) -> None:
     page = (Path(__file__).parents[3] / "docs/send.md").read_text()
     commands = re.findall(r"^    \$ kproxy (send .*)$", page, re.MULTILINE)
     assert len(commands) >= 6

@@ -30,7 +30,7 @@ def write_trace(path: Path, *times: int) -> Path:
     return path
 
 
-def test_each_file_has_a_heading_and_the_connections_are_numbered_through(kproxy: Run) -> None:
+def test_every_file_has_a_heading_and_connection_numbers_are_unique(kproxy: Run) -> None:
     done = kproxy("dissect", ONE, OTHER, ONE)
     rows = done.stdout.splitlines()
     headings = [row for row in rows if re.fullmatch(r"\S+  \d{4}-\d\d-\d\d UTC", row)]
@@ -43,7 +43,7 @@ def test_each_file_has_a_heading_and_the_connections_are_numbered_through(kproxy
     assert re.fullmatch(re.escape(f"{ONE}: ") + _ENDS + r"\d+ packets, \d+ connections?, \d+ frames", ends[0])
 
 
-def test_rows_of_another_day_and_files_from_traces(kproxy: Run, tmp_path: Path) -> None:
+def test_shows_dates_of_rows_in_traces_of_several_days(kproxy: Run, tmp_path: Path) -> None:
     trace = write_trace(tmp_path / "node.jsonl", MIDNIGHT - 2_000_000_000, MIDNIGHT)
     rows = kproxy("dissect", trace, trace).stdout.splitlines()
     middle = rows.index("")
@@ -55,9 +55,9 @@ def test_rows_of_another_day_and_files_from_traces(kproxy: Run, tmp_path: Path) 
     assert rows[middle - 1] == f"{trace}: 2024-04-30 23:59:58 to 2024-05-01 00:00:00, 1 connection, 4 frames"
 
 
-def test_a_summary_of_all_files_ends_it(kproxy: Run) -> None:
+def test_ends_with_a_summary_of_all_files(kproxy: Run) -> None:
     single = [
-        int(re.findall(r"(\d+) frames", kproxy("dissect", "--findings", each).stdout)[-1]) for each in (ONE, OTHER)
+        int(re.findall(r"(\d+) frames", kproxy("dissect", "--findings", path).stdout)[-1]) for path in (ONE, OTHER)
     ]
     done = kproxy("dissect", ONE, OTHER)
     [first] = [line for line in done.stderr.splitlines() if line.startswith("2 files, ")]
@@ -67,7 +67,7 @@ def test_a_summary_of_all_files_ends_it(kproxy: Run) -> None:
     assert "clients: " in done.stderr
 
 
-def test_a_file_without_a_matching_line_has_no_heading(kproxy: Run, tmp_path: Path) -> None:
+def test_file_without_a_matching_line_has_no_heading(kproxy: Run, tmp_path: Path) -> None:
     trace = write_trace(tmp_path / "node.jsonl", MIDNIGHT)
     done = kproxy("dissect", "-f", "api=Metadata and time<2024-05-02", ONE, trace)
     assert str(ONE) not in done.stdout
@@ -75,7 +75,7 @@ def test_a_file_without_a_matching_line_has_no_heading(kproxy: Run, tmp_path: Pa
     assert kproxy("dissect", "-f", "api=LeaderAndIsr", ONE, trace).stdout == ""
 
 
-def test_one_file_and_the_other_forms_stay_as_they_were(kproxy: Run) -> None:
+def test_single_file_and_other_formats_have_no_heading(kproxy: Run) -> None:
     done = kproxy("dissect", ONE)
     assert str(ONE) not in done.stdout
     assert done.stderr == ""
@@ -85,7 +85,7 @@ def test_one_file_and_the_other_forms_stay_as_they_were(kproxy: Run) -> None:
         assert done.stderr == ""
 
 
-def test_ids_of_connections_in_json_are_unique(kproxy: Run, tmp_path: Path) -> None:
+def test_connection_ids_in_json_are_unique(kproxy: Run, tmp_path: Path) -> None:
     (tmp_path / "copy").mkdir()
     copy = tmp_path / "copy" / ONE.name
     copy.write_bytes(ONE.read_bytes())

@@ -9,25 +9,25 @@ from tests.kproxy.cli.conftest import Run
 
 
 def _line(name: str, layout_problems: Departed) -> str:
-    found = api_by_name(layout_problems.api)
-    assert found is not None
-    asked = {"type": "response", "api_key": found.key, "version": layout_problems.version}
-    return json.dumps({"id": name, "frame": layout_problems.frame(2).hex()} | asked)
+    api_info = api_by_name(layout_problems.api)
+    assert api_info is not None
+    identity = {"type": "response", "api_key": api_info.key, "version": layout_problems.version}
+    return json.dumps({"id": name, "frame": layout_problems.frame(2).hex()} | identity)
 
 
-def test_every_frame_has_its_edit_first(kproxy: Run) -> None:
+def test_first_finding_of_every_frame_is_its_edit(kproxy: Run) -> None:
     done = kproxy("explain", "--json", "-", stdin="\n".join(_line(*each) for each in DEPARTED.items()))
     assert done.stderr == ""
-    answers = {answer["id"]: answer["findings"] for answer in map(json.loads, done.stdout.splitlines())}
+    findings_by_id = {findings["id"]: findings["findings"] for findings in map(json.loads, done.stdout.splitlines())}
     first = {
-        name: (answer[0]["code"], answer[0].get("edit"), tuple(answer[0]["span"]), answer[0]["path"])
-        for name, answer in answers.items() if answer
+        name: (findings[0]["code"], findings[0].get("edit"), tuple(findings[0]["span"]), findings[0]["path"])
+        for name, findings in findings_by_id.items() if findings
     }  # fmt: skip
     assert first == {name: (layout.code, layout.edit, layout.span, layout.path) for name, layout in LAYOUTS.items()}
-    assert answers["find-coordinator-v0-right"] == []
+    assert findings_by_id["find-coordinator-v0-right"] == []
 
 
-def test_a_frame_on_the_command_line(kproxy: Run) -> None:
+def test_explains_a_frame_given_on_the_command_line(kproxy: Run) -> None:
     frame = DEPARTED["find-coordinator-v0-with-fields-of-v1"].frame(1).hex(" ")
     done = kproxy("explain", "--json", "--api", "FindCoordinator", "--version", "0", frame)
     first = json.loads(done.stdout)["findings"][0]
@@ -36,7 +36,7 @@ def test_a_frame_on_the_command_line(kproxy: Run) -> None:
     assert done.returncode == 1
 
 
-def test_the_right_frame_on_the_command_line(kproxy: Run) -> None:
+def test_correct_frame_has_no_findings(kproxy: Run) -> None:
     frame = DEPARTED["find-coordinator-v0-right"].frame(1).hex()
     done = kproxy("explain", "--json", "--api", "FindCoordinator", "--version", "0", frame)
     assert json.loads(done.stdout)["findings"] == []

@@ -1,4 +1,4 @@
-"""Standard streams that are full, closed, or whose reader has left: a sentence where there is room for one, no more."""
+"""Standard streams that are full, closed, or without a reader: one sentence where possible, nothing else."""
 
 import errno
 import io
@@ -21,7 +21,7 @@ from tests.kproxy.cli.test_relay import broker as broker
 from tests.kproxy.control.conftest import sockets as sockets
 
 FULL = Path("/dev/full")
-NOWHERE_FULL = pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full here")
+NEEDS_DEV_FULL = pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full here")
 CAPTURE = str(CAPTURES / "metadata-retry-loop.pcap.gz")
 COMMANDS = [
     ["dissect", CAPTURE],
@@ -53,9 +53,9 @@ def shell(words: str, *args: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, env=BUFFERED)
 
 
-@NOWHERE_FULL
+@NEEDS_DEV_FULL
 @pytest.mark.parametrize("args", COMMANDS, ids=" ".join)
-def test_a_full_disk_is_one_sentence(args: list[str]) -> None:
+def test_full_disk_is_one_sentence(args: list[str]) -> None:
     done = shell("> /dev/full", *args)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == "kproxy: the output is incomplete: no space left on device"
@@ -67,10 +67,10 @@ def test_a_full_disk_is_one_sentence(args: list[str]) -> None:
     [pytest.param(args, marks=pytest.mark.wide if at % 3 else ()) for at, args in enumerate(COMMANDS)],
     ids=" ".join,
 )
-def test_a_reader_that_has_left_is_no_error(args: list[str]) -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
-    with os.fdopen(writing, "wb") as pipe:
+def test_closed_pipe_is_not_an_error(args: list[str]) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "wb") as pipe:
         done = subprocess.run(
             [sys.executable, "-m", "kproxy", *args],
             stdout=pipe,
@@ -83,8 +83,8 @@ def test_a_reader_that_has_left_is_no_error(args: list[str]) -> None:
     assert b"BrokenPipe" not in done.stderr
 
 
-class _Leaving(io.TextIOWrapper):
-    """A standard output whose reader leaves after some characters, or whose disk is full then."""
+class _LimitedOutput(io.TextIOWrapper):
+    """A standard output that fails after some characters: its reader has left, or its disk is full."""
 
     def __init__(self, file: IO[bytes], room: int, error: OSError) -> None:
         super().__init__(file, encoding="utf-8", write_through=True)  # type: ignore[arg-type]
@@ -100,27 +100,31 @@ class _Leaving(io.TextIOWrapper):
 @pytest.mark.parametrize(
     ("error", "status"), [(BrokenPipeError(errno.EPIPE, "Broken pipe"), 0), (OSError(errno.ENOSPC, "No space left"), 2)]
 )
-def test_wherever_the_output_ends_no_input_is_blamed(
+def test_output_error_at_any_position_blames_no_input(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: OSError, status: int
 ) -> None:
     names = ("find-coordinator-v0-right", "metadata-retry-loop")
     inputs = [str(CAPTURES / f"{name}.pcap.gz") for name in names]
     for filtered in ([], ["-f", "api=FindCoordinator"]):
-        with tempfile.TemporaryFile() as file, _Leaving(file, 1 << 20, error) as whole, monkeypatch.context() as patch:
-            patch.setattr(sys, "stdout", whole)
+        with (
+            tempfile.TemporaryFile() as file,
+            _LimitedOutput(file, 1 << 20, error) as output,
+            monkeypatch.context() as patch,
+        ):
+            patch.setattr(sys, "stdout", output)
             assert main(["dissect", "--fail-on", "never", *filtered, *inputs]) == 0
-            size = whole.count
+            size = output.count
         capsys.readouterr()
         for room in range(0, size, 40):
             with tempfile.TemporaryFile() as file, monkeypatch.context() as patch:
-                patch.setattr(sys, "stdout", _Leaving(file, room, error))
+                patch.setattr(sys, "stdout", _LimitedOutput(file, room, error))
                 assert main(["dissect", "--fail-on", "never", *filtered, *inputs]) == status
             err = capsys.readouterr().err
             assert not any(name in err for name in names)
             assert err == ("" if status == 0 else "kproxy: the output is incomplete: no space left\n")
 
 
-def test_closed_streams_lead_nowhere() -> None:
+def test_closed_streams_cause_no_error() -> None:
     assert shell(">&-", "rules").returncode == 0
     assert shell("2>&-", "rules").stdout == shell("", "rules").stdout
     assert shell("2>&-", "dissect", "/nothing").stdout == ""
@@ -130,13 +134,13 @@ def test_closed_streams_lead_nowhere() -> None:
 
 
 @pytest.mark.parametrize("words", [
-    pytest.param("> /dev/full", marks=NOWHERE_FULL),
-    pytest.param("2> /dev/full", marks=NOWHERE_FULL),
-    pytest.param("> /dev/full 2>&1", marks=NOWHERE_FULL),
+    pytest.param("> /dev/full", marks=NEEDS_DEV_FULL),
+    pytest.param("2> /dev/full", marks=NEEDS_DEV_FULL),
+    pytest.param("> /dev/full 2>&1", marks=NEEDS_DEV_FULL),
     "<&- >&- 2>&-",
     "2>&1 | true",
 ])  # fmt: skip
-def test_a_proxy_relays_and_traces_whatever_its_streams_are(tmp_path: Path, broker: Broker, words: str) -> None:
+def test_proxy_relays_and_traces_with_unusable_streams(tmp_path: Path, broker: Broker, words: str) -> None:
     line = f'exec "$0" -m kproxy --listen 127.0.0.1:0 --upstream 127.0.0.1:{broker.port} {words}'
     with subprocess.Popen(["sh", "-c", line, sys.executable], cwd=tmp_path, start_new_session=True) as process:
         try:

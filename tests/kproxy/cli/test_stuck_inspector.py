@@ -1,4 +1,4 @@
-"""An inspector that is stopped or busy: the user is told, and it never holds the end of the proxy."""
+"""An inspector that is stopped or busy: it is reported, and it never delays the end of the proxy."""
 
 import contextlib
 import itertools
@@ -64,7 +64,7 @@ def broker() -> Iterator[Broker]:
 
 
 @contextlib.contextmanager
-def proxied(
+def start_proxy(
     tmp_path: Path, broker: Broker, *args: str, program: str, end_timeout: float = 3
 ) -> Iterator[tuple[Proxy, list[int]]]:
     """A proxy, and all its other processes, of which none is left at the end."""
@@ -88,8 +88,8 @@ def descendants(pid: int) -> list[int]:
     return [descendant for child in children(pid) for descendant in (child, *descendants(child))]
 
 
-def send_in_vain(proxy: Proxy) -> None:
-    """The relay answers, whatever the inspector does; wait until that is busy."""
+def keep_busy(proxy: Proxy) -> None:
+    """Send a request through the relay, and wait until the inspector is busy with it."""
     proxy.ask()
     until(lambda: any(is_busy(descendant) for descendant in descendants(proxy.process.pid)))
 
@@ -98,7 +98,7 @@ def is_busy(pid: int) -> bool:
     return all(state(pid) == "R" or time.sleep(0.001) for _ in range(20))
 
 
-def stop(proxy: Proxy) -> None:
+def stop_inspector(proxy: Proxy) -> None:
     """Stop the inspector, then send something."""
     [inspector] = inspectors(proxy.process.pid)
     os.kill(inspector, signal.SIGSTOP)
@@ -113,10 +113,10 @@ def stop_workers(proxy: Proxy) -> None:
 
 
 STUCK = [
-    pytest.param(BUSY, send_in_vain, (), id="busy"),
-    pytest.param(PLAIN, stop, (), id="stopped"),
-    pytest.param(BUSY, send_in_vain, ("--inspectors", "2"), id="busy-worker", marks=pytest.mark.wide),
-    pytest.param(PLAIN, stop, ("--inspectors", "2"), id="stopped-of-two", marks=pytest.mark.wide),
+    pytest.param(BUSY, keep_busy, (), id="busy"),
+    pytest.param(PLAIN, stop_inspector, (), id="stopped"),
+    pytest.param(BUSY, keep_busy, ("--inspectors", "2"), id="busy-worker", marks=pytest.mark.wide),
+    pytest.param(PLAIN, stop_inspector, ("--inspectors", "2"), id="stopped-of-two", marks=pytest.mark.wide),
     pytest.param(PLAIN, stop_workers, ("--inspectors", "2"), id="stopped-workers", marks=pytest.mark.wide),
 ]
 
@@ -128,14 +128,14 @@ STUCK = [
         for each, number in zip(STUCK, itertools.cycle((signal.SIGTERM, signal.SIGINT)), strict=False)
     ],
 )
-def test_the_end_does_not_wait_for_it_and_the_trace_says_what_is_missing(
+def test_shutdown_does_not_wait_and_the_trace_reports_the_gap(
     tmp_path: Path, broker: Broker, program: str, stick: Callable[[Proxy], None], args: tuple[str, ...], number: int
 ) -> None:
-    with proxied(tmp_path, broker, *args, program=program) as (proxy, _):
+    with start_proxy(tmp_path, broker, *args, program=program) as (proxy, _):
         stick(proxy)
-        began = time.monotonic()
+        started_at = time.monotonic()
         _, err = proxy.end(number)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - started_at < 5
         assert proxy.process.returncode == 4
     assert re.search(
         r"the inspector did not finish in time and was killed: \d+ bytes \(\d+ frames\) of \d+ connections? were not "
@@ -152,41 +152,41 @@ def test_the_end_does_not_wait_for_it_and_the_trace_says_what_is_missing(
 
 
 @pytest.mark.parametrize(("program", "stick", "args"), STUCK[:3])
-def test_nobody_is_left_when_the_proxy_is_killed(
+def test_no_process_survives_a_killed_proxy(
     tmp_path: Path, broker: Broker, program: str, stick: Callable[[Proxy], None], args: tuple[str, ...]
 ) -> None:
-    with proxied(tmp_path, broker, *args, program=program, end_timeout=1) as (proxy, _):
+    with start_proxy(tmp_path, broker, *args, program=program, end_timeout=1) as (proxy, _):
         stick(proxy)
         proxy.process.kill()
         proxy.process.wait()
     lines = traced(tmp_path / "kproxy-trace")
-    why = "the inspector had not finished 1 s after the relay had ended, and was killed"
-    assert [line["reason"] for line in lines if line["kind"] == "gap"] == [why]
+    reason = "the inspector had not finished 1 s after the relay had ended, and was killed"
+    assert [line["reason"] for line in lines if line["kind"] == "gap"] == [reason]
     assert are_whole(tmp_path / "kproxy-trace")
 
 
-def test_a_busy_worker_ends_with_its_inspector(tmp_path: Path, broker: Broker) -> None:
-    with proxied(tmp_path, broker, "--inspectors", "2", program=BUSY) as (proxy, _):
+def test_busy_worker_ends_with_its_inspector(tmp_path: Path, broker: Broker) -> None:
+    with start_proxy(tmp_path, broker, "--inspectors", "2", program=BUSY) as (proxy, _):
         [inspector] = inspectors(proxy.process.pid)
         workers = children(inspector)
-        send_in_vain(proxy)
+        keep_busy(proxy)
         os.kill(inspector, signal.SIGKILL)
         until(lambda: all(state(worker) == "Z" for worker in workers))
         proxy.end()
 
 
-def test_a_second_signal_does_not_wait(tmp_path: Path, broker: Broker) -> None:
-    with proxied(tmp_path, broker, program=PLAIN, end_timeout=60) as (proxy, _):
-        stop(proxy)
+def test_second_signal_ends_the_proxy_at_once(tmp_path: Path, broker: Broker) -> None:
+    with start_proxy(tmp_path, broker, program=PLAIN, end_timeout=60) as (proxy, _):
+        stop_inspector(proxy)
         proxy.process.send_signal(signal.SIGTERM)
-        until(lambda: not listens(proxy.port))
-        began = time.monotonic()
+        until(lambda: not is_listening(proxy.port))
+        started_at = time.monotonic()
         proxy.end(signal.SIGTERM)
         assert proxy.process.returncode == 4
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - started_at < 8
 
 
-def listens(port: int) -> bool:
+def is_listening(port: int) -> bool:
     try:
         socket.create_connection(("127.0.0.1", port), timeout=10).close()
     except ConnectionError:
@@ -195,9 +195,11 @@ def listens(port: int) -> bool:
 
 
 @pytest.mark.parametrize("lost", [signal.SIGSTOP, signal.SIGKILL])
-def test_nobody_is_left_if_the_spawner_is_stopped_or_killed_too(tmp_path: Path, broker: Broker, lost: int) -> None:
-    with proxied(tmp_path, broker, program=PLAIN) as (proxy, processes):
-        stop(proxy)
+def test_no_process_survives_if_the_spawner_is_also_stopped_or_killed(
+    tmp_path: Path, broker: Broker, lost: int
+) -> None:
+    with start_proxy(tmp_path, broker, program=PLAIN) as (proxy, processes):
+        stop_inspector(proxy)
         os.kill(processes[0], lost)
         until(lambda: state(processes[0]) in "TZ")
         _, err = proxy.end()
@@ -205,37 +207,37 @@ def test_nobody_is_left_if_the_spawner_is_stopped_or_killed_too(tmp_path: Path, 
         assert "the inspector" in err
 
 
-def test_a_stopped_spawner_ends_after_the_killed_relay(tmp_path: Path, broker: Broker) -> None:
-    with proxied(tmp_path, broker, program=PLAIN, end_timeout=1) as (proxy, processes):
-        stop(proxy)
+def test_stopped_spawner_ends_after_the_relay_is_killed(tmp_path: Path, broker: Broker) -> None:
+    with start_proxy(tmp_path, broker, program=PLAIN, end_timeout=1) as (proxy, processes):
+        stop_inspector(proxy)
         os.kill(processes[0], signal.SIGSTOP)
         until(lambda: state(processes[0]) == "T")
         proxy.process.kill()
 
 
 @pytest.mark.parametrize(("program", "stick", "args"), STUCK[1:3])
-def test_the_user_is_told_where_it_is_and_when_it_continues(
+def test_reports_where_the_inspector_is_stuck_and_when_it_continues(
     tmp_path: Path, broker: Broker, program: str, stick: Callable[[Proxy], None], args: tuple[str, ...]
 ) -> None:
-    with proxied(tmp_path, broker, *args, "--http", "127.0.0.1:0", program=program, end_timeout=1) as (proxy, _):
+    with start_proxy(tmp_path, broker, *args, "--http", "127.0.0.1:0", program=program, end_timeout=1) as (proxy, _):
         proxy.wait_until_said("health and metrics on ")
         url = re.findall(r"http://\S+", "".join(proxy.said))[-1]
-        assert get(f"{url}/healthz")["inspector"] == "running"
+        assert get_json(f"{url}/healthz")["inspector"] == "running"
         stick(proxy)
         proxy.wait_until_said(NOT_RESPONDING)
         if program == BUSY:
             assert re.search(r"at a frame of [A-Z]\w+ of connection 1[ :]", proxy.said[-1]), proxy.said
-        health = get(f"{url}/healthz")
+        health = get_json(f"{url}/healthz")
         assert (health["status"], health["inspector"]) == ("ok", "not responding")
         assert health["inspector_lag_s"] >= 0.9
-        metrics = text(f"{url}/metrics")
+        metrics = get_text(f"{url}/metrics")
         assert float(re.findall(r"^kproxy_inspector_lag_seconds (\S+)", metrics, re.M)[0]) >= 0.9
         assert "kproxy_inspector_up 0.0" in metrics
         if program == PLAIN:
             for descendant in descendants(proxy.process.pid):
                 os.kill(descendant, signal.SIGCONT)
             proxy.wait_until_said("the inspector responds again after ")
-            health = get(f"{url}/healthz")
+            health = get_json(f"{url}/healthz")
             assert (health["inspector"], health["inspector_lag_s"]) == ("running", 0.0)
             proxy.end()
             assert proxy.process.returncode == 0
@@ -243,19 +245,17 @@ def test_the_user_is_told_where_it_is_and_when_it_continues(
             proxy.end()
 
 
-def get(url: str) -> dict[str, object]:
-    return json.loads(text(url))  # type: ignore[no-any-return]
+def get_json(url: str) -> dict[str, object]:
+    return json.loads(get_text(url))  # type: ignore[no-any-return]
 
 
-def text(url: str) -> str:
+def get_text(url: str) -> str:
     with urllib.request.urlopen(url, timeout=10) as response:
         return response.read().decode()  # type: ignore[no-any-return]
 
 
-def test_an_inspector_that_is_stopped_without_traffic_is_told_too_and_an_idle_one_is_not(
-    tmp_path: Path, broker: Broker
-) -> None:
-    with proxied(tmp_path, broker, program=PLAIN) as (proxy, _):
+def test_reports_a_stopped_inspector_without_traffic_but_not_an_idle_one(tmp_path: Path, broker: Broker) -> None:
+    with start_proxy(tmp_path, broker, program=PLAIN) as (proxy, _):
         time.sleep(2.5)  # the event that must not come
         [inspector] = inspectors(proxy.process.pid)
         os.kill(inspector, signal.SIGSTOP)
@@ -268,9 +268,9 @@ def test_an_inspector_that_is_stopped_without_traffic_is_told_too_and_an_idle_on
 
 
 @pytest.mark.parametrize("value", ["0", "nan"])
-def test_the_time_is_checked(tmp_path: Path, value: str) -> None:
-    run = subprocess.run(
+def test_rejects_an_invalid_end_timeout(tmp_path: Path, value: str) -> None:
+    result = subprocess.run(
         [sys.executable, "-m", "kproxy", "--listen", "0", "--upstream", "--end-timeout", value],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert (run.returncode, "--end-timeout" in run.stderr) == (2, True), run.stderr
+    assert (result.returncode, "--end-timeout" in result.stderr) == (2, True), result.stderr

@@ -33,35 +33,35 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def in_terminal(*words: object) -> tuple[int, str]:
-    """Run a command line whose output and errors are a terminal's; its status, and what it said."""
-    ours, theirs = pty.openpty()
+def run_in_terminal(*words: object) -> tuple[int, str]:
+    """Run a command line on a terminal; return its status and output."""
+    terminal, child_terminal = pty.openpty()
     done = subprocess.run(
         [sys.executable, "-m", "kproxy", *map(str, words)],
-        stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, timeout=60, check=False,
+        stdin=subprocess.DEVNULL, stdout=child_terminal, stderr=child_terminal, timeout=60, check=False,
     )  # fmt: skip
-    os.close(theirs)
-    said = b""
+    os.close(child_terminal)
+    output = b""
     with suppress(OSError):  # the end of a terminal
-        while more := os.read(ours, 65536):
-            said += more
-    os.close(ours)
-    return done.returncode, said.decode().replace("\r\n", "\n")
+        while chunk := os.read(terminal, 65536):
+            output += chunk
+    os.close(terminal)
+    return done.returncode, output.decode().replace("\r\n", "\n")
 
 
 @pytest.mark.parametrize(("bad", "status"), [(0, 0), (1, 2), (2, 2)])
-def test_lines_that_could_not_be_read_are_in_the_exit_status(
+def test_unreadable_lines_set_the_exit_status(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bad: int, status: int
 ) -> None:
     app = SimpleNamespace(session=SimpleNamespace(bad=bad), run=lambda: None, return_code=None)
     monkeypatch.setattr(tui, "app_of", lambda args, source: app)
     monkeypatch.setattr(tui, "_check_terminal", lambda: None)
     assert main(["tui", str(CAPTURE)]) == status
-    said = f"kproxy: {bad} line{'s' * (bad > 1)} could not be read; kproxy dissect names the first ones\n"
-    assert capsys.readouterr().err == (said if bad else "")
+    message = f"kproxy: {bad} line{'s' * (bad > 1)} could not be read; kproxy dissect names the first ones\n"
+    assert capsys.readouterr().err == (message if bad else "")
 
 
-def test_without_a_terminal_it_points_at_what_needs_none(kproxy: Run) -> None:
+def test_without_a_terminal_it_suggests_dissect(kproxy: Run) -> None:
     done = kproxy("tui", CAPTURE)
     assert done.returncode == 2
     assert done.stderr == "kproxy: standard output is not a terminal: use kproxy dissect for text output\n"
@@ -92,7 +92,7 @@ def test_without_a_terminal_it_points_at_what_needs_none(kproxy: Run) -> None:
         (["--keep", "1GB", CAPTURE], "argument --keep: invalid size '1GB': use 1M or more"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_one_sentence(
+def test_invalid_usage_is_one_sentence(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[object], sentence: str
 ) -> None:
     monkeypatch.setattr(tui, "_check_terminal", lambda: None)
@@ -100,31 +100,31 @@ def test_what_cannot_be_is_one_sentence(
         status = main(["tui", *map(str, words)])
     except SystemExit as error:  # of argparse
         status = int(error.code or 0)
-    said = capsys.readouterr()
+    captured = capsys.readouterr()
     assert status == 2
-    assert said.out == ""
-    assert said.err.startswith("kproxy: ")
-    assert sentence in said.err
-    assert said.err.count("\n") == 1
+    assert captured.out == ""
+    assert captured.err.startswith("kproxy: ")
+    assert sentence in captured.err
+    assert captured.err.count("\n") == 1
 
 
-def test_a_proxy_that_cannot_start_says_so_with_its_own_status() -> None:
-    status, said = in_terminal("tui", "--listen", "127.0.0.1:0", "--upstream", "127.0.0.1:1", "--no-trace")
+def test_startup_failure_of_the_proxy_is_reported_with_its_status() -> None:
+    status, output = run_in_terminal("tui", "--listen", "127.0.0.1:0", "--upstream", "127.0.0.1:1", "--no-trace")
     assert status == 3
-    assert said.startswith("kproxy: upstream 127.0.0.1:1 is unreachable: ")
-    assert said.count("\n") == 1
+    assert output.startswith("kproxy: upstream 127.0.0.1:1 is unreachable: ")
+    assert output.count("\n") == 1
 
 
-def test_the_help_has_examples_and_the_exit_status(kproxy: Run) -> None:
-    said = kproxy("tui", "--help").stdout
+def test_help_has_examples_and_the_exit_status(kproxy: Run) -> None:
+    text = kproxy("tui", "--help").stdout
     for part in ("kproxy tui capture.pcap", "exit status: ", "--upstream", "--brokers", "--keylog", "--theme"):
-        assert part in said
-    assert "--stop-with-stdin" not in said
-    assert "--json" not in said
+        assert part in text
+    assert "--stop-with-stdin" not in text
+    assert "--json" not in text
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "expected"),
     [
         ([], []),
         (["--listen", "9092", "--upstream"], ["--listen=9092", "--upstream"]),
@@ -137,59 +137,59 @@ def test_the_help_has_examples_and_the_exit_status(kproxy: Run) -> None:
          ["--brokers=3", "--topic=a:1", "--topic=b", "--data=d e", "--acls"]),
     ],
 )  # fmt: skip
-def test_options_are_handed_on_as_they_were_given(words: list[str], wanted: list[str]) -> None:
-    args = parsed(*words)
-    handed = command_line.options_of(args, tui.add_proxy)
-    assert handed == wanted
-    assert parsed(*handed) == args
+def test_options_are_passed_on_unchanged(words: list[str], expected: list[str]) -> None:
+    args = parse_args(*words)
+    passed = command_line.options_of(args, tui.add_proxy)
+    assert passed == expected
+    assert parse_args(*passed) == args
 
 
-def test_options_of_captures_are_not_those_of_proxies() -> None:
-    args = parsed("--port", "1", "--port", "2", "--keylog", "keys", "--payloads", "--mask", "key",
+def test_options_of_captures_are_passed_to_the_capture_only() -> None:
+    args = parse_args("--port", "1", "--port", "2", "--keylog", "keys", "--payloads", "--mask", "key",
                   "--rule", "C018:connections=5", "--", "-x.pcap")  # fmt: skip
-    handed = command_line.options_of(args, tui.add_capture)
-    assert handed == ["--port=1", "--port=2", "--keylog=keys", "--rule=C018:connections=5", "--payloads", "--mask=key"]
+    passed = command_line.options_of(args, tui.add_capture)
+    assert passed == ["--port=1", "--port=2", "--keylog=keys", "--rule=C018:connections=5", "--payloads", "--mask=key"]
     assert args.sources == ["-x.pcap"]
     assert tui.start_child_proxy(args) is None
 
 
-def test_all_options_of_the_root_command_but_those_of_its_output_are_there() -> None:
-    root, ours = argparse.ArgumentParser(), argparse.ArgumentParser()
+def test_accepts_all_options_of_the_relay_except_those_of_its_output() -> None:
+    root, tui_parser = argparse.ArgumentParser(), argparse.ArgumentParser()
     relay.configure(root)
-    tui.configure(ours)
+    tui.configure(tui_parser)
     names = {name for action in root._actions for name in action.option_strings}
-    assert names - set(ours._option_string_actions) == {
+    assert names - set(tui_parser._option_string_actions) == {
         "--json", "-v", "--verbose", "-q", "--quiet", "--select", "--ignore", "--fail-on",
     }  # fmt: skip
 
 
-def test_a_proxy_gets_the_options_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_gets_the_payload_options(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[list[str]] = []
     monkeypatch.setattr("kproxy.browse.sources.child_proxy.ChildProxy", lambda words, *_: started.append(words))
     words = ["--rule=C018:connections=5", "--payloads", "--registry=http://localhost:8081", "--mask=key",
              "--mask=value.a", "--mask-tag=PII"]  # fmt: skip
-    tui.start_child_proxy(parsed("--listen", "0", "--upstream", *words))
+    tui.start_child_proxy(parse_args("--listen", "0", "--upstream", *words))
     assert started == [["--listen=0", "--upstream", *words]]
 
 
-def test_a_proxy_needs_an_upstream() -> None:
+def test_proxy_requires_an_upstream() -> None:
     with pytest.raises(UserError, match="1 --listen and 0 --upstream"):
-        tui.start_child_proxy(parsed("--listen", "0", "--no-trace"))
+        tui.start_child_proxy(parse_args("--listen", "0", "--no-trace"))
 
 
-def test_sizes() -> None:
-    assert [parsed("--keep", text).keep for text in ("1M", "2g", "1048576")] == [1 << 20, 2 << 30, 1 << 20]
+def test_parses_sizes() -> None:
+    assert [parse_args("--keep", text).keep for text in ("1M", "2g", "1048576")] == [1 << 20, 2 << 30, 1 << 20]
 
 
-def parsed(*words: str) -> argparse.Namespace:
+def parse_args(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     tui.configure(parser)
     return parser.parse_args(words)
 
 
-def test_several_proxies_are_a_list_of_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_proxies_are_listed_as_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     own_path(7)
-    args = parsed()
+    args = parse_args()
     with greeting(own_path(7), "127.0.0.1:9092", pid=7), greeting(own_path(8), "127.0.0.1:19093", pid=8):
         with pytest.raises(UserError) as raised:
             tui.source_of(args, partial(tui.refuse_several, "web"))

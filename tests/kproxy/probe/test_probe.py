@@ -1,4 +1,4 @@
-"""The checks pass at the built-in broker of each release, and exactly the right ones fail at a broken one."""
+"""The checks pass on the built-in broker of each release, and exactly the right ones fail on a broken one."""
 
 from __future__ import annotations
 
@@ -14,56 +14,56 @@ from kproxy.probe.target import Target
 from kproxy.proxy.address import parse_upstream
 
 
-async def results(
-    broker: BrokerThread, only: Sequence[str] = (), within: float = 10, *, writes: bool = True
+async def run_selected(
+    broker: BrokerThread, id_prefixes: Sequence[str] = (), timeout: float = 10, *, writes: bool = True
 ) -> dict[str, CheckResult]:
-    """The results by id; `only` are beginnings of ids."""
-    target = Target(parse_upstream(broker.bootstrap.partition(",")[0]), within)
+    """Run the checks whose ids start with one of `id_prefixes`, or all; return the results by id."""
+    target = Target(parse_upstream(broker.bootstrap.partition(",")[0]), timeout)
     await target.learn_versions()
-    selected = [check for check in checks() if not only or check.id.startswith(tuple(only))]
+    selected = [check for check in checks() if not id_prefixes or check.id.startswith(tuple(id_prefixes))]
     return {result.check.id: result async for result in run_checks(target, selected, writes=writes)}
 
 
-def failures(found: dict[str, CheckResult]) -> dict[str, str]:
-    return {name: result.sentence for name, result in found.items() if result.outcome == "fail"}
+def failures(results_by_id: dict[str, CheckResult]) -> dict[str, str]:
+    return {name: result.sentence for name, result in results_by_id.items() if result.outcome == "fail"}
 
 
-@pytest.mark.parametrize(("release", "least"), [("0.10.0", 70), ("1.1", 240), ("2.8", 600), ("4.4", 780)])
-async def test_no_check_fails_at_a_right_broker(release: str, least: int) -> None:
+@pytest.mark.parametrize(("release", "minimum"), [("0.10.0", 70), ("1.1", 240), ("2.8", 600), ("4.4", 780)])
+async def test_no_check_fails_on_a_correct_broker(release: str, minimum: int) -> None:
     with BrokerThread(release=release, brokers=2) as broker:
-        found = await results(broker)
-    assert failures(found) == {}
-    assert sum(check_result.outcome == "pass" for check_result in found.values()) >= least
+        by_id = await run_selected(broker)
+    assert failures(by_id) == {}
+    assert sum(check_result.outcome == "pass" for check_result in by_id.values()) >= minimum
 
 
-async def test_without_write_nothing_is_created() -> None:
+async def test_creates_nothing_without_write() -> None:
     with BrokerThread() as broker:
-        found = await results(broker, writes=False)
+        by_id = await run_selected(broker, writes=False)
         async with Target(parse_upstream(broker.bootstrap), 10).connection() as connection:
             target = Target(parse_upstream(broker.bootstrap), 10)
             await target.learn_versions()
             topics = await target.ask(connection, "Metadata", 9, topics=None)
             groups = await target.ask(connection, "ListGroups", 4)
-    assert failures(found) == {}
-    assert {check_result.sentence for name, check_result in found.items() if name.startswith("producers/")} == {
+    assert failures(by_id) == {}
+    assert {check_result.sentence for name, check_result in by_id.items() if name.startswith("producers/")} == {
         "it writes: pass --write"
     }
     assert topics.body["topics"] == []
     assert groups.body["groups"] == []
 
 
-async def test_what_is_written_is_deleted() -> None:
+async def test_deletes_the_topics_it_created() -> None:
     with BrokerThread() as broker:
-        await results(broker, ["records/", "cluster/"])
+        await run_selected(broker, ["records/", "cluster/"])
         target = Target(parse_upstream(broker.bootstrap), 10)
         await target.learn_versions()
         async with target.connection() as connection:
-            answer = await target.ask(connection, "Metadata", 9, topics=None)
-    assert [topic["name"] for topic in answer.body["topics"] if not topic["is_internal"]] == []
+            metadata = await target.ask(connection, "Metadata", 9, topics=None)
+    assert [topic["name"] for topic in metadata.body["topics"] if not topic["is_internal"]] == []
 
 
 @pytest.mark.parametrize(
-    ("quirk", "only", "failing"),
+    ("quirk", "only", "expected"),
     [
         ("Metadata:9:moved:cluster_id:first", ["Metadata/"], {"Metadata/v9/2"}),
         ("ListGroups:4:drop", ["ListGroups/"], {"ListGroups/v4/1"}),
@@ -128,41 +128,41 @@ async def test_what_is_written_is_deleted() -> None:
          {"quotas/round-trip", "quotas/produce", "quotas/fetch"}),
     ],
 )  # fmt: skip
-async def test_a_quirk_fails_exactly_its_checks(quirk: str, only: list[str], failing: set[str]) -> None:
+async def test_quirk_fails_exactly_its_checks(quirk: str, only: list[str], expected: set[str]) -> None:
     with BrokerThread(quirks=quirk.split()) as broker:
-        found = await results(broker, only, within=4)
-    assert set(failures(found)) == failing, failures(found)
+        by_id = await run_selected(broker, only, timeout=4)
+    assert set(failures(by_id)) == expected, failures(by_id)
 
 
 @pytest.mark.parametrize(
-    ("quirk", "failing"),
+    ("quirk", "expected"),
     [
         ("DescribeAcls:versions:1:3", set()),
         ("DescribeAcls:value:resources[].acls[].host:x", {"acls/round-trip", "acls/prefixed"}),
     ],
 )
-async def test_acls(quirk: str, failing: set[str]) -> None:
+async def test_acl_checks_fail_for_a_wrong_host(quirk: str, expected: set[str]) -> None:
     with BrokerThread(quirks=[quirk], acls=True, super_users=("User:ANONYMOUS",)) as broker:
-        found = await results(broker, ["acls/"], within=4)
-    assert set(failures(found)) == failing, failures(found)
-    assert len(found) == 3
-    assert "skip" not in {check_result.outcome for check_result in found.values()}
+        by_id = await run_selected(broker, ["acls/"], timeout=4)
+    assert set(failures(by_id)) == expected, failures(by_id)
+    assert len(by_id) == 3
+    assert "skip" not in {check_result.outcome for check_result in by_id.values()}
 
 
-async def test_a_broker_that_takes_an_unknown_resource_type_for_any(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_check_fails_if_an_unknown_resource_type_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kproxy.broker.apis.describe_acls.closes", lambda *_: False)
     with BrokerThread(acls=True, super_users=("User:ANONYMOUS",)) as broker:
-        found = await results(broker, ["acls/unknown"])
-    assert set(failures(found)) == {"acls/unknown-resource-type"}
+        by_id = await run_selected(broker, ["acls/unknown"])
+    assert set(failures(by_id)) == {"acls/unknown-resource-type"}
 
 
-async def test_a_request_to_another_broker_must_fail() -> None:
+async def test_check_fails_if_a_follower_serves_a_fetch() -> None:
     with BrokerThread(brokers=2, quirks=["Fetch:error:NONE"]) as broker:
-        found = await results(broker, ["offsets/not-leader"])
-    assert set(failures(found)) == {"offsets/not-leader"}
+        by_id = await run_selected(broker, ["offsets/not-leader"])
+    assert set(failures(by_id)) == {"offsets/not-leader"}
 
 
-async def test_the_first_failed_task_of_a_check_is_its_result() -> None:
+async def test_check_result_is_its_first_failed_task() -> None:
     async def fail(_: Target) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(expect_nothing())
@@ -175,25 +175,25 @@ async def test_the_first_failed_task_of_a_check_is_its_result() -> None:
     assert (check_result.outcome, check_result.sentence) == ("fail", "the broker is wrong")
 
 
-def test_ids_are_stable_and_unique() -> None:
-    every: Sequence[Check] = checks()
-    assert len({check.id for check in every}) == len(every)
+def test_check_ids_are_stable_and_unique() -> None:
+    all_checks: Sequence[Check] = checks()
+    assert len({check.id for check in all_checks}) == len(all_checks)
     assert {"Metadata/v1/3", "framing/pipelined", "versions/ranges", "records/zstd", "groups/two-members"} <= {
-        check.id for check in every
+        check.id for check in all_checks
     }
-    assert all(check.title and check.page and check.sources for check in every)
+    assert all(check.title and check.page and check.sources for check in all_checks)
 
 
-@pytest.mark.parametrize("notices", ["kills", "ListGroups/v1/2"])
-async def test_a_broker_that_dies_ends_the_run(notices: str) -> None:
-    """The check that killed it notices, or the next one."""
+@pytest.mark.parametrize("reporting_check", ["kills", "ListGroups/v1/2"])
+async def test_dead_broker_ends_the_run(reporting_check: str) -> None:
+    """Either the check that killed the broker reports it, or the next one."""
     broker = BrokerThread()
 
     async def kill(target: Target) -> None:
         async with target.connection() as connection:
             await target.ask(connection, "Metadata", 9)
         broker.stop_node(1)
-        if notices == "kills":
+        if reporting_check == "kills":
             raise CheckFailed("no response")
 
     with broker:
@@ -201,25 +201,25 @@ async def test_a_broker_that_dies_ends_the_run(notices: str) -> None:
         await target.learn_versions()
         selected = [check for check in checks() if check.id.startswith("ListGroups/v1")]
         selected.insert(1, Check("kills", "it kills the broker", "", ("",), kill))
-        found = {check.check.id: check async for check in run_checks(target, selected, writes=False, at_once=1)}
-    outcomes = [each.outcome for each in found.values()]
-    assert outcomes == ["pass", *(["fail", "skip"] if notices == "kills" else ["pass", "fail"]), "skip"]
-    assert found[notices].sentence.endswith(
+        by_id = {check.check.id: check async for check in run_checks(target, selected, writes=False, at_once=1)}
+    outcomes = [each.outcome for each in by_id.values()]
+    assert outcomes == ["pass", *(["fail", "skip"] if reporting_check == "kills" else ["pass", "fail"]), "skip"]
+    assert by_id[reporting_check].sentence.endswith(
         "; the broker no longer accepts connections; sent last: Metadata v9 by kills; to run the rest, restart it and "
         "pass --skip kills"
     )
-    assert [each.message.api for each in found[notices].evidence] == ["Metadata"]
-    assert found["ListGroups/v1/3"].sentence == "the broker no longer accepts connections"
+    assert [each.message.api for each in by_id[reporting_check].evidence] == ["Metadata"]
+    assert by_id["ListGroups/v1/3"].sentence == "the broker no longer accepts connections"
 
 
-async def test_a_broker_that_dies_while_several_checks_run() -> None:
+async def test_dead_broker_is_reported_while_several_checks_run() -> None:
     broker = BrokerThread()
-    asked = asyncio.Barrier(2)
+    both_sent = asyncio.Barrier(2)
 
     async def kill(target: Target) -> None:
         async with target.connection() as connection:
             await target.ask(connection, "Metadata", 9)
-            await asked.wait()
+            await both_sent.wait()
             broker.stop_node(1)
             await target.ask(connection, "ListGroups", 4)
 

@@ -1,4 +1,4 @@
-"""Checks what a tap told against what was relayed, to the byte."""
+"""Checks the messages of a tap against the relayed bytes, to the byte."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def frame(size: int, fill: bytes = b"k") -> bytes:
 
 
 def read_all(sock: socket.socket) -> list[tap_messages.Message]:
-    """What is in the socket up to its end; it is closed then."""
+    """Read the messages from a socket up to its end, and close it."""
     decoder = tap_protocol.TapDecoder()
     messages: list[tap_messages.Message] = []
     with sock:
@@ -29,48 +29,48 @@ def read_all(sock: socket.socket) -> list[tap_messages.Message]:
 
 
 def boundaries(stream: bytes) -> set[int]:
-    """Where frames begin and end."""
-    places, position = {0}, 0
+    """The offsets at which frames start and end."""
+    offsets, position = {0}, 0
     while len(stream) - position >= 4:
         position += 4 + int.from_bytes(stream[position : position + 4], "big")
-        places.add(position)
-    return places
+        offsets.add(position)
+    return offsets
 
 
 def check(messages: Iterable[tap_messages.Message], relayed: dict[Stream, bytes]) -> dict[str, int]:
-    """Assert that the messages tell every byte of every stream, in order, and drop at frame boundaries only.
+    """Assert that the messages account for every byte of every stream, in order, and drop at frame boundaries only.
 
     Returns:
         How many of each message there were, and under ``dropped_bytes`` and ``dropped_frames`` what was dropped.
     """
-    seen = dict.fromkeys(relayed, 0)
+    positions = dict.fromkeys(relayed, 0)
     counts = {"dropped_bytes": 0, "dropped_frames": 0}
     for message in messages:
         counts[type(message).__name__] = counts.get(type(message).__name__, 0) + 1
         if not isinstance(message, tap_messages.TapData | tap_messages.TapSkipped | tap_messages.TapGap):
             continue
         stream = (message.connection_id, message.direction)
-        content, position = relayed[stream], seen[stream]
-        places = boundaries(content)
+        content, position = relayed[stream], positions[stream]
+        frame_offsets = boundaries(content)
         if isinstance(message, tap_messages.TapData):
             end = position + len(message.payload)
             assert content[position:end] == message.payload
         elif isinstance(message, tap_messages.TapSkipped):
             end = position + 4 + message.size
-            assert position in places
-            assert end in places
+            assert position in frame_offsets
+            assert end in frame_offsets
             assert message.head == content[position : min(end, position + tap_protocol.HEAD_BYTES)]
             counts["dropped_frames"] += 1
         else:
             end = position + message.size
-            assert end in places or end == len(content)
+            assert end in frame_offsets or end == len(content)
             if message.frames:
-                assert position in places
-            whole = len([place for place in places if position < place <= end])
-            assert message.frames == (whole if position in places else 0)
-            counts["dropped_frames"] += whole
+                assert position in frame_offsets
+            frames = len([offset for offset in frame_offsets if position < offset <= end])
+            assert message.frames == (frames if position in frame_offsets else 0)
+            counts["dropped_frames"] += frames
         if not isinstance(message, tap_messages.TapData):
             counts["dropped_bytes"] += end - position
-        seen[stream] = end
-    assert seen == {stream: len(content) for stream, content in relayed.items()}
+        positions[stream] = end
+    assert positions == {stream: len(content) for stream, content in relayed.items()}
     return counts

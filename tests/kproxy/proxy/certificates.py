@@ -23,7 +23,7 @@ class Files:
     key: Path
 
     def combined(self) -> Path:
-        """Both in one file, as a keystore of Kafka has them."""
+        """Both in one file, as in a PEM keystore of Kafka."""
         path = self.certificate.with_name(f"{self.certificate.stem}-both.pem")
         path.write_bytes(self.key.read_bytes() + self.certificate.read_bytes())
         return path
@@ -40,7 +40,7 @@ class Authority:
         self.path.write_bytes(_pem(self._signed(self._name, self._key.public_key(), [], 0, ca=True)))
 
     def issue(self, *names: str, days: int = 0, password: str | None = None) -> Files:
-        """A certificate for these host names and addresses; `days`: its time begins (and ends) so much later."""
+        """A certificate for these host names and addresses, with a validity period that is shifted by `days`."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
         certificate = self._signed(subject, key.public_key(), names, days)

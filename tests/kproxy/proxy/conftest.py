@@ -1,4 +1,4 @@
-"""What every test of the relay runs under."""
+"""Fixtures for every test of the relay."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def _nothing_blocks_the_event_loop() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tls_relay.Certificates:
-    """Certificates that fit together, and a CA that nobody trusts."""
-    return tls_relay.make(tmp_path_factory.mktemp("certificates"))
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> tls_relay.Certificates:
+    """Matching certificates of one CA, and a CA that nobody trusts."""
+    return tls_relay.issue_certificates(tmp_path_factory.mktemp("certificates"))

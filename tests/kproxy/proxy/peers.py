@@ -15,7 +15,7 @@ from kproxy.proxy.events import Event
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.relay import Relay, serve
 
-#: A test that takes longer hangs; on a loaded machine, any can take long.
+#: A test that takes longer is considered hung; on a loaded machine, any test can take long.
 HANG_S = 60.0
 #: A loopback address of this process alone: none of its ports is taken, not even by a client of another process.
 OWN_HOST = f"127.{64 + (os.getpid() >> 16 & 63)}.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
@@ -55,14 +55,14 @@ class Peer:
         return data
 
     async def rest(self) -> bytes:
-        """All up to the end of the stream."""
+        """Read up to the end of the stream."""
         data = bytearray()
         while more := await self._loop.sock_recv(self.socket, 1 << 18):
             data += more
         return bytes(data)
 
     def finish(self) -> None:
-        """Nothing more will be sent."""
+        """Close the sending direction."""
         self.socket.shutdown(socket.SHUT_WR)
 
     def reset(self) -> None:
@@ -77,7 +77,7 @@ class Peer:
 
 
 class Broker:
-    """Listens; the test says when a connection is accepted. One that is down refuses, and nobody else gets its port."""
+    """A listening socket that accepts when the test calls `accept`. With `down` it refuses, but keeps its port."""
 
     def __init__(self, family: int = socket.AF_INET, address: Any = ("127.0.0.1", 0), *, down: bool = False) -> None:
         self._socket = socket.socket(family)
@@ -96,11 +96,11 @@ class Broker:
         )
 
     def start(self) -> None:
-        """Listen from now on."""
+        """Start listening."""
         self._socket.listen(1000)
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._socket.close()
 
     async def accept(self) -> Peer:
@@ -133,21 +133,21 @@ async def connected(relay: Relay, broker: Broker) -> AsyncIterator[tuple[Peer, P
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    """Let the event loop turn until `condition()` is true."""
+    """Run the event loop until `condition()` is true."""
     async with asyncio.timeout(HANG_S):
         while not condition():  # noqa: ASYNC110 - what is waited for has no event of its own
             await asyncio.sleep(0.001)
 
 
-async def settled(state: Callable[[], Any]) -> Any:
-    """Let the event loop turn until nothing is ready any more that changes this state; return it."""
+async def wait_until_settled(state: Callable[[], Any]) -> Any:
+    """Run the event loop until this state no longer changes; return it."""
     async with asyncio.timeout(HANG_S):
         while True:
-            before = state()
+            previous = state()
             for _ in range(20):
                 await asyncio.sleep(0)
-            if state() == before:
-                return before
+            if state() == previous:
+                return previous
 
 
 async def send_for_ever(peer: Peer, data: bytes) -> None:

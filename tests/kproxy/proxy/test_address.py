@@ -1,4 +1,4 @@
-"""What is written after --listen and --upstream, and what is said of what is written wrong."""
+"""The arguments of --listen and --upstream, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from kproxy.proxy.address import Address, TcpAddress, UnixAddress, parse_listen,
         ("unix:/run/kproxy.sock", UnixAddress("/run/kproxy.sock")),
     ],
 )
-def test_reads_an_address_the_same_way_for_both_ends(text: str, address: TcpAddress | UnixAddress) -> None:
+def test_listen_and_upstream_addresses_have_the_same_syntax(text: str, address: TcpAddress | UnixAddress) -> None:
     assert parse_listen(text) == parse_upstream(text) == address
 
 
-def test_port_0_asks_for_a_free_port_to_listen_on_and_is_none_to_connect_to() -> None:
+def test_port_0_is_valid_for_listening_only() -> None:
     assert parse_listen("0") == TcpAddress(None, 0)
     with pytest.raises(ValueError, match="use 1 to 65535"):
         parse_upstream("localhost:0")
 
 
 @pytest.mark.parametrize("text", ["127.0.0.1:9092", "[::1]:9092", "kafka:9092", "unix:/run/kproxy.sock"])
-def test_an_address_prints_as_it_is_written(text: str) -> None:
+def test_address_prints_as_it_is_written(text: str) -> None:
     assert str(parse_listen(text)) == text
 
 
-def test_an_address_without_host_prints_as_localhost() -> None:
+def test_address_without_host_prints_as_localhost() -> None:
     assert str(parse_listen(":9092")) == "localhost:9092"
 
 
@@ -65,7 +65,7 @@ def test_an_address_without_host_prints_as_localhost() -> None:
         ("unix:/" + 107 * "x", "limited to 107 bytes"),
     ],
 )
-def test_says_what_to_write_instead(text: str, advice: str) -> None:
+def test_error_suggests_a_valid_address(text: str, advice: str) -> None:
     with pytest.raises(ValueError, match=advice) as raised:
         parse_upstream(text)
     assert "\n" not in str(raised.value)
@@ -75,7 +75,7 @@ def test_says_what_to_write_instead(text: str, advice: str) -> None:
     "text", ["alice:s3cret@host:9092", "host:9092?key=s3cret", "http://u:s3cret@host:1", "h:1#s3cret"]
 )
 @pytest.mark.parametrize("parse", [parse_listen, parse_upstream])
-def test_what_may_be_a_secret_is_refused_and_not_repeated(parse: Callable[[str], Address], text: str) -> None:
+def test_rejects_credentials_without_repeating_them(parse: Callable[[str], Address], text: str) -> None:
     with pytest.raises(ValueError, match="without a user") as refused:
         parse(text)
     assert "s3cret" not in str(refused.value)

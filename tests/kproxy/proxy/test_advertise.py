@@ -1,4 +1,4 @@
-"""--advertise between real sockets: listeners for brokers, and addresses that lead there."""
+"""--advertise between real sockets: listeners for brokers, and their addresses in responses."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ from tests.kproxy.proxy.peers import HANG_S, OWN_HOST, Broker, Peer, connected, 
 METADATA, FIND_COORDINATOR = 3, 10
 
 
-def asked(number: int = 1) -> bytes:
+def metadata_request(number: int = 1) -> bytes:
     return request("Metadata", 9, {"topics": None}, correlation_id=number)
 
 
-def cluster(*brokers: tuple[int, str, int], number: int = 1) -> bytes:
+def metadata_response(*brokers: tuple[int, str, int], number: int = 1) -> bytes:
     named = [{"node_id": node_id, "host": host, "port": port} for node_id, host, port in brokers]
     return response("Metadata", 9, {"brokers": named, "cluster_id": "c"}, correlation_id=number)
 
 
-async def frame(peer: Peer) -> bytes:
+async def read_frame(peer: Peer) -> bytes:
     head = await peer.receive(4)
     return head + await peer.receive(int.from_bytes(head, "big"))
 
 
-async def learned(client: Peer, server: Peer, *brokers: tuple[int, str, int]) -> dict[int, tuple[str, int]]:
-    """What the client is told when the server names these brokers."""
-    await client.send(asked())
-    assert await frame(server) == asked()
-    await server.send(cluster(*brokers))
-    body = read_response(await frame(client), METADATA, 9).body
+async def learn_brokers(client: Peer, server: Peer, *brokers: tuple[int, str, int]) -> dict[int, tuple[str, int]]:
+    """The addresses that the client receives when the server lists these brokers, by node id."""
+    await client.send(metadata_request())
+    assert await read_frame(server) == metadata_request()
+    await server.send(metadata_response(*brokers))
+    body = read_response(await read_frame(client), METADATA, 9).body
     return {broker["node_id"]: (broker["host"], broker["port"]) for broker in body["brokers"]}
 
 
 @asynccontextmanager
-async def advertising(
+async def advertising_relay(
     broker: Broker, *, listen: str = f"{OWN_HOST}:0", events: list[Event] | None = None, **options: Any
 ) -> AsyncIterator[Relay]:
     rewriting = Rewriting(Advertise(**options))
@@ -67,92 +67,98 @@ def own_port(relay: Relay) -> int:
     return int(relay.addresses[0].rpartition(":")[2])
 
 
-async def test_opens_a_listener_for_each_broker_and_leads_there() -> None:
+async def test_opens_a_listener_for_every_broker_and_advertises_it() -> None:
     with Broker() as first, Broker() as second:
         events: list[Event] = []
-        async with advertising(first, events=events, base=0) as relay, connected(relay, first) as (client, server):
-            told = await learned(client, server, (1, "127.0.0.1", first.port), (2, "127.0.0.1", second.port))
-            assert told[1] == (OWN_HOST, own_port(relay))
-            host, port = told[2]
+        async with (
+            advertising_relay(first, events=events, base=0) as relay,
+            connected(relay, first) as (client, server),
+        ):
+            addresses = await learn_brokers(client, server, (1, "127.0.0.1", first.port), (2, "127.0.0.1", second.port))
+            assert addresses[1] == (OWN_HOST, own_port(relay))
+            host, port = addresses[2]
             assert (host, port) != ("127.0.0.1", second.port)
             with await Peer.connect(f"{host}:{port}") as other, await second.accept() as reached:
-                await other.send(asked())
-                assert await frame(reached) == asked()
+                await other.send(metadata_request())
+                assert await read_frame(reached) == metadata_request()
             assert events == [BrokerListening(2, f"127.0.0.1:{second.port}", f"{host}:{port}")]
 
 
-async def test_connections_to_a_broker_are_rewritten_too() -> None:
+async def test_rewrites_responses_on_connections_to_a_discovered_broker() -> None:
     with Broker() as first, Broker() as second:
-        async with advertising(first) as relay, connected(relay, first) as (client, server):
+        async with advertising_relay(first) as relay, connected(relay, first) as (client, server):
             brokers = (1, "127.0.0.1", first.port), (2, "127.0.0.1", second.port)
-            told = await learned(client, server, *brokers)
-            with await Peer.connect("{}:{}".format(*told[2])) as other, await second.accept() as reached:
-                assert await learned(other, reached, *brokers) == told
+            addresses = await learn_brokers(client, server, *brokers)
+            with await Peer.connect("{}:{}".format(*addresses[2])) as other, await second.accept() as reached:
+                assert await learn_brokers(other, reached, *brokers) == addresses
 
 
-async def test_the_port_is_the_base_and_the_node_id() -> None:
+async def test_port_is_the_base_plus_the_node_id() -> None:
     with Broker() as broker, Broker() as other:
-        async with advertising(broker) as relay, connected(relay, broker) as (client, server):
-            told = await learned(client, server, (7, "127.0.0.1", other.port))
-            assert told[7][1] in range(own_port(relay) + 8, 65536, 1000)
+        async with advertising_relay(broker) as relay, connected(relay, broker) as (client, server):
+            addresses = await learn_brokers(client, server, (7, "127.0.0.1", other.port))
+            assert addresses[7][1] in range(own_port(relay) + 8, 65536, 1000)
 
 
-async def test_a_port_of_the_map_goes_first() -> None:
+async def test_configured_port_takes_precedence() -> None:
     with Broker() as broker, Broker() as other, Broker(address=(OWN_HOST, 0), down=True) as free:
         port = free.port
         free.__exit__()
-        async with advertising(broker, ports={7: port}) as relay, connected(relay, broker) as (client, server):
-            assert await learned(client, server, (7, "127.0.0.1", other.port)) == {7: (OWN_HOST, port)}
+        async with advertising_relay(broker, ports={7: port}) as relay, connected(relay, broker) as (client, server):
+            assert await learn_brokers(client, server, (7, "127.0.0.1", other.port)) == {7: (OWN_HOST, port)}
 
 
-async def test_a_taken_port_of_the_map_is_reported_and_the_address_stays() -> None:
+async def test_occupied_configured_port_is_reported_and_the_address_is_unchanged() -> None:
     with Broker() as broker, Broker() as other, Broker(address=(OWN_HOST, 0)) as taken:
         events: list[Event] = []
         async with (
-            advertising(broker, events=events, ports={7: taken.port}) as relay,
+            advertising_relay(broker, events=events, ports={7: taken.port}) as relay,
             connected(relay, broker) as (client, server),
         ):
             for _ in range(2):
-                told = await learned(client, server, (7, "127.0.0.1", other.port))
-                assert told == {7: ("127.0.0.1", other.port)}
+                addresses = await learn_brokers(client, server, (7, "127.0.0.1", other.port))
+                assert addresses == {7: ("127.0.0.1", other.port)}
         (event,) = events
         assert isinstance(event, BrokerNotListening)
         assert f"{taken.port} is already in use" in str(event)
 
 
-async def test_the_host_that_is_given_is_advertised() -> None:
+async def test_advertises_the_configured_host() -> None:
     with Broker() as broker, Broker() as other:
-        async with advertising(broker, host="proxy.example.com") as relay, connected(relay, broker) as (client, server):
-            told = await learned(client, server, (1, "127.0.0.1", broker.port), (2, "127.0.0.1", other.port))
-            assert {host for host, _ in told.values()} == {"proxy.example.com"}
+        async with (
+            advertising_relay(broker, host="proxy.example.com") as relay,
+            connected(relay, broker) as (client, server),
+        ):
+            addresses = await learn_brokers(client, server, (1, "127.0.0.1", broker.port), (2, "127.0.0.1", other.port))
+            assert {host for host, _ in addresses.values()} == {"proxy.example.com"}
 
 
-async def test_on_a_wildcard_clients_are_directed_to_the_address_that_they_reached() -> None:
+async def test_wildcard_listener_advertises_the_address_the_client_connected_to() -> None:
     with Broker() as broker, Broker() as other:
-        async with advertising(broker, listen="0.0.0.0:0") as relay:
+        async with advertising_relay(broker, listen="0.0.0.0:0") as relay:
             with await Peer.connect(f"127.0.0.1:{own_port(relay)}") as client, await broker.accept() as server:
-                told = await learned(client, server, (2, "127.0.0.1", other.port))
-                assert told[2][0] == "127.0.0.1"
+                addresses = await learn_brokers(client, server, (2, "127.0.0.1", other.port))
+                assert addresses[2][0] == "127.0.0.1"
 
 
-async def test_addresses_that_lead_to_the_relay_stay() -> None:
+async def test_addresses_of_the_relay_are_not_rewritten() -> None:
     with Broker() as broker:
         events: list[Event] = []
-        async with advertising(broker, events=events) as relay, connected(relay, broker) as (client, server):
+        async with advertising_relay(broker, events=events) as relay, connected(relay, broker) as (client, server):
             own = own_port(relay)
-            assert await learned(client, server, (1, "localhost", own)) == {1: ("localhost", own)}
+            assert await learn_brokers(client, server, (1, "localhost", own)) == {1: ("localhost", own)}
             assert events == []
 
 
-async def test_a_broker_that_moves_keeps_its_port() -> None:
-    with Broker() as broker, Broker() as before, Broker() as after:
+async def test_broker_that_moves_keeps_its_port() -> None:
+    with Broker() as broker, Broker() as old_broker, Broker() as new_broker:
         events: list[Event] = []
-        async with advertising(broker, events=events) as relay, connected(relay, broker) as (client, server):
-            told = await learned(client, server, (2, "127.0.0.1", before.port))
-            assert await learned(client, server, (2, "127.0.0.1", after.port)) == told
-            with await Peer.connect("{}:{}".format(*told[2])), await after.accept():
+        async with advertising_relay(broker, events=events) as relay, connected(relay, broker) as (client, server):
+            addresses = await learn_brokers(client, server, (2, "127.0.0.1", old_broker.port))
+            assert await learn_brokers(client, server, (2, "127.0.0.1", new_broker.port)) == addresses
+            with await Peer.connect("{}:{}".format(*addresses[2])), await new_broker.accept():
                 pass
-            assert events[1:] == [BrokerMoved(2, f"127.0.0.1:{before.port}", f"127.0.0.1:{after.port}")]
+            assert events[1:] == [BrokerMoved(2, f"127.0.0.1:{old_broker.port}", f"127.0.0.1:{new_broker.port}")]
 
 
 class Clock:
@@ -163,56 +169,62 @@ class Clock:
         monkeypatch.setattr(advertised_listeners, "time", SimpleNamespace(monotonic=lambda: self.now))
 
 
-async def test_the_listener_of_a_broker_that_left_is_closed_and_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_listener_of_a_broker_closes_when_it_leaves_and_reopens_when_it_returns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock = Clock(monkeypatch)
     with Broker() as broker, Broker() as other:
         events: list[Event] = []
-        async with advertising(broker, events=events) as relay, connected(relay, broker) as (client, server):
+        async with advertising_relay(broker, events=events) as relay, connected(relay, broker) as (client, server):
             own = 1, "127.0.0.1", broker.port
-            told = await learned(client, server, own, (2, "127.0.0.1", other.port))
+            addresses = await learn_brokers(client, server, own, (2, "127.0.0.1", other.port))
             clock.now += GONE_AFTER_S
-            await learned(client, server, own)
+            await learn_brokers(client, server, own)
             assert events[1:] == [BrokerListenerClosed(2, f"127.0.0.1:{other.port}", "the broker has left the cluster")]
             with pytest.raises(ConnectionRefusedError):
-                await Peer.connect("{}:{}".format(*told[2]))
-            assert (await learned(client, server, own, (2, "127.0.0.1", other.port)))[2] == told[2]
+                await Peer.connect("{}:{}".format(*addresses[2]))
+            assert (await learn_brokers(client, server, own, (2, "127.0.0.1", other.port)))[2] == addresses[2]
 
 
-async def test_a_broker_that_only_a_coordinator_lookup_leaves_out_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_find_coordinator_response_closes_no_broker_listener(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     with Broker() as broker, Broker() as other:
-        async with advertising(broker) as relay, connected(relay, broker) as (client, server):
-            told = await learned(client, server, (1, "127.0.0.1", broker.port), (2, "127.0.0.1", other.port))
+        async with advertising_relay(broker) as relay, connected(relay, broker) as (client, server):
+            addresses = await learn_brokers(client, server, (1, "127.0.0.1", broker.port), (2, "127.0.0.1", other.port))
             clock.now += GONE_AFTER_S
             await client.send(request("FindCoordinator", 2, {"key": "g"}, correlation_id=5))
-            await frame(server)
+            await read_frame(server)
             body = {"node_id": 1, "host": "127.0.0.1", "port": broker.port}
             await server.send(response("FindCoordinator", 2, body, correlation_id=5))
-            found = read_response(await frame(client), FIND_COORDINATOR, 2).body
-            assert (found["node_id"], found["port"]) == (1, own_port(relay))
-            with await Peer.connect("{}:{}".format(*told[2])):
+            coordinator = read_response(await read_frame(client), FIND_COORDINATOR, 2).body
+            assert (coordinator["node_id"], coordinator["port"]) == (1, own_port(relay))
+            with await Peer.connect("{}:{}".format(*addresses[2])):
                 pass
 
 
 async def test_bootstrap_servers_of_one_cluster_share_the_listeners() -> None:
     with Broker() as first, Broker() as second, Broker() as third:
-        listeners = [Listener(parse_listen(f"{OWN_HOST}:0"), parse_upstream(each.address)) for each in (first, second)]
-        brokers = [(number, "127.0.0.1", each.port) for number, each in enumerate((first, second, third))]
+        listeners = [
+            Listener(parse_listen(f"{OWN_HOST}:0"), parse_upstream(broker_.address)) for broker_ in (first, second)
+        ]
+        brokers = [(number, "127.0.0.1", broker_.port) for number, broker_ in enumerate((first, second, third))]
         async with asyncio.timeout(HANG_S), serve(listeners, rewriting=Rewriting(Advertise())) as relay:
-            told = []
+            learned_addresses = []
             for address, broker in zip(relay.addresses, (first, second), strict=True):
                 with await Peer.connect(address) as client, await broker.accept() as server:
-                    told.append(await learned(client, server, *brokers))
-            assert told[0] == told[1]
+                    learned_addresses.append(await learn_brokers(client, server, *brokers))
+            assert learned_addresses[0] == learned_addresses[1]
             ports = [int(address.rpartition(":")[2]) for address in relay.addresses]
-            assert [told[0][0][1], told[0][1][1]] == ports[:2]
-            assert ports[2:] == [told[0][2][1]]
+            assert [learned_addresses[0][0][1], learned_addresses[0][1][1]] == ports[:2]
+            assert ports[2:] == [learned_addresses[0][2][1]]
 
 
-async def test_two_listeners_of_the_same_brokers_are_told_apart() -> None:
+async def test_two_listeners_of_the_same_brokers_get_separate_broker_listeners() -> None:
     """As with PLAINTEXT and SSL: the same node ids at other ports."""
     with Broker() as plain, Broker() as secure, Broker() as other_plain, Broker() as other_secure:
-        listeners = [Listener(parse_listen(f"{OWN_HOST}:0"), parse_upstream(each.address)) for each in (plain, secure)]
+        listeners = [
+            Listener(parse_listen(f"{OWN_HOST}:0"), parse_upstream(broker_.address)) for broker_ in (plain, secure)
+        ]
         async with asyncio.timeout(HANG_S), serve(listeners, rewriting=Rewriting(Advertise())) as relay:
             addresses = relay.addresses
             for address, broker, other in (
@@ -220,86 +232,88 @@ async def test_two_listeners_of_the_same_brokers_are_told_apart() -> None:
                 (addresses[1], secure, other_secure),
             ):
                 with await Peer.connect(address) as client, await broker.accept() as server:
-                    told = await learned(client, server, (2, "127.0.0.1", other.port))
-                    with await Peer.connect("{}:{}".format(*told[2])), await other.accept():
+                    learned_addresses = await learn_brokers(client, server, (2, "127.0.0.1", other.port))
+                    with await Peer.connect("{}:{}".format(*learned_addresses[2])), await other.accept():
                         pass
 
 
-async def test_a_response_with_very_many_brokers_opens_few_listeners(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_limits_the_number_of_broker_listeners(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(advertised_listeners, "MAX_BROKERS", 3)
     with Broker() as broker:
         events: list[Event] = []
-        async with advertising(broker, events=events) as relay, connected(relay, broker) as (client, server):
-            told = await learned(client, server, *((number, "127.0.0.1", 40_000 + number) for number in range(10)))
-            assert [node_id for node_id, (_, port) in told.items() if port != 40_000 + node_id] == [0, 1, 2]
+        async with advertising_relay(broker, events=events) as relay, connected(relay, broker) as (client, server):
+            addresses = await learn_brokers(
+                client, server, *((number, "127.0.0.1", 40_000 + number) for number in range(10))
+            )
+            assert [node_id for node_id, (_, port) in addresses.items() if port != 40_000 + node_id] == [0, 1, 2]
             assert str(events[-1]).startswith("no listener for broker 3 (127.0.0.1:40003): 3 brokers have listeners")
             assert len(events) == 4
 
 
-async def test_reports_a_version_that_it_cannot_rewrite_once() -> None:
+async def test_reports_an_unknown_version_once() -> None:
     with Broker() as broker:
         events: list[Event] = []
-        async with advertising(broker, events=events) as relay, connected(relay, broker) as (client, server):
+        async with advertising_relay(broker, events=events) as relay, connected(relay, broker) as (client, server):
             for number in (1, 2):
                 newer = request("Metadata", 9, {}, correlation_id=number)
                 newer = newer[:7] + b"\x63" + newer[8:]
                 await client.send(newer)
-                assert await frame(server) == newer
-                await server.send(cluster((1, "x", 1), number=number))
-                assert await frame(client) == cluster((1, "x", 1), number=number)
+                assert await read_frame(server) == newer
+                await server.send(metadata_response((1, "x", 1), number=number))
+                assert await read_frame(client) == metadata_response((1, "x", 1), number=number)
             assert events == [NewerVersion(METADATA, 99)]
 
 
-async def test_versions_are_capped() -> None:
+async def test_caps_the_advertised_versions() -> None:
     with Broker() as broker:
         async with (
             relaying(broker.address, rewriting=Rewriting(cap_versions=True)) as relay,
             connected(relay, broker) as (client, server),
         ):
             await client.send(request("ApiVersions", 3, {}))
-            await frame(server)
+            await read_frame(server)
             ranges = [
                 {"api_key": METADATA, "min_version": 0, "max_version": 99},
                 {"api_key": METADATA + 1000, "min_version": 0, "max_version": 99},
                 {"api_key": FIND_COORDINATOR, "min_version": 0, "max_version": 1},
             ]
             await server.send(response("ApiVersions", 3, {"api_keys": ranges}))
-            body = read_response(await frame(client), 18, 3).body
+            body = read_response(await read_frame(client), 18, 3).body
             assert [key["max_version"] for key in body["api_keys"]] == [13, 99, 1]
 
 
-def test_a_unix_socket_cannot_be_advertised() -> None:
+def test_unix_socket_cannot_be_advertised() -> None:
     listener = Listener(parse_listen("unix:/tmp/x"), TcpAddress("b", 9092))
     assert (
         check_listeners([listener], Advertise()) == "--advertise needs TCP: clients cannot be directed to unix:/tmp/x"
     )
 
 
-async def test_listeners_of_brokers_close_with_their_bootstrap_listener() -> None:
+async def test_broker_listeners_close_with_their_bootstrap_listener() -> None:
     with Broker() as first, Broker() as second, Broker() as kept:
         events: list[Event] = []
-        async with advertising(first, events=events) as relay, connected(relay, first) as (client, server):
-            told = await learned(client, server, (2, "127.0.0.1", second.port))
+        async with advertising_relay(first, events=events) as relay, connected(relay, first) as (client, server):
+            addresses = await learn_brokers(client, server, (2, "127.0.0.1", second.port))
             remaining = Listener(parse_listen("127.0.0.2:0"), parse_upstream(kept.address))
             assert await relay.reconfigure([remaining]) == []
             assert [upstream for _, upstream in relay.pairs] == [kept.address]
             with pytest.raises(ConnectionRefusedError):
-                await Peer.connect("{}:{}".format(*told[2]))
+                await Peer.connect("{}:{}".format(*addresses[2]))
             assert events[1:] == [
                 BrokerListenerClosed(2, f"127.0.0.1:{second.port}", "its bootstrap listener was removed")
             ]
             # The open connection continues; its responses keep the addresses of the brokers.
-            assert await learned(client, server, (2, "127.0.0.1", second.port)) == {2: ("127.0.0.1", second.port)}
+            assert await learn_brokers(client, server, (2, "127.0.0.1", second.port)) == {2: ("127.0.0.1", second.port)}
             assert [upstream for _, upstream in relay.pairs] == [kept.address]
 
 
-async def test_another_bootstrap_listener_of_the_cluster_keeps_the_listeners_of_brokers() -> None:
+async def test_second_bootstrap_listener_of_the_cluster_keeps_the_broker_listeners() -> None:
     with Broker() as first, Broker() as second, Broker() as third, Broker(address=(OWN_HOST, 0), down=True) as free:
-        place = free.address
+        second_address = free.address
         free.__exit__()
-        remaining = Listener(parse_listen(place), parse_upstream(second.address))
+        remaining = Listener(parse_listen(second_address), parse_upstream(second.address))
         listeners = [Listener(parse_listen(f"{OWN_HOST}:0"), parse_upstream(first.address)), remaining]
-        brokers = [(number, "127.0.0.1", each.port) for number, each in enumerate((first, second, third))]
+        brokers = [(number, "127.0.0.1", broker.port) for number, broker in enumerate((first, second, third))]
         events: list[Event] = []
         async with (
             asyncio.timeout(HANG_S),
@@ -312,18 +326,21 @@ async def test_another_bootstrap_listener_of_the_cluster_keeps_the_listeners_of_
                 await Peer.connect(address) as other_client,
                 await second.accept() as other_server,
             ):
-                told = await learned(client, server, *brokers)
+                addresses = await learn_brokers(client, server, *brokers)
                 # The second bootstrap listener knows that it is the same cluster, but not all brokers of it.
-                assert await learned(other_client, other_server, *brokers[:2]) == {0: told[0], 1: told[1]}
+                assert await learn_brokers(other_client, other_server, *brokers[:2]) == {
+                    0: addresses[0],
+                    1: addresses[1],
+                }
                 assert await relay.reconfigure([remaining]) == []
                 assert [upstream for _, upstream in relay.pairs] == [second.address, third.address]
-                with await Peer.connect("{}:{}".format(*told[2])), await third.accept():
+                with await Peer.connect("{}:{}".format(*addresses[2])), await third.accept():
                     pass
                 # The closed listener was the one of the first broker: this broker gets a listener of its own.
                 for ends in (client, server), (other_client, other_server):
-                    now = await learned(*ends, *brokers)
-                    assert now == {**told, 0: now[0]}
-                    assert now[0] != told[0]
-                    with await Peer.connect("{}:{}".format(*now[0])), await first.accept():
+                    current = await learn_brokers(*ends, *brokers)
+                    assert current == {**addresses, 0: current[0]}
+                    assert current[0] != addresses[0]
+                    with await Peer.connect("{}:{}".format(*current[0])), await first.accept():
                         pass
         assert [type(event) for event in events] == [BrokerListening, BrokerListening]

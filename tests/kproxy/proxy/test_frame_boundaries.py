@@ -1,4 +1,4 @@
-"""Where frames end, from their length prefixes alone."""
+"""Finds the ends of frames from their length prefixes alone."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def test_ends_do_not_depend_on_how_the_stream_is_cut(sizes: list[int], data: st.
     stream, ends = stream_of(sizes)
     cuts = data.draw(st.lists(st.integers(0, len(stream))))
     boundaries = Boundaries()
-    found: list[int] = []
-    places = [0, *sorted(cuts), len(stream)]
-    for start, end in pairwise(places):
-        found += [start + offset for offset in boundaries.ends(stream[start:end])]
+    found_ends: list[int] = []
+    offsets = [0, *sorted(cuts), len(stream)]
+    for start, end in pairwise(offsets):
+        found_ends += [start + offset for offset in boundaries.ends(stream[start:end])]
         assert boundaries.between == (end == 0 or end in ends)
-    assert found == ends
+    assert found_ends == ends
     assert boundaries.framed
 
 
@@ -44,7 +44,7 @@ def test_a_frame_in_progress_has_no_end_yet() -> None:
     assert list(boundaries.ends(b"hij" + struct.pack(">i", 1))) == [3]
 
 
-def test_content_that_looks_like_a_whole_frame_is_none() -> None:
+def test_content_that_looks_like_a_frame_is_not_a_frame() -> None:
     boundaries = Boundaries()
     inner = struct.pack(">i", 4) + b"abcd"
     assert list(boundaries.ends(struct.pack(">i", 2 * len(inner)))) == []
@@ -53,7 +53,7 @@ def test_content_that_looks_like_a_whole_frame_is_none() -> None:
     assert boundaries.between
 
 
-def test_what_begins_with_letters_as_tls_or_below_zero_is_not_framed() -> None:
+def test_http_tls_or_a_negative_length_is_not_framed() -> None:
     for start in (b"GET / HTTP/1.1\r\n", b"\x16\x03\x01\x02\x00", b"\xff\xff\xff\xff", b"\x15\x03\x03\x00"):
         boundaries = Boundaries()
         assert list(boundaries.ends(start)) == []
@@ -62,15 +62,15 @@ def test_what_begins_with_letters_as_tls_or_below_zero_is_not_framed() -> None:
         assert list(boundaries.ends(b"\x00\x00\x00\x00")) == []
 
 
-def test_the_longest_frame_is_framed_and_one_byte_more_is_not() -> None:
-    longest, longer = Boundaries(), Boundaries()
-    longest.ends(struct.pack(">i", MAX_FRAME_BYTES))
-    longer.ends(struct.pack(">i", MAX_FRAME_BYTES + 1))
-    assert longest.framed
-    assert not longer.framed
+def test_rejects_a_length_above_the_maximum() -> None:
+    maximum, above = Boundaries(), Boundaries()
+    maximum.ends(struct.pack(">i", MAX_FRAME_BYTES))
+    above.ends(struct.pack(">i", MAX_FRAME_BYTES + 1))
+    assert maximum.framed
+    assert not above.framed
 
 
-def test_ends_before_the_place_where_framing_is_lost_are_found() -> None:
+def test_finds_frame_ends_before_framing_is_lost() -> None:
     boundaries = Boundaries()
     assert list(boundaries.ends(struct.pack(">i", 1) + b"x" + b"HTTP")) == [5]
     assert not boundaries.framed

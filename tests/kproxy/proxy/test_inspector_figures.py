@@ -1,4 +1,4 @@
-"""The figures that come back through the tap's socket."""
+"""The figures that the inspector sends back through the tap's socket."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 @given(st.lists(st.binary(max_size=50), min_size=1), st.integers(1, 30))
-def test_the_last_whole_text_counts_however_the_stream_is_cut(texts: list[bytes], step: int) -> None:
+def test_reader_keeps_the_last_complete_text_however_the_stream_is_cut(texts: list[bytes], step: int) -> None:
     reader = FiguresReader()
     reader.begin()
     stream = b"".join(struct.pack(">I", len(text)) + text for text in texts) + b"\0\0\1\0begun"
@@ -36,7 +36,7 @@ def test_the_last_whole_text_counts_however_the_stream_is_cut(texts: list[bytes]
 
 
 @given(st.binary(max_size=200), st.binary(max_size=200))
-def test_any_bytes_are_bounded_and_never_raise(first: bytes, second: bytes) -> None:
+def test_arbitrary_bytes_use_bounded_memory_and_never_raise(first: bytes, second: bytes) -> None:
     reader = FiguresReader()
     reader.begin()
     reader.receive(struct.pack(">I", MAX_BYTES + 1) + first)
@@ -45,7 +45,7 @@ def test_any_bytes_are_bounded_and_never_raise(first: bytes, second: bytes) -> N
     assert not reader._buffer
 
 
-def test_another_inspector_starts_over() -> None:
+def test_new_inspector_resets_the_reader() -> None:
     reader = FiguresReader()
     reader.begin()
     reader.receive(struct.pack(">I", 3) + b"one" + b"\0\0")
@@ -56,7 +56,7 @@ def test_another_inspector_starts_over() -> None:
     assert reader.text == b"two"
 
 
-def test_a_relay_that_does_not_read_delays_nobody(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_writer_does_not_block_if_the_relay_does_not_read(ends: tuple[socket.socket, socket.socket]) -> None:
     relay, inspector = ends
     writer, reader = FiguresWriter(inspector), FiguresReader()
     reader.begin()
@@ -72,7 +72,7 @@ def test_a_relay_that_does_not_read_delays_nobody(ends: tuple[socket.socket, soc
     assert reader.text == b"next"
 
 
-async def test_the_tap_reads_figures_and_sees_at_once_that_the_inspector_is_gone() -> None:
+async def test_tap_reads_figures_and_detects_a_lost_inspector_at_once() -> None:
     sock, inspector = socket.socketpair()
     reader = FiguresReader()
     tap = Tap(sock, node="n", figures=reader)

@@ -1,4 +1,4 @@
-"""Interceptors between real sockets: what they decide about frames happens to the bytes that are sent."""
+"""Interceptors between real sockets: their decisions about frames apply to the bytes that are sent."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.kproxy.proxy.peers import Peer
 DELAY_S = 0.1
 
 
-class Deciding:
-    """Decides about Metadata requests."""
+class MetadataInterceptor:
+    """An interceptor that calls `decide` for every Metadata request."""
 
     answers = True
 
@@ -39,17 +39,17 @@ class Deciding:
 
 
 @asynccontextmanager
-async def intercepting(decide: Callable[[RequestHeader], Action]) -> AsyncIterator[tuple[Peer, Peer]]:
-    """The client and the server of a connection whose Metadata requests are decided about."""
+async def intercepted_peers(decide: Callable[[RequestHeader], Action]) -> AsyncIterator[tuple[Peer, Peer]]:
+    """The client and the server of a connection whose Metadata requests are intercepted."""
     (client, relays_client), (server, relays_server) = socket.socketpair(), socket.socketpair()
     for sock in (relays_client, relays_server):
         sock.setblocking(False)
-    frames = InterceptedConnection([Deciding(decide)])
+    frames = InterceptedConnection([MetadataInterceptor(decide)])
     connection = InterceptingConnection(relays_client, relays_server, memoryview(bytearray(1 << 16)), None, frames)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(connection.run())
-        with Peer(client) as one, Peer(server) as other:
-            yield one, other
+        with Peer(client) as client_peer, Peer(server) as server_peer:
+            yield client_peer, server_peer
         connection.abort()  # a side that is delayed does not see the end of its peer
 
 
@@ -62,22 +62,22 @@ def heartbeat(number: int) -> bytes:
 
 
 @pytest.mark.parametrize("together", [True, False], ids=["one chunk", "frame by frame"])
-async def test_a_delayed_frame_arrives_late_and_in_its_place(together: bool) -> None:
+async def test_delayed_frame_arrives_late_and_in_order(together: bool) -> None:
     loop = asyncio.get_running_loop()
-    async with intercepting(lambda header: Delay(DELAY_S)) as (client, server):
+    async with intercepted_peers(lambda header: Delay(DELAY_S)) as (client, server):
         frames = [heartbeat(1), metadata(2), heartbeat(3)]
-        began = loop.time()
+        started_at = loop.time()
         for chunk in [b"".join(frames)] if together else frames:
             await client.send(chunk)
             if chunk == frames[0]:
                 assert await server.receive(len(chunk)) == chunk
         expected = b"".join(frames if together else frames[1:])
         assert await server.receive(len(expected)) == expected
-        assert loop.time() - began >= DELAY_S
+        assert loop.time() - started_at >= DELAY_S
 
 
-async def test_the_other_direction_is_not_delayed() -> None:
-    async with intercepting(lambda header: Delay(3600)) as (client, server):
+async def test_delay_does_not_affect_the_other_direction() -> None:
+    async with intercepted_peers(lambda header: Delay(3600)) as (client, server):
         await client.send(heartbeat(1))
         assert await server.receive(len(heartbeat(1))) == heartbeat(1)
         await client.send(metadata(2))
@@ -88,28 +88,28 @@ async def test_the_other_direction_is_not_delayed() -> None:
 
 async def test_several_delays_add_up() -> None:
     loop = asyncio.get_running_loop()
-    async with intercepting(lambda header: Delay(DELAY_S)) as (client, server):
-        began = loop.time()
+    async with intercepted_peers(lambda header: Delay(DELAY_S)) as (client, server):
+        started_at = loop.time()
         for number in range(3):
             await client.send(metadata(number))
         for number, due in zip(range(3), itertools.count(DELAY_S, DELAY_S)):
             assert await server.receive(len(metadata(number))) == metadata(number)
-            assert loop.time() - began >= due
+            assert loop.time() - started_at >= due
 
 
-async def test_a_request_is_answered_or_dropped_without_the_server() -> None:
-    answer = response("Metadata", 1, {"brokers": []}, correlation_id=1)
-    actions: dict[int, Action] = {1: Answer(answer), 2: Drop()}
-    async with intercepting(lambda header: actions.get(header.correlation_id, FORWARD)) as (client, server):
+async def test_interceptor_can_answer_or_drop_a_request() -> None:
+    metadata_response = response("Metadata", 1, {"brokers": []}, correlation_id=1)
+    actions: dict[int, Action] = {1: Answer(metadata_response), 2: Drop()}
+    async with intercepted_peers(lambda header: actions.get(header.correlation_id, FORWARD)) as (client, server):
         await client.send(metadata(1))
-        assert await client.receive(len(answer)) == answer
+        assert await client.receive(len(metadata_response)) == metadata_response
         await client.send(metadata(2))
         await client.send(metadata(3))
         assert await server.receive(len(metadata(3))) == metadata(3)
 
 
-async def test_a_connection_is_closed_instead_of_a_frame() -> None:
-    async with intercepting(lambda header: CloseConnection()) as (client, server):
+async def test_interceptor_can_close_the_connection() -> None:
+    async with intercepted_peers(lambda header: CloseConnection()) as (client, server):
         await client.send(heartbeat(1) + metadata(2) + heartbeat(3))
         assert await server.rest() == heartbeat(1)
         assert await client.rest() == b""

@@ -1,4 +1,4 @@
-"""Running and stopping, with the signals that people and systems send."""
+"""Running the event loop, and stopping it with signals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kproxy.proxy.loop import run, stop_on_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_runs_until_a_signal_asks_for_the_end(number: signal.Signals) -> None:
+def test_runs_until_a_signal_stops_it(number: signal.Signals) -> None:
     async def main() -> str:
         with stop_on_signals() as stop:
             os.kill(os.getpid(), number)
@@ -24,21 +24,21 @@ def test_runs_until_a_signal_asks_for_the_end(number: signal.Signals) -> None:
                 await stop.wait()
         return "stopped"
 
-    before = signal.getsignal(signal.SIGTERM)
+    previous = signal.getsignal(signal.SIGTERM)
     assert run(main()) == "stopped"
-    assert signal.getsignal(signal.SIGTERM) == before
+    assert signal.getsignal(signal.SIGTERM) == previous
 
 
-def test_runs_with_as_many_open_files_as_the_system_allows() -> None:
+def test_raises_the_limit_of_open_files_to_the_maximum() -> None:
     async def main() -> tuple[int, int]:
         return resource.getrlimit(resource.RLIMIT_NOFILE)
 
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (before[0] // 2, before[1]))
+    previous = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (previous[0] // 2, previous[1]))
     try:
         soft, hard = run(main())
     finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        resource.setrlimit(resource.RLIMIT_NOFILE, previous)
     assert soft == hard
 
 
@@ -61,6 +61,6 @@ run(main())
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc's malloc has the options")
-def test_memory_that_held_a_frame_is_used_for_the_next() -> None:
-    done = subprocess.run([sys.executable, "-c", _FAULTS], check=True, capture_output=True, text=True)
-    assert int(done.stdout) < 100  # of the 2000 pages
+def test_memory_of_a_frame_is_reused_for_the_next() -> None:
+    result = subprocess.run([sys.executable, "-c", _FAULTS], check=True, capture_output=True, text=True)
+    assert int(result.stdout) < 100  # of the 2000 pages

@@ -1,4 +1,4 @@
-"""An upstream that is the proxy itself is recognised, and others are not taken for it."""
+"""An upstream that is the proxy itself is recognized, and others are not mistaken for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.proxy.own_addresses import MAX_ROUNDS, LeadsBackError, OwnAddresses
 from kproxy.proxy.relay import Relay, serve
 from tests.kproxy.proxy.peers import Broker, Peer, connected, until
 
-ELSEWHERE = parse_upstream("192.0.2.1:9092")
+OTHER_UPSTREAM = parse_upstream("192.0.2.1:9092")
 
 
 def free_port() -> int:
@@ -22,7 +22,7 @@ def free_port() -> int:
         return int(sock.getsockname()[1])
 
 
-async def refused(relay: Relay) -> None:
+async def connect_refused(relay: Relay) -> None:
     with await Peer.connect(f"127.0.0.1:{relay.addresses[0].rpartition(':')[2]}") as client, suppress(ConnectionError):
         assert await client.rest() == b""
     await until(lambda: not relay.clients)
@@ -51,76 +51,76 @@ def own_host() -> str:
         (None, "localhost"),
     ],
 )
-async def test_a_client_is_refused_once_and_the_reason_is_reported(listen: str | None, upstream: str) -> None:
+async def test_clients_are_turned_away_and_the_loop_is_reported_once(listen: str | None, upstream: str) -> None:
     port = free_port()
     own = f"{upstream.replace('OWN', own_host())}:{port}"
     listener = Listener(parse_listen(str(port) if listen is None else f"{listen}:{port}"), parse_upstream(own))
     events: list[Event] = []
     async with serve([listener], report=events.append) as relay:
         for _ in range(3):
-            await refused(relay)
+            await connect_refused(relay)
         assert events == [UpstreamIsProxy(str(listener.upstream), relay.addresses[0])]
         assert await relay.own_upstreams() == events
         assert (relay.totals.connections, relay.totals.turned_away) == (3, 3)
         assert relay.down == {listener.upstream: f"it is this proxy's own listener {relay.addresses[0]}"}
 
 
-async def test_two_listeners_that_lead_to_each_other() -> None:
+async def test_detects_two_listeners_that_lead_to_each_other() -> None:
     one, two = free_port(), free_port()
     pairs = [(one, two), (two, one)]
     listeners = [Listener(parse_listen(f"127.0.0.1:{a}"), parse_upstream(f"127.0.0.1:{b}")) for a, b in pairs]
     async with serve(listeners) as relay:
-        await refused(relay)
+        await connect_refused(relay)
         assert relay.totals.connections == 1
         assert len(await relay.own_upstreams()) == 2
 
 
-async def test_a_unix_socket(tmp_path) -> None:
+async def test_detects_its_own_unix_socket(tmp_path) -> None:
     path = tmp_path / "s"
     upstream = parse_upstream(f"unix:{tmp_path}/./s")
     async with serve([Listener(parse_listen(f"unix:{path}"), upstream)]) as relay:
         assert await relay.own_upstreams() == [UpstreamIsProxy(f"unix:{tmp_path}/./s", f"unix:{path}")]
 
 
-async def test_other_upstreams_are_not_taken_for_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_other_upstreams_are_not_mistaken_for_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     port = free_port()
-    async with serve([Listener(parse_listen(f"0.0.0.0:{port}"), ELSEWHERE)]) as relay:
+    async with serve([Listener(parse_listen(f"0.0.0.0:{port}"), OTHER_UPSTREAM)]) as relay:
         for upstream in (f"192.0.2.1:{port}", f"127.0.0.1:{port + 1}", f"[::1]:{port}", "unix:/tmp/none"):
             assert await relay.own.listener_at(parse_upstream(upstream)) is None
         assert await relay.own.listener_at(parse_upstream(f"no.such.host.invalid:{port}")) is None
         assert await relay.own.listener_at(parse_upstream(f"127.0.0.1:{port}")) is not None
-    async with serve([Listener(parse_listen(f"127.0.0.1:{port}"), ELSEWHERE)]) as relay:
+    async with serve([Listener(parse_listen(f"127.0.0.1:{port}"), OTHER_UPSTREAM)]) as relay:
         assert await relay.own.listener_at(parse_upstream(f"127.0.0.2:{port}")) is None
 
 
-async def test_a_reload_reports_it_and_the_next_one_ends_it() -> None:
+async def test_reload_reports_a_loop_and_the_next_reload_ends_it() -> None:
     port = free_port()
     listen = parse_listen(f"127.0.0.1:{port}")
     with Broker() as broker:
         async with serve([Listener(listen, parse_upstream(broker.address))]) as relay:
             [sentence] = await relay.reconfigure([Listener(listen, parse_upstream(f"localhost:{port}"))])
             assert f"upstream localhost:{port} leads back to this proxy (listener 127.0.0.1:{port})" in sentence
-            await refused(relay)
+            await connect_refused(relay)
             assert await relay.reconfigure([Listener(listen, parse_upstream(broker.address))]) == []
             async with connected(relay, broker) as (client, server):
                 await client.send(b"x")
                 assert await server.receive(1) == b"x"
 
 
-async def test_a_loop_that_no_address_shows_ends_after_a_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a port forward would make it: the addresses differ, so only the clients' addresses tell."""
+async def test_loop_with_unrecognizable_addresses_ends_after_a_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a port forward would make it: the addresses differ, so only the clients' addresses reveal it."""
     monkeypatch.setattr(OwnAddresses, "check", lambda *_: None)
     port = free_port()
     listener = Listener(parse_listen(f"127.0.0.1:{port}"), parse_upstream(f"127.0.0.1:{port}"))
     events: list[Event] = []
     async with serve([listener], report=events.append) as relay:
-        await refused(relay)
+        await connect_refused(relay)
         assert UpstreamIsProxy(f"127.0.0.1:{port}", f"127.0.0.1:{port}") in events
         assert relay.totals.connections == MAX_ROUNDS + 1
         assert not relay.own._rounds
 
 
-async def test_a_client_may_have_the_local_address_of_a_connection_that_leads_elsewhere() -> None:
+async def test_client_may_have_the_local_address_of_an_unrelated_connection() -> None:
     with Broker() as broker:
         async with serve([Listener(parse_listen("127.0.0.1:0"), parse_upstream(broker.address))]) as relay:
             with socket.socket() as sock:
@@ -130,5 +130,5 @@ async def test_a_client_may_have_the_local_address_of_a_connection_that_leads_el
                     relay.own.check_client("{}:{}".format(*sock.getsockname()), "listener")
 
 
-def test_the_error_says_what_it_is() -> None:
+def test_error_names_the_listener() -> None:
     assert str(LeadsBackError("[::1]:9092")) == "it is this proxy's own listener [::1]:9092"

@@ -1,4 +1,4 @@
-"""The relay between real sockets: bytes, ends, resets, back-pressure, and what is down."""
+"""The relay between real sockets: bytes, ends, resets, back-pressure, and upstreams that are down."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ async def _send_in_pieces(peer: Peer, data: bytes, seed: int) -> None:
     peer.finish()
 
 
-async def test_bytes_hash_the_same_on_both_sides_of_several_connections_at_once() -> None:
+async def test_bytes_are_unchanged_on_several_connections_at_once() -> None:
     async def exchange(client: Peer, server: Peer, seed: int) -> None:
-        question, answer = random.Random(seed).randbytes(300_000 + seed), random.Random(-seed - 1).randbytes(400_000)
+        request, response = random.Random(seed).randbytes(300_000 + seed), random.Random(-seed - 1).randbytes(400_000)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(_send_in_pieces(client, question, seed))
-            tasks.create_task(_send_in_pieces(server, answer, -seed))
-            asked, answered = tasks.create_task(server.rest()), tasks.create_task(client.rest())
-        assert hashlib.sha256(asked.result()).digest() == hashlib.sha256(question).digest()
-        assert hashlib.sha256(answered.result()).digest() == hashlib.sha256(answer).digest()
+            tasks.create_task(_send_in_pieces(client, request, seed))
+            tasks.create_task(_send_in_pieces(server, response, -seed))
+            received_by_server, received_by_client = tasks.create_task(server.rest()), tasks.create_task(client.rest())
+        assert hashlib.sha256(received_by_server.result()).digest() == hashlib.sha256(request).digest()
+        assert hashlib.sha256(received_by_client.result()).digest() == hashlib.sha256(response).digest()
 
     with Broker() as broker:
         async with relaying(broker.address) as relay, AsyncExitStack() as stack:
@@ -55,7 +55,7 @@ async def test_bytes_hash_the_same_on_both_sides_of_several_connections_at_once(
             assert relay.totals.response_bytes == 6 * 400_000
 
 
-async def test_hundreds_of_connections_are_served_at_once() -> None:
+async def test_serves_hundreds_of_connections_at_once() -> None:
     with Broker() as broker:
         async with relaying(broker.address) as relay:
             peers = [await Peer.connect(relay.addresses[0]) for _ in range(300)]
@@ -68,7 +68,7 @@ async def test_hundreds_of_connections_are_served_at_once() -> None:
                 peer.socket.close()
 
 
-async def test_a_client_that_has_finished_sending_still_gets_its_answer() -> None:
+async def test_half_closed_client_still_gets_its_response() -> None:
     with Broker() as broker:
         async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
             await client.send(b"question")
@@ -79,7 +79,7 @@ async def test_a_client_that_has_finished_sending_still_gets_its_answer() -> Non
             assert await client.rest() == b"answer"
 
 
-async def test_a_server_that_has_finished_sending_still_gets_requests() -> None:
+async def test_half_closed_server_still_gets_requests() -> None:
     with Broker() as broker:
         async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
             server.finish()
@@ -89,7 +89,7 @@ async def test_a_server_that_has_finished_sending_still_gets_requests() -> None:
             assert await server.rest() == b"question"
 
 
-async def test_a_server_may_speak_first() -> None:
+async def test_server_may_send_first() -> None:
     with Broker() as broker:
         async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
             await server.send(b"hello")
@@ -97,7 +97,7 @@ async def test_a_server_may_speak_first() -> None:
 
 
 @pytest.mark.parametrize("pending", [b"", b"said before"])
-async def test_a_reset_passes_through_to_the_server(pending: bytes) -> None:
+async def test_reset_reaches_the_server(pending: bytes) -> None:
     with Broker() as broker:
         async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
             await client.send(pending)
@@ -107,7 +107,7 @@ async def test_a_reset_passes_through_to_the_server(pending: bytes) -> None:
                 await server.receive(1)
 
 
-async def test_a_reset_passes_through_to_the_client() -> None:
+async def test_reset_reaches_the_client() -> None:
     with Broker() as broker:
         async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
             await client.send(b"question")
@@ -117,7 +117,7 @@ async def test_a_reset_passes_through_to_the_client() -> None:
                 await client.receive(1)
 
 
-async def test_a_reset_passes_through_although_the_client_has_finished_in_the_same_moment() -> None:
+async def test_reset_reaches_a_client_that_half_closes_at_the_same_moment() -> None:
     with Broker() as broker:
         async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
             await client.send(b"x")
@@ -129,7 +129,7 @@ async def test_a_reset_passes_through_although_the_client_has_finished_in_the_sa
 
 
 @pytest.mark.parametrize("finisher", ["client", "server"])
-async def test_a_reset_passes_through_after_the_same_side_has_finished(finisher: str) -> None:
+async def test_reset_passes_through_after_the_same_side_half_closed(finisher: str) -> None:
     with Broker() as broker:
         async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
             ending, other = (client, server) if finisher == "client" else (server, client)
@@ -141,7 +141,7 @@ async def test_a_reset_passes_through_after_the_same_side_has_finished(finisher:
 
 
 @pytest.mark.parametrize("finisher", ["client", "server"])
-async def test_a_reset_passes_through_after_the_other_side_has_finished(finisher: str) -> None:
+async def test_reset_passes_through_after_the_other_side_half_closed(finisher: str) -> None:
     with Broker() as broker:
         async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
             finished, ending = (client, server) if finisher == "client" else (server, client)
@@ -152,7 +152,7 @@ async def test_a_reset_passes_through_after_the_other_side_has_finished(finisher
                 await finished.receive(1)
 
 
-async def test_a_server_that_closes_while_the_client_still_sends_ends_the_client_too() -> None:
+async def test_closing_server_ends_a_client_that_still_sends() -> None:
     with Broker() as broker:
         async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
             server.socket.close()
@@ -164,7 +164,7 @@ async def test_a_server_that_closes_while_the_client_still_sends_ends_the_client
                 assert await second_server.receive(5) == b"again"
 
 
-async def test_a_slow_server_stops_the_client_and_not_our_memory() -> None:
+async def test_slow_server_pauses_the_client_in_bounded_memory() -> None:
     content = bytes(64 * MIB)
     with Broker() as broker:
         async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
@@ -172,9 +172,9 @@ async def test_a_slow_server_stops_the_client_and_not_our_memory() -> None:
             tracemalloc.start()
             async with asyncio.TaskGroup() as tasks:
                 sending = tasks.create_task(client.send(content))
-                before = -1
-                while relay.totals.request_bytes > before:
-                    before = relay.totals.request_bytes
+                previous = -1
+                while relay.totals.request_bytes > previous:
+                    previous = relay.totals.request_bytes
                     await asyncio.sleep(0.05)
                 _, peak = tracemalloc.get_traced_memory()
                 tracemalloc.stop()
@@ -186,7 +186,7 @@ async def test_a_slow_server_stops_the_client_and_not_our_memory() -> None:
             assert relay.totals.request_bytes == len(content)
 
 
-async def test_what_a_client_says_before_the_upstream_is_there_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bytes_sent_before_the_upstream_connects_are_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     async def connect_late(*args: object) -> socket.socket:
         await may_connect.wait()
         return await connect(*args)  # type: ignore[arg-type]
@@ -204,26 +204,26 @@ async def test_what_a_client_says_before_the_upstream_is_there_is_not_lost(monke
                     assert await server.rest() == b"early"
 
 
-async def test_clients_that_send_as_soon_as_they_are_connected_are_all_served() -> None:
-    async def ask(number: int) -> bytes:
+async def test_clients_that_send_at_once_are_all_served() -> None:
+    async def exchange(number: int) -> bytes:
         question = b"%03d" % number
         with await Peer.connect(relay.addresses[0]) as client:
             await client.send(question)
             return question + await client.receive(3)
 
-    async def answer() -> None:
+    async def echo() -> None:
         for _ in range(300):
             with await broker.accept() as server:
                 await server.send(await server.receive(3))
 
     with Broker() as broker:
         async with relaying(broker.address) as relay, asyncio.TaskGroup() as tasks:
-            tasks.create_task(answer())
-            asked = [tasks.create_task(ask(number)) for number in range(300)]
-    assert [task.result() for task in asked] == [b"%03d" % number * 2 for number in range(300)]
+            tasks.create_task(echo())
+            tasks_ = [tasks.create_task(exchange(number)) for number in range(300)]
+    assert [task.result() for task in tasks_] == [b"%03d" % number * 2 for number in range(300)]
 
 
-async def test_clients_are_turned_away_at_once_while_the_upstream_is_down_and_served_when_it_is_back() -> None:
+async def test_clients_are_turned_away_only_while_the_upstream_is_down() -> None:
     events: list[Event] = []
     with Broker(down=True) as broker:
         async with relaying(broker.address, events=events) as relay:
@@ -239,7 +239,7 @@ async def test_clients_are_turned_away_at_once_while_the_upstream_is_down_and_se
             assert events[1:] == [UpstreamReachable(broker.address)]
 
 
-async def test_each_listener_leads_to_its_own_upstream() -> None:
+async def test_every_listener_connects_to_its_own_upstream() -> None:
     with Broker() as first, Broker() as second:
         pairs = [Listener(parse_listen("127.0.0.1:0"), parse_upstream(broker.address)) for broker in (first, second)]
         async with asyncio.timeout(10), serve(pairs) as relay:
@@ -249,7 +249,7 @@ async def test_each_listener_leads_to_its_own_upstream() -> None:
                     assert await server.receive(len(address)) == address.encode()
 
 
-async def test_the_end_of_the_relay_ends_both_sides_after_what_was_read_has_left() -> None:
+async def test_shutdown_closes_both_sides_after_sending_what_was_read() -> None:
     with Broker() as broker:
         async with relaying(broker.address) as relay:
             [address] = relay.addresses
@@ -265,12 +265,12 @@ async def test_the_end_of_the_relay_ends_both_sides_after_what_was_read_has_left
 
 
 def is_held(relay: Relay) -> bool:
-    """The only client is not read any more, because what it sent is not taken; that nothing comes says less."""
+    """Whether reading from the only client is paused because the server does not read."""
     [connection] = relay.clients._connections.values()
     return connection is not None and Held.PEER in connection._client._held
 
 
-async def test_a_peer_that_takes_nothing_does_not_hold_up_the_end() -> None:
+async def test_peer_that_reads_nothing_does_not_delay_shutdown() -> None:
     async def send_until_stopped() -> None:
         with pytest.raises(ConnectionError):
             await send_for_ever(client, bytes(MIB))
@@ -279,15 +279,15 @@ async def test_a_peer_that_takes_nothing_does_not_hold_up_the_end() -> None:
         async with asyncio.TaskGroup() as tasks, relaying(broker.address) as relay:
             client, server = await Peer.connect(relay.addresses[0]), await broker.accept()
             tasks.create_task(send_until_stopped())
-            before = -1
-            while relay.totals.request_bytes > before or not is_held(relay):
-                before = relay.totals.request_bytes
+            previous = -1
+            while relay.totals.request_bytes > previous or not is_held(relay):
+                previous = relay.totals.request_bytes
                 await asyncio.sleep(0.05)
-        with client, server, pytest.raises(ConnectionResetError):  # no orderly end: what it got is not all
+        with client, server, pytest.raises(ConnectionResetError):  # no orderly end: the data is incomplete
             await server.rest()
 
 
-async def test_the_end_does_not_wait_for_an_upstream_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unresponsive_upstream_does_not_delay_shutdown(monkeypatch: pytest.MonkeyPatch) -> None:
     async def connect_never(*_: object) -> socket.socket:
         waiting.set()
         await asyncio.Event().wait()
@@ -302,24 +302,24 @@ async def test_the_end_does_not_wait_for_an_upstream_that_does_not_answer(monkey
         assert await client.rest() == b""
 
 
-async def test_a_client_accepted_at_the_very_end_is_closed_with_the_others() -> None:
+async def test_client_accepted_during_shutdown_is_closed() -> None:
     with Broker() as broker:
         async with relaying(broker.address) as relay:
             client = Peer(socket.socket())
             client.socket.connect_ex(("127.0.0.1", int(relay.addresses[0].rpartition(":")[2])))
             [[acceptor]] = [bound.acceptors for bound in relay.listeners.open]
-            acceptor._accept()  # its task is made and has not begun
+            acceptor._accept()  # its task is created but has not started
         with client:
             assert await client.rest() == b""
 
 
-async def test_what_the_block_raises_leaves_it_as_it_is() -> None:
+async def test_exception_in_the_block_propagates_unchanged() -> None:
     with pytest.raises(KeyError, match="mine"):
         async with relaying("127.0.0.1:1"):
             raise KeyError("mine")
 
 
-async def test_a_cancelled_relay_closes_what_it_has_open() -> None:
+async def test_cancelled_relay_closes_its_connections() -> None:
     async def relay_forever() -> None:
         async with relaying(broker.address) as relay:
             addresses.extend(relay.addresses)

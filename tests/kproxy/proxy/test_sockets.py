@@ -1,4 +1,4 @@
-"""Where can be listened, what is unreachable, and what is said then."""
+"""Listening and connecting, and the errors when either fails."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def _has_ipv6() -> bool:
     return True
 
 
-def leading_to(upstream: Address) -> Listener:
+def listener_to(upstream: Address) -> Listener:
     return Listener(upstream, upstream)
 
 
-def why(error: OSError | None) -> str | None:
+def reason_or_none(error: OSError | None) -> str | None:
     return None if error is None else reason(error)
 
 
@@ -55,7 +55,7 @@ async def test_relays_from_ipv6_to_ipv6() -> None:
 
 
 @needs_ipv6
-async def test_without_a_host_both_loopback_addresses_lead_to_the_upstream_on_one_port() -> None:
+async def test_listener_without_host_uses_both_loopback_addresses_with_one_port() -> None:
     with Broker() as broker:
         async with relaying(f"{broker.port}", listen="0") as relay:
             hosts = {address.rpartition(":")[0] for address in relay.addresses}
@@ -67,7 +67,7 @@ async def test_without_a_host_both_loopback_addresses_lead_to_the_upstream_on_on
                     assert await server.receive(1) == b"x"
 
 
-async def test_relays_between_unix_sockets_that_only_their_owner_may_use(tmp_path: Path) -> None:
+async def test_relays_between_unix_sockets_with_owner_only_permissions(tmp_path: Path) -> None:
     path = tmp_path / "kproxy.sock"
     with Broker(socket.AF_UNIX, str(tmp_path / "kafka.sock")) as broker:
         async with relaying(broker.address, listen=f"unix:{path}") as relay:
@@ -83,7 +83,7 @@ async def test_relays_between_unix_sockets_that_only_their_owner_may_use(tmp_pat
     assert not path.exists()
 
 
-async def test_a_unix_socket_that_nobody_listens_on_is_replaced(tmp_path: Path) -> None:
+async def test_stale_unix_socket_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "kproxy.sock"
     with socket.socket(socket.AF_UNIX) as crashed:
         crashed.bind(str(path))
@@ -91,7 +91,7 @@ async def test_a_unix_socket_that_nobody_listens_on_is_replaced(tmp_path: Path) 
         (await Peer.connect(f"unix:{path}")).socket.close()
 
 
-async def test_a_unix_socket_that_another_proxy_took_over_is_left_to_it(tmp_path: Path) -> None:
+async def test_unix_socket_taken_over_by_a_different_process_is_not_removed(tmp_path: Path) -> None:
     path = tmp_path / "kproxy.sock"
     async with relaying("127.0.0.1:1", listen=f"unix:{path}"):
         path.unlink()
@@ -100,33 +100,33 @@ async def test_a_unix_socket_that_another_proxy_took_over_is_left_to_it(tmp_path
         assert path.exists()
 
 
-def test_a_unix_socket_that_is_listened_on_is_in_use(tmp_path: Path) -> None:
+def test_active_unix_socket_is_in_use(tmp_path: Path) -> None:
     address = UnixAddress(str(tmp_path / "kproxy.sock"))
     [sock] = listen(address)
     with sock, pytest.raises(ListenError, match=r"unix:.*kproxy\.sock is already in use: stop"):
         listen(address)
 
 
-def test_a_file_is_not_replaced_by_a_socket(tmp_path: Path) -> None:
+def test_regular_file_is_not_replaced_by_a_socket(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("keep")
     with pytest.raises(ListenError, match="is not a socket"):
         listen(UnixAddress(str(tmp_path / "notes.txt")))
     assert (tmp_path / "notes.txt").read_text() == "keep"
 
 
-def test_a_directory_that_is_not_there_is_named_in_one_sentence(tmp_path: Path) -> None:
+def test_missing_directory_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ListenError, match="no such file or directory; choose another"):
         listen(UnixAddress(str(tmp_path / "missing" / "kproxy.sock")))
 
 
-def test_a_port_that_is_listened_on_is_in_use() -> None:
+def test_occupied_port_is_in_use() -> None:
     [sock] = listen(parse_listen("127.0.0.1:0"))
     with sock, pytest.raises(ListenError, match=r"127\.0\.0\.1:\d+ is already in use: stop the process on it"):
         listen(TcpAddress("127.0.0.1", sock.getsockname()[1]))
 
 
-def listening_on_ipv6_alone() -> tuple[socket.socket, int]:
-    """A listener on ::1, and its port, which no other test has on 127.0.0.1."""
+def listen_on_ipv6_only() -> tuple[socket.socket, int]:
+    """A listener on ::1 and its port, which is free on 127.0.0.1."""
     while True:
         [sock] = listen(parse_listen("[::1]:0"))
         port = sock.getsockname()[1]
@@ -140,25 +140,25 @@ def listening_on_ipv6_alone() -> tuple[socket.socket, int]:
 
 
 @needs_ipv6
-def test_a_port_that_is_taken_on_one_loopback_address_is_in_use_and_the_other_is_given_back() -> None:
-    sock, port = listening_on_ipv6_alone()
+def test_port_occupied_on_one_loopback_address_releases_the_other() -> None:
+    sock, port = listen_on_ipv6_only()
     with sock, pytest.raises(ListenError, match=r"\[::1]:\d+ is already in use"):
         listen(parse_listen(str(port)))
-    [again] = listen(TcpAddress("127.0.0.1", port))
-    again.close()
+    [reopened] = listen(TcpAddress("127.0.0.1", port))
+    reopened.close()
 
 
-def test_an_address_of_another_machine_cannot_be_listened_on() -> None:
+def test_rejects_listening_on_an_address_of_a_different_machine() -> None:
     with pytest.raises(ListenError, match=r"192\.0\.2\.1:9092 is not an address of this machine"):
         listen(parse_listen("192.0.2.1:9092"))
 
 
-def test_a_name_that_is_unknown_cannot_be_listened_on() -> None:
+def test_rejects_listening_on_an_unknown_host_name() -> None:
     with pytest.raises(ListenError, match=r"'no-such-host\.invalid' does not resolve to this machine"):
         listen(parse_listen("no-such-host.invalid:9092"))
 
 
-async def test_a_listener_that_fails_closes_those_before_it() -> None:
+async def test_failing_listener_closes_the_earlier_ones() -> None:
     [taken] = listen(parse_listen("127.0.0.1:0"))
     [free] = listen(parse_listen("127.0.0.1:0"))
     ports = [sock.getsockname()[1] for sock in (free, taken)]
@@ -167,23 +167,23 @@ async def test_a_listener_that_fails_closes_those_before_it() -> None:
     with taken, pytest.raises(ListenError):
         async with serve(listeners):
             pass
-    [again] = listen(TcpAddress("127.0.0.1", ports[0]))
-    again.close()
+    [reopened] = listen(TcpAddress("127.0.0.1", ports[0]))
+    reopened.close()
 
 
-async def test_an_upstream_that_answers_has_nothing_against_it() -> None:
+async def test_check_of_a_reachable_upstream_finds_no_error() -> None:
     with Broker() as broker:
-        assert await check_upstream(leading_to(parse_upstream(broker.address))) is None
+        assert await check_upstream(listener_to(parse_upstream(broker.address))) is None
 
 
-async def test_an_upstream_that_refuses_says_so() -> None:
+async def test_check_reports_a_refused_connection() -> None:
     with Broker(down=True) as broker:
-        assert why(await check_upstream(leading_to(parse_upstream(broker.address)))) == "connection refused"
+        assert reason_or_none(await check_upstream(listener_to(parse_upstream(broker.address)))) == "connection refused"
 
 
 @contextmanager
-def _full() -> Iterator[socket.socket]:
-    """A listening socket with more clients than its queue takes: who comes after them gets no answer."""
+def full_listener() -> Iterator[socket.socket]:
+    """A listening socket whose queue is full, so that further clients get no response."""
     with ExitStack() as stack:
         full = stack.enter_context(socket.socket())
         full.bind(("127.0.0.1", 0))
@@ -195,44 +195,47 @@ def _full() -> Iterator[socket.socket]:
         yield full
 
 
-async def test_an_upstream_that_swallows_packets_is_given_up_in_time() -> None:
-    with _full() as full:
+async def test_check_times_out_if_the_upstream_drops_packets() -> None:
+    with full_listener() as full:
         address = TcpAddress("127.0.0.1", full.getsockname()[1])
         ended: list[Any] = []
 
-        async def note(awaited: Awaitable[Any]) -> None:
+        async def record(awaited: Awaitable[Any]) -> None:
             ended.append(await awaited)
 
-        checking = asyncio.ensure_future(note(check_upstream(leading_to(address), within=0.1)))
-        await asyncio.sleep(0)  # by now its time runs
-        later = asyncio.ensure_future(note(asyncio.sleep(1, "a second later")))
+        checking = asyncio.ensure_future(record(check_upstream(listener_to(address), within=0.1)))
+        await asyncio.sleep(0)  # its timeout has started
+        timer = asyncio.ensure_future(record(asyncio.sleep(1, "a second later")))
         await checking
-        later.cancel()
+        timer.cancel()
         assert reason(ended[0]) == "no answer within 0.1 s"
 
 
-async def test_an_address_that_swallows_packets_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connect_divides_the_timeout_between_the_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     async def two_addresses(_: Address) -> list[tuple[int, object]]:
         return [(socket.AF_INET, full.getsockname()), (socket.AF_INET, ("127.0.0.1", broker.port))]
 
     def timeout(seconds: float) -> asyncio.Timeout:
-        given.append(seconds)
-        return real_timeout(0.01 if len(given) == 2 else seconds)  # that of the first address is over soon
+        timeouts.append(seconds)
+        return real_timeout(0.01 if len(timeouts) == 2 else seconds)  # that of the first address is over soon
 
-    given: list[float] = []
+    timeouts: list[float] = []
     real_timeout = asyncio.timeout
     monkeypatch.setattr("kproxy.proxy.sockets.resolve", two_addresses)
-    with _full() as full, Broker() as broker:
+    with full_listener() as full, Broker() as broker:
         monkeypatch.setattr(asyncio, "timeout", timeout)
         (await connect(parse_upstream("kafka:9092"), 20)).close()
-    assert given == [20, 10, 10]
+    assert timeouts == [20, 10, 10]
 
 
-async def test_an_upstream_with_an_unknown_name_says_so() -> None:
-    assert why(await check_upstream(leading_to(parse_upstream("no-such-host.invalid:9092")))) == "unknown host name"
+async def test_check_reports_an_unknown_host_name() -> None:
+    assert (
+        reason_or_none(await check_upstream(listener_to(parse_upstream("no-such-host.invalid:9092"))))
+        == "unknown host name"
+    )
 
 
-async def test_a_unix_socket_whose_queue_is_full_is_not_taken_for_connected(tmp_path: Path) -> None:
+async def test_connect_fails_if_the_queue_of_the_unix_socket_is_full(tmp_path: Path) -> None:
     path = str(tmp_path / "full.sock")
     with socket.socket(socket.AF_UNIX) as full:
         full.bind(path)
@@ -244,7 +247,7 @@ async def test_a_unix_socket_whose_queue_is_full_is_not_taken_for_connected(tmp_
         first.close()
 
 
-class _WithoutDescriptors(socket.socket):
+class DescriptorlessSocket(socket.socket):
     """A listening socket while the process has no file descriptor left."""
 
     exhausted = True
@@ -257,7 +260,7 @@ class _WithoutDescriptors(socket.socket):
         return super().accept()
 
 
-async def test_without_file_descriptors_clients_wait_and_are_served_later(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_clients_wait_while_file_descriptors_are_exhausted(monkeypatch: pytest.MonkeyPatch) -> None:
     def listen_without(_: Address) -> list[socket.socket]:
         sock.setblocking(False)
         sock.bind(("127.0.0.1", 0))
@@ -266,7 +269,7 @@ async def test_without_file_descriptors_clients_wait_and_are_served_later(monkey
 
     monkeypatch.setattr("kproxy.proxy.relay.listen", listen_without)
     events: list[Event] = []
-    with Broker() as broker, _WithoutDescriptors() as sock:
+    with Broker() as broker, DescriptorlessSocket() as sock:
         async with relaying(broker.address, events=events) as relay:
             with await Peer.connect(relay.addresses[0]) as client:
                 await until(lambda: sock.tried == 2)
@@ -278,7 +281,7 @@ async def test_without_file_descriptors_clients_wait_and_are_served_later(monkey
                 assert sock.tried <= 4
 
 
-async def test_clients_that_leave_make_room_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_accepts_clients_at_once_when_others_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kproxy.proxy.bound_listeners._ACCEPT_RETRY_S", 1000.0)
 
     def check(_shortage: Shortage, _descriptor: int) -> None:
@@ -302,7 +305,7 @@ async def test_clients_that_leave_make_room_at_once(monkeypatch: pytest.MonkeyPa
     assert events == [OutOfResources("too many open files")]
 
 
-async def test_a_client_that_was_refused_for_a_shortage_lets_nobody_in(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_client_refused_for_a_shortage_does_not_resume_accepting(monkeypatch: pytest.MonkeyPatch) -> None:
     async def connect_without(*_: Any) -> socket.socket:
         raise OSError(errno.ENFILE, os.strerror(errno.ENFILE))
 
@@ -316,7 +319,7 @@ async def test_a_client_that_was_refused_for_a_shortage_lets_nobody_in(monkeypat
             assert relay.listeners.lacks_resources  # the next one would be refused, too
 
 
-async def test_no_file_descriptor_for_the_upstream_is_not_the_upstreams_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_descriptor_shortage_does_not_mark_the_upstream_as_down(monkeypatch: pytest.MonkeyPatch) -> None:
     async def connect_without(*args: Any) -> socket.socket:
         if relay.totals.turned_away < 3:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
@@ -336,7 +339,7 @@ async def test_no_file_descriptor_for_the_upstream_is_not_the_upstreams_fault(mo
     assert events == [OutOfResources("too many open files")]
 
 
-async def test_an_acceptor_that_is_stopped_leaves_clients_waiting() -> None:
+async def test_stopped_acceptor_leaves_clients_in_the_queue() -> None:
     accepted: list[socket.socket] = []
     [sock] = listen(parse_listen("127.0.0.1:0"))
     acceptor = Acceptor(sock, lambda client, name: accepted.append(client), lambda error: None)
@@ -348,10 +351,10 @@ async def test_an_acceptor_that_is_stopped_leaves_clients_waiting() -> None:
         acceptor.start()
         await until(lambda: accepted)
     acceptor.close()
-    acceptor.start()  # as a relay may ask for that has room again while it ends
+    acceptor.start()  # as a relay may do when resources are free during shutdown
     accepted[0].close()
 
 
 @pytest.mark.parametrize("host", ["x" * 64, "..", "\udc80", "a\0b"])
-async def test_what_a_broker_calls_its_host_may_be_no_name_at_all(host: str) -> None:
-    assert why(await check_upstream(leading_to(TcpAddress(host, 9092)))) == "unknown host name"
+async def test_check_reports_an_invalid_host_name(host: str) -> None:
+    assert reason_or_none(await check_upstream(listener_to(TcpAddress(host, 9092)))) == "unknown host name"

@@ -1,4 +1,4 @@
-"""The tap: what it drops when the inspector is slow, and that it tells so to the byte."""
+"""The tap: it drops data when the inspector is slow, and counts every dropped byte."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def _what_is_small_is_sent_in_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("kproxy.proxy.send_queue._PATIENCE_S", 0)
 
 
-class Watched:
-    """A tap whose inspector reads only when it is told to."""
+class WatchedTap:
+    """A tap whose inspector reads only when the test calls `read`."""
 
     def __init__(self, *, limit: int, strict: bool = False, socket_buffer: int = 4 * KIB) -> None:
         ours, self.theirs = socket.socketpair()
@@ -54,7 +54,7 @@ class Watched:
         await asyncio.sleep(0)
 
     async def close(self) -> None:
-        """Say goodbye, while the inspector reads on to the end."""
+        """Close the tap while the inspector reads up to the end."""
         async with asyncio.TaskGroup() as tasks:
             closing = tasks.create_task(self.tap.close(0, 0, 0, patience=5))
             while not closing.done():
@@ -84,8 +84,8 @@ def traffic(draw: st.DrawFn) -> list[tuple[Stream, bytes, int]]:
     return chunks
 
 
-async def play(chunks: list[tuple[Stream, bytes, int]], *, limit: int, strict: bool) -> Watched:
-    watched = Watched(limit=limit, strict=strict)
+async def play(chunks: list[tuple[Stream, bytes, int]], *, limit: int, strict: bool) -> WatchedTap:
+    watched = WatchedTap(limit=limit, strict=strict)
     connections = {1: watched.open(1), 2: watched.open(2)}
     for at, ((connection_id, direction), chunk, read) in enumerate(chunks):
         connections[connection_id].streams[direction].data(chunk, at)
@@ -96,7 +96,7 @@ async def play(chunks: list[tuple[Stream, bytes, int]], *, limit: int, strict: b
     return watched
 
 
-def relayed_in(chunks: list[tuple[Stream, bytes, int]]) -> dict[Stream, bytes]:
+def relayed_bytes(chunks: list[tuple[Stream, bytes, int]]) -> dict[Stream, bytes]:
     relayed = {(number, direction): b"" for number in (1, 2) for direction in Direction}
     for stream, chunk, _ in chunks:
         relayed[stream] += chunk
@@ -105,11 +105,11 @@ def relayed_in(chunks: list[tuple[Stream, bytes, int]]) -> dict[Stream, bytes]:
 
 @settings(max_examples=2 * settings().max_examples)
 @given(traffic(), st.sampled_from([2000, 6000, 30_000]))
-def test_every_byte_is_sent_or_counted_and_frames_are_dropped_whole(
+def test_every_byte_is_sent_or_counted_and_whole_frames_are_dropped(
     chunks: list[tuple[Stream, bytes, int]], limit: int
 ) -> None:
     watched = asyncio.run(play(chunks, limit=limit, strict=False))
-    counts = check(watched.messages, relayed_in(chunks))
+    counts = check(watched.messages, relayed_bytes(chunks))
     bye = watched.messages[-1]
     assert isinstance(bye, tap_messages.Bye)
     assert (bye.dropped_bytes, bye.dropped_frames) == (counts["dropped_bytes"], counts["dropped_frames"])
@@ -118,14 +118,14 @@ def test_every_byte_is_sent_or_counted_and_frames_are_dropped_whole(
 
 
 @given(traffic(), st.sampled_from([2000, 6000]))
-def test_a_strict_tap_drops_nothing(chunks: list[tuple[Stream, bytes, int]], limit: int) -> None:
+def test_strict_tap_drops_nothing(chunks: list[tuple[Stream, bytes, int]], limit: int) -> None:
     watched = asyncio.run(play(chunks, limit=limit, strict=True))
-    assert check(watched.messages, relayed_in(chunks))["dropped_bytes"] == 0
+    assert check(watched.messages, relayed_bytes(chunks))["dropped_bytes"] == 0
     assert watched.pressed == [True, False] * (len(watched.pressed) // 2)
 
 
-async def test_an_inspector_that_keeps_up_gets_every_chunk_as_it_was() -> None:
-    watched = Watched(limit=100 * KIB)
+async def test_fast_inspector_gets_every_chunk_unchanged() -> None:
+    watched = WatchedTap(limit=100 * KIB)
     request, response = watched.open().streams
     request.data(frame(10)[:6], 1)
     request.data(frame(10)[6:], 2)
@@ -138,8 +138,8 @@ async def test_an_inspector_that_keeps_up_gets_every_chunk_as_it_was() -> None:
     ]
 
 
-async def test_heads_of_dropped_frames_go_along_until_there_is_no_room_for_them_either() -> None:
-    watched = Watched(limit=64 * KIB)
+async def test_headers_of_dropped_frames_are_sent_while_there_is_room() -> None:
+    watched = WatchedTap(limit=64 * KIB)
     [request, _] = watched.open().streams
     request.data(frame(80 * KIB), 0)  # over every bound
     await asyncio.sleep(0)
@@ -158,8 +158,8 @@ async def test_heads_of_dropped_frames_go_along_until_there_is_no_room_for_them_
     ]
 
 
-async def test_gaps_are_told_when_there_is_room_again_although_the_connection_is_silent() -> None:
-    watched = Watched(limit=64 * KIB)
+async def test_gap_is_reported_when_there_is_room_even_on_an_idle_connection() -> None:
+    watched = WatchedTap(limit=64 * KIB)
     [request, _] = watched.open().streams
     request.data(frame(100 * KIB), 0)
     request.data(frame(50), 0)
@@ -172,8 +172,8 @@ async def test_gaps_are_told_when_there_is_room_again_although_the_connection_is
     await watched.close()
 
 
-async def test_sending_begins_again_only_when_the_queue_is_half_empty() -> None:
-    watched = Watched(limit=64 * KIB)
+async def test_sending_resumes_when_the_queue_is_half_empty() -> None:
+    watched = WatchedTap(limit=64 * KIB)
     [request, _] = watched.open().streams
     for _ in range(8):
         request.data(frame(10 * KIB), 0)
@@ -187,21 +187,21 @@ async def test_sending_begins_again_only_when_the_queue_is_half_empty() -> None:
     await watched.close()
 
 
-async def test_a_frame_that_does_not_end_is_cut_and_its_rest_told() -> None:
-    watched = Watched(limit=64 * KIB)
+async def test_oversized_frame_is_cut_and_its_rest_is_counted() -> None:
+    watched = WatchedTap(limit=64 * KIB)
     [request, _] = watched.open().streams
-    whole = frame(1000 * KIB) + frame(7)
-    for start in range(0, len(whole), 10 * KIB):
-        request.data(whole[start : start + 10 * KIB], 0)
+    stream = frame(1000 * KIB) + frame(7)
+    for start in range(0, len(stream), 10 * KIB):
+        request.data(stream[start : start + 10 * KIB], 0)
     assert watched.tap.queued < 64 * KIB * 9 // 8 + 12 * KIB
     await watched.close()
-    counts = check(watched.messages, {REQUESTS: whole})
+    counts = check(watched.messages, {REQUESTS: stream})
     assert counts["TapGap"] == 2  # the rest of the first, then the second
     assert counts["dropped_frames"] == 2
 
 
-async def test_a_stream_that_is_none_of_kafka_is_dropped_in_bytes() -> None:
-    watched = Watched(limit=64 * KIB)
+async def test_unframed_stream_is_dropped_by_bytes() -> None:
+    watched = WatchedTap(limit=64 * KIB)
     [request, _] = watched.open().streams
     hello = b"\x16\x03\x01\x02\x00" + 9 * KIB * b"t"
     for _ in range(20):
@@ -214,8 +214,8 @@ async def test_a_stream_that_is_none_of_kafka_is_dropped_in_bytes() -> None:
     assert [gap.frames for gap in gaps] == [0]
 
 
-async def test_memory_is_bounded_when_nothing_is_read() -> None:
-    watched = Watched(limit=256 * KIB)
+async def test_memory_is_bounded_if_the_inspector_reads_nothing() -> None:
+    watched = WatchedTap(limit=256 * KIB)
     for number in range(2000):
         connection = watched.open(number)
         for stream in connection.streams:
@@ -235,8 +235,8 @@ async def test_memory_is_bounded_when_nothing_is_read() -> None:
     assert sum(message.size for message in missed) == 4616 * (2000 - len(opened))
 
 
-async def test_a_connection_that_outlives_the_jam_is_told_of_after_it() -> None:
-    watched = Watched(limit=64 * KIB)
+async def test_connection_opened_while_the_queue_is_full_is_reported_later() -> None:
+    watched = WatchedTap(limit=64 * KIB)
     [request, _] = watched.open(1).streams
     request.data(frame(100 * KIB), 0)
     late = watched.open(2)
@@ -258,8 +258,8 @@ async def test_a_connection_that_outlives_the_jam_is_told_of_after_it() -> None:
     check(messages, {(2, Direction.REQUEST): frame(10) + frame(20) + frame(30)})
 
 
-async def test_an_inspector_that_is_gone_is_reported_once_and_nothing_is_kept_for_it() -> None:
-    watched = Watched(limit=64 * KIB, strict=True)
+async def test_lost_inspector_is_reported_once_and_nothing_is_queued() -> None:
+    watched = WatchedTap(limit=64 * KIB, strict=True)
     [request, _] = watched.open().streams
     request.data(frame(100 * KIB), 0)
     assert watched.pressed == [True]
@@ -273,15 +273,15 @@ async def test_an_inspector_that_is_gone_is_reported_once_and_nothing_is_kept_fo
     assert not await watched.tap.close(0, 0, 0, patience=5)
 
 
-async def test_closing_gives_up_on_an_inspector_that_reads_nothing() -> None:
-    watched = Watched(limit=KIB * KIB)
+async def test_close_gives_up_on_an_inspector_that_reads_nothing() -> None:
+    watched = WatchedTap(limit=KIB * KIB)
     [request, _] = watched.open().streams
     request.data(frame(100 * KIB), 0)
     assert not await watched.tap.close(0, 0, 0, patience=0.05)
     watched.theirs.close()
 
 
-async def test_what_an_inspector_reads_slowly_is_waited_for() -> None:
+async def test_close_waits_for_a_slow_inspector() -> None:
     ours, theirs = socket.socketpair()
     tap = Tap(ours, node="node")
     tap.begin([], lambda pressed: None, lambda error: pytest.fail(str(error)))

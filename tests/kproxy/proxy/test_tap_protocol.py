@@ -1,4 +1,4 @@
-"""The messages from tap to inspector: whatever is written comes out, however the stream is cut."""
+"""The messages from tap to inspector: they round-trip however the stream is cut."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ STREAM = b"".join(encoded for encoded, _ in MESSAGES)
 @given(st.lists(st.integers(0, len(STREAM))))
 def test_messages_do_not_depend_on_how_the_stream_is_cut(cuts: list[int]) -> None:
     decoder = tap_protocol.TapDecoder()
-    places = [0, *sorted(cuts), len(STREAM)]
-    came = []
-    for start, end in pairwise(places):
-        came += decoder.receive_data(STREAM[start:end])
-    assert came == [message for _, message in MESSAGES]
+    offsets = [0, *sorted(cuts), len(STREAM)]
+    decoded = []
+    for start, end in pairwise(offsets):
+        decoded += decoder.receive_data(STREAM[start:end])
+    assert decoded == [message for _, message in MESSAGES]
 
 
-def test_directions_come_out_as_the_dissectors_know_them() -> None:
+def test_decodes_directions_as_members_of_the_enum() -> None:
     decoder = tap_protocol.TapDecoder()
     decoder.receive_data(tap_protocol.encode_hello(HELLO))
     [message] = decoder.receive_data(tap_protocol.encode_end(1, Direction.RESPONSE, 0, "fin"))
@@ -63,24 +63,24 @@ def test_directions_come_out_as_the_dissectors_know_them() -> None:
     assert message.direction is Direction.RESPONSE
 
 
-def test_a_long_message_that_comes_byte_by_byte_is_whole_at_its_end() -> None:
+def test_decodes_a_long_message_that_arrives_byte_by_byte() -> None:
     payload = 100_000 * b"x"
     decoder = tap_protocol.TapDecoder()
     decoder.receive_data(tap_protocol.encode_hello(HELLO))
     stream = tap_protocol.encode_data_head(1, Direction.REQUEST, 0, len(payload)) + payload
-    came = [message for byte in stream for message in decoder.receive_data(bytes([byte]))]
-    assert came == [tap_messages.TapData(1, Direction.REQUEST, 0, payload)]
+    decoded = [message for byte in stream for message in decoder.receive_data(bytes([byte]))]
+    assert decoded == [tap_messages.TapData(1, Direction.REQUEST, 0, payload)]
 
 
-def test_refuses_a_stream_of_another_version() -> None:
+def test_rejects_a_stream_of_an_unknown_version() -> None:
     with pytest.raises(ValueError, match="version 9, not 1"):
         tap_protocol.TapDecoder().receive_data(b"\x09")
 
 
-def test_messages_do_not_change_when_the_buffer_is_read_into_again() -> None:
+def test_messages_do_not_change_when_the_buffer_is_reused() -> None:
     decoder = tap_protocol.TapDecoder()
     buffer = bytearray(STREAM)
-    came = decoder.receive_data(memoryview(buffer)[:-20])
+    decoded = decoder.receive_data(memoryview(buffer)[:-20])
     buffer[:-20] = bytes(len(buffer) - 20)
-    came += decoder.receive_data(memoryview(buffer)[-20:])
-    assert came == [message for _, message in MESSAGES]
+    decoded += decoder.receive_data(memoryview(buffer)[-20:])
+    assert decoded == [message for _, message in MESSAGES]

@@ -1,4 +1,4 @@
-"""The tap when inspectors die and others follow: what none has inspected is told to the byte."""
+"""The tap when inspectors die and others follow: bytes that none has inspected are counted exactly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _what_is_small_is_sent_in_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 class Inspector:
-    """Reads the tap as the inspector's process does, and checks what it is told against what was relayed."""
+    """Reads the tap as the inspector's process does, and checks the messages against the relayed bytes."""
 
     def __init__(self, sock: socket.socket, table: InspectedTable, relayed: dict[Stream, bytes]) -> None:
         sock.setblocking(False)
@@ -75,27 +75,27 @@ class Inspector:
             self._unstored.append(self._slots.pop(message.connection_id))
         elif isinstance(message, tap_messages.TapData | tap_messages.TapSkipped | tap_messages.TapGap):
             stream = message.connection_id, message.direction
-            at, content = self._at[stream], self._relayed[stream]
+            position, content = self._at[stream], self._relayed[stream]
             if isinstance(message, tap_messages.TapData):
-                end = at + len(message.payload)
-                assert content[at:end] == message.payload
+                end = position + len(message.payload)
+                assert content[position:end] == message.payload
             elif isinstance(message, tap_messages.TapSkipped):
-                end = at + 4 + message.size
-                assert {at, end} <= boundaries(content)
+                end = position + 4 + message.size
+                assert {position, end} <= boundaries(content)
             else:
-                end = at + message.size
+                end = position + message.size
                 self.gaps.append(message)
                 assert end in boundaries(content) or end == len(content)
                 if message.restarted:
-                    places = boundaries(content)
-                    assert message.frames == len([place for place in places if at < place <= end])
+                    offsets = boundaries(content)
+                    assert message.frames == len([offset for offset in offsets if position < offset <= end])
             self._at[stream] = end
 
     def store(self) -> None:
-        """What came so far is in the trace."""
-        for (connection_id, direction), at in self._at.items():
-            places = [place for place in boundaries(self._relayed[connection_id, direction]) if place <= at]
-            self._table.store(self._slots[connection_id], direction, max(places), len(places) - 1)
+        """Store everything received so far in the trace."""
+        for (connection_id, direction), position in self._at.items():
+            offsets = [offset for offset in boundaries(self._relayed[connection_id, direction]) if offset <= position]
+            self._table.store(self._slots[connection_id], direction, max(offsets), len(offsets) - 1)
         for slot in self._unstored:
             self._table.store_closed(slot)
         self._unstored.clear()
@@ -103,8 +103,8 @@ class Inspector:
         self._unstored_missed = [0, 0, 0]
 
 
-class Run:
-    """A tap whose inspectors live as long as the test lets them."""
+class TapRun:
+    """A tap whose inspectors the test starts and kills."""
 
     def __init__(self, limit: int = 64 * KIB * KIB) -> None:
         self.table = InspectedTable(100)
@@ -174,18 +174,21 @@ STEPS = st.one_of(
 
 
 async def play(steps: list[tuple[Any, ...]], limit: int) -> None:
-    run, connected = Run(limit), 0
-    rest: dict[Stream, bytes] = {}
+    run, connected = TapRun(limit), 0
+    remaining: dict[Stream, bytes] = {}
     content = b"".join(frame(size) for size in (0, 5, 60, 300, 1, 2, 3)) * 50
     for step, *given_ in steps:
         if step == "connect":
             connected += 1
             run.connect(connected)
-            rest |= {(connected, direction): content for direction in Direction}
+            remaining |= {(connected, direction): content for direction in Direction}
         elif step == "data" and run.open:
             index, direction, size = given_
             number = list(run.open)[index % len(run.open)]
-            chunk, rest[number, direction] = rest[number, direction][:size], rest[number, direction][size:]
+            chunk, remaining[number, direction] = (
+                remaining[number, direction][:size],
+                remaining[number, direction][size:],
+            )
             if chunk:
                 run.data(number, direction, chunk)
         elif step == "close" and run.open:
@@ -201,21 +204,19 @@ async def play(steps: list[tuple[Any, ...]], limit: int) -> None:
     if run.tap.lost:
         run.resume()
     await run.end()
-    told = {number for inspector in run.inspectors for number in inspector.closed}
+    reported = {number for inspector in run.inspectors for number in inspector.closed}
     missed = sum(inspector.missed[0] for inspector in run.inspectors)
-    assert connected - len(told) <= missed  # what an inspector has not stored is told again
+    assert connected - len(reported) <= missed  # messages that an inspector has not stored are sent again
 
 
 @settings(max_examples=3 * settings().max_examples)
 @given(st.lists(STEPS, max_size=60), st.sampled_from([2000, 64 * KIB * KIB]))
-def test_each_inspector_continues_where_the_trace_of_those_before_ends(
-    steps: list[tuple[Any, ...]], limit: int
-) -> None:
+def test_every_inspector_continues_where_the_previous_trace_ends(steps: list[tuple[Any, ...]], limit: int) -> None:
     asyncio.run(play([("connect",), *steps], limit))
 
 
-async def test_the_next_inspector_gets_a_gap_up_to_the_next_frame() -> None:
-    run = Run()
+async def test_next_inspector_gets_a_gap_up_to_the_next_frame() -> None:
+    run = TapRun()
     run.connect(1)
     run.data(1, Direction.REQUEST, frame(10) + frame(20)[:7])
     await run.turn()
@@ -231,13 +232,13 @@ async def test_the_next_inspector_gets_a_gap_up_to_the_next_frame() -> None:
     await run.end()
     assert [gap[3:] for gap in run.inspector.gaps] == [(24 + 34, 2, True), (44, 1, True)]
     assert [type(event) for event in run.events] == [InspectorResumed]
-    [resumed] = run.events
-    assert isinstance(resumed, InspectorResumed)
-    assert (resumed.bytes, resumed.frames, resumed.connections) == (24 + 34 + 9, 2, 1)
+    [event_] = run.events
+    assert isinstance(event_, InspectorResumed)
+    assert (event_.bytes, event_.frames, event_.connections) == (24 + 34 + 9, 2, 1)
 
 
-async def test_a_long_frame_that_was_reported_from_its_head_is_no_gap() -> None:
-    run = Run()
+async def test_long_frame_reported_from_its_header_is_not_a_gap() -> None:
+    run = TapRun()
     run.connect(1)
     run.data(1, Direction.REQUEST, frame(10) + frame(2000)[:700])
     await run.turn()
@@ -253,8 +254,8 @@ async def test_a_long_frame_that_was_reported_from_its_head_is_no_gap() -> None:
     await run.end()
 
 
-async def test_connections_of_the_outage_are_told_of_in_sum() -> None:
-    run = Run()
+async def test_connections_during_the_outage_are_reported_as_a_total() -> None:
+    run = TapRun()
     await run.turn()
     run.die()
     for number in (1, 2):
@@ -267,8 +268,8 @@ async def test_connections_of_the_outage_are_told_of_in_sum() -> None:
     assert run.inspector.closed == []
 
 
-async def test_memory_is_bounded_in_an_outage() -> None:
-    run = Run(limit=16 * KIB)
+async def test_memory_is_bounded_during_an_outage() -> None:
+    run = TapRun(limit=16 * KIB)
     for number in range(1, 41):
         run.connect(number)
     await run.turn()
@@ -283,8 +284,8 @@ async def test_memory_is_bounded_in_an_outage() -> None:
     assert 10 <= len(run.inspector.closed) <= 30
 
 
-async def test_slots_are_used_again_once_the_inspector_has_confirmed_the_end() -> None:
-    run = Run()
+async def test_slots_are_reused_once_the_inspector_has_stored_the_close() -> None:
+    run = TapRun()
     for number in range(1, 400):
         run.connect(number)
         run.data(number, Direction.REQUEST, frame(6))
@@ -295,8 +296,8 @@ async def test_slots_are_used_again_once_the_inspector_has_confirmed_the_end() -
     await run.end()
 
 
-async def test_nothing_is_kept_for_an_inspector_that_will_not_come() -> None:
-    run = Run()
+async def test_keeps_nothing_after_giving_up_on_the_inspector() -> None:
+    run = TapRun()
     run.connect(1)
     run.data(1, Direction.REQUEST, frame(6))
     run.tap.give_up()
@@ -308,8 +309,8 @@ async def test_nothing_is_kept_for_an_inspector_that_will_not_come() -> None:
     assert (run.tap.queued, run.tap.unseen_bytes) == (0, 10)
 
 
-async def test_falling_behind_is_reported_once_in_a_minute() -> None:
-    run = Run(limit=8 * KIB)
+async def test_falling_behind_is_reported_once_a_minute() -> None:
+    run = TapRun(limit=8 * KIB)
     run.connect(1)
     for _ in range(100):
         run.data(1, Direction.REQUEST, frame(1000))
@@ -319,8 +320,8 @@ async def test_falling_behind_is_reported_once_in_a_minute() -> None:
     await run.end()
 
 
-async def test_listeners_are_announced_when_they_change_and_the_next_inspector_knows_them() -> None:
-    run = Run()
+async def test_announces_changed_listeners_to_this_and_the_next_inspector() -> None:
+    run = TapRun()
     await run.turn()
     for _ in range(2):
         run.tap.announce_listeners([("l", "u")])

@@ -1,4 +1,4 @@
-"""The relay with a tap: what the inspector is told, and that it can harm nothing."""
+"""The relay with a tap: the messages to the inspector, and that the inspector cannot harm the relay."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kproxy.proxy.events import Event, InspectorLost
 from kproxy.proxy.sockets import connect
 from kproxy.proxy.tap import Tap
 from tests.kproxy.proxy.accounting import check, frame, read_all
-from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, send_for_ever, settled, until
+from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, send_for_ever, until, wait_until_settled
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -36,14 +36,14 @@ class Inspector:
 
 
 @contextmanager
-def tapped(*, limit: int = 64 * MIB, strict: bool = False) -> Iterator[tuple[Tap, Inspector]]:
+def tap_and_inspector(*, limit: int = 64 * MIB, strict: bool = False) -> Iterator[tuple[Tap, Inspector]]:
     ours, theirs = socket.socketpair()
     with theirs:
         yield Tap(ours, node="node", limit=limit, strict=strict), Inspector(theirs)
 
 
-async def test_tells_the_life_of_a_connection() -> None:
-    with Broker() as broker, tapped() as (tap, inspector):
+async def test_reports_the_events_of_a_connection() -> None:
+    with Broker() as broker, tap_and_inspector() as (tap, inspector):
         reading = inspector.read_to_the_end()
         async with relaying(broker.address, tap=tap) as relay, connected(relay, broker) as (client, server):
             listener = relay.addresses[0]
@@ -57,12 +57,12 @@ async def test_tells_the_life_of_a_connection() -> None:
             server.finish()
             assert await client.rest() == b""
             await until(lambda: relay.totals.response_bytes == 24)
-        hello, opened, *middle, closed, bye = await reading
+        hello, opened, *messages, closed, bye = await reading
     assert isinstance(hello, tap_messages.Hello)
     assert (hello.node, hello.listeners) == ("node", [(listener, broker.address)])
     assert isinstance(opened, tap_messages.Open)
     assert opened[2:] == (name, broker.address, listener, False, None, None, False)
-    assert [(message[:2], message[3]) for message in middle] == [
+    assert [(message[:2], message[3]) for message in messages] == [
         ((1, Direction.REQUEST), frame(10)),
         ((1, Direction.RESPONSE), frame(20)),
         ((1, Direction.REQUEST), "fin"),
@@ -72,12 +72,12 @@ async def test_tells_the_life_of_a_connection() -> None:
     assert closed[2:] == ("client", "fin", 14, 24)
     assert isinstance(bye, tap_messages.Bye)
     assert bye[1:] == (1, 14, 24, 0, 0, 0)
-    times = [opened.at, *(message[2] for message in middle), closed.at, bye.at]
+    times = [opened.at, *(message[2] for message in messages), closed.at, bye.at]
     assert times == sorted(times)
 
 
 async def test_reports_a_reset_after_a_fin_of_the_same_side() -> None:
-    with Broker() as broker, tapped() as (tap, inspector):
+    with Broker() as broker, tap_and_inspector() as (tap, inspector):
         reading = inspector.read_to_the_end()
         async with relaying(broker.address, tap=tap) as relay, connected(relay, broker) as (client, server):
             client.finish()
@@ -85,16 +85,16 @@ async def test_reports_a_reset_after_a_fin_of_the_same_side() -> None:
             client.reset()
             with pytest.raises(ConnectionError):
                 await send_for_ever(server, frame(10))
-        _, _, *middle, closed, _ = await reading
-    ends = [(message.direction, message.how) for message in middle if isinstance(message, tap_messages.End)]
+        _, _, *messages, closed, _ = await reading
+    ends = [(message.direction, message.how) for message in messages if isinstance(message, tap_messages.End)]
     assert ends == [(Direction.REQUEST, "fin"), (Direction.REQUEST, "reset")]
     assert isinstance(closed, tap_messages.Close)
     assert (closed.by, closed.how) == ("client", "reset")
 
 
 @pytest.mark.parametrize(("by", "direction"), [("client", Direction.REQUEST), ("server", Direction.RESPONSE)])
-async def test_tells_who_reset_a_connection(by: str, direction: Direction) -> None:
-    with Broker() as broker, tapped() as (tap, inspector):
+async def test_reports_the_side_that_reset_a_connection(by: str, direction: Direction) -> None:
+    with Broker() as broker, tap_and_inspector() as (tap, inspector):
         reading = inspector.read_to_the_end()
         async with relaying(broker.address, tap=tap) as relay, connected(relay, broker) as (client, server):
             await client.send(b"x")
@@ -109,8 +109,8 @@ async def test_tells_who_reset_a_connection(by: str, direction: Direction) -> No
     assert (closed.by, closed.how) == (by, "reset")
 
 
-async def test_tells_of_a_client_that_was_turned_away() -> None:
-    with Broker(down=True) as broker, tapped() as (tap, inspector):
+async def test_reports_a_client_that_was_turned_away() -> None:
+    with Broker(down=True) as broker, tap_and_inspector() as (tap, inspector):
         reading = inspector.read_to_the_end()
         async with relaying(broker.address, tap=tap) as relay:
             with await Peer.connect(relay.addresses[0]) as client, pytest.raises(ConnectionResetError):
@@ -125,14 +125,12 @@ async def test_tells_of_a_client_that_was_turned_away() -> None:
 
 
 @pytest.mark.parametrize(("number", "how"), [(errno.EMFILE, "out of descriptors"), (errno.ENOBUFS, "out of memory")])
-async def test_tells_that_the_proxy_and_not_the_upstream_lacked_something(
-    monkeypatch: pytest.MonkeyPatch, number: int, how: str
-) -> None:
+async def test_reports_a_shortage_of_the_proxy(monkeypatch: pytest.MonkeyPatch, number: int, how: str) -> None:
     async def fail(*_: Any) -> socket.socket:
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr("kproxy.proxy.client_opening.connect", fail)
-    with Broker() as broker, tapped() as (tap, inspector):
+    with Broker() as broker, tap_and_inspector() as (tap, inspector):
         reading = inspector.read_to_the_end()
         async with relaying(broker.address, tap=tap) as relay:
             with await Peer.connect(relay.addresses[0]) as client, pytest.raises(ConnectionResetError):
@@ -142,8 +140,8 @@ async def test_tells_that_the_proxy_and_not_the_upstream_lacked_something(
     assert (closed.by, closed.how) == ("proxy", how)
 
 
-async def test_tells_that_the_proxy_ended_what_was_open_at_its_end() -> None:
-    with Broker() as broker, tapped() as (tap, inspector):
+async def test_reports_connections_closed_by_the_shutdown() -> None:
+    with Broker() as broker, tap_and_inspector() as (tap, inspector):
         reading = inspector.read_to_the_end()
         async with relaying(broker.address, tap=tap) as relay:
             client, server = await Peer.connect(relay.addresses[0]), await broker.accept()
@@ -155,18 +153,18 @@ async def test_tells_that_the_proxy_ended_what_was_open_at_its_end() -> None:
 
 
 async def _exchange(client: Peer, server: Peer, content: bytes) -> bytes:
-    """The client sends, the server gives its length back; returns what the server got."""
+    """Send `content` to the server and a frame back; return the bytes that the server received."""
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(client.send(content))
-        got = await server.receive(len(content))
+        received = await server.receive(len(content))
         await server.send(frame(100))
         assert await client.receive(104) == frame(100)
-    return got
+    return received
 
 
-async def test_an_inspector_that_is_stuck_neither_slows_nor_fills_the_relay_and_every_byte_is_accounted_for() -> None:
+async def test_stuck_inspector_does_not_slow_the_relay_and_every_byte_is_counted() -> None:
     content = b"".join(frame(size) for size in (100_000, 10, 3 * MIB, 0, 40) * 5)
-    with Broker() as broker, tapped(limit=4 * MIB) as (tap, inspector):
+    with Broker() as broker, tap_and_inspector(limit=4 * MIB) as (tap, inspector):
         async with relaying(broker.address, tap=tap) as relay:
             for _ in range(3):
                 async with connected(relay, broker) as (client, server):
@@ -182,15 +180,15 @@ async def test_an_inspector_that_is_stuck_neither_slows_nor_fills_the_relay_and_
     assert totals == [(len(content), 104)] * 3
 
 
-async def test_a_strict_tap_makes_the_relay_wait_and_loses_nothing() -> None:
+async def test_strict_tap_pauses_the_relay_and_loses_nothing() -> None:
     content = b"".join(frame(size) for size in (100_000, 10, 3 * MIB, 0, 40))
-    with Broker() as broker, tapped(limit=256 * KIB, strict=True) as (tap, inspector):
+    with Broker() as broker, tap_and_inspector(limit=256 * KIB, strict=True) as (tap, inspector):
         async with relaying(broker.address, tap=tap) as relay, connected(relay, broker) as (client, server):
             exchange = asyncio.ensure_future(_exchange(client, server, content))
             await until(lambda: tap.queued > 256 * KIB)
-            stopped_at, _ = await settled(lambda: (relay.totals.request_bytes, tap.queued))
+            stopped_at, _ = await wait_until_settled(lambda: (relay.totals.request_bytes, tap.queued))
             with await Peer.connect(relay.addresses[0]) as late:  # waits in the queue, as all do
-                totals = await settled(lambda: relay.totals)
+                totals = await wait_until_settled(lambda: relay.totals)
                 assert totals.connections == 1
                 assert totals.request_bytes == stopped_at < len(content)
                 assert tap.queued < 1024 * KIB
@@ -204,7 +202,7 @@ async def test_a_strict_tap_makes_the_relay_wait_and_loses_nothing() -> None:
     assert counts["dropped_bytes"] == 0
 
 
-async def test_a_strict_tap_makes_those_wait_too_who_were_being_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_strict_tap_also_pauses_connections_being_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     async def connect_second_late(*args: Any) -> socket.socket:
         if relay.totals.connections == 2:
             await may_connect.wait()
@@ -212,16 +210,16 @@ async def test_a_strict_tap_makes_those_wait_too_who_were_being_connected(monkey
 
     may_connect = asyncio.Event()
     monkeypatch.setattr("kproxy.proxy.client_opening.connect", connect_second_late)
-    with Broker() as broker, tapped(limit=256 * KIB, strict=True) as (tap, inspector):
+    with Broker() as broker, tap_and_inspector(limit=256 * KIB, strict=True) as (tap, inspector):
         async with relaying(broker.address, tap=tap) as relay, connected(relay, broker) as (client, server):
             with await Peer.connect(relay.addresses[0]) as late:
                 await late.send(frame(5))
                 exchange = asyncio.ensure_future(_exchange(client, server, frame(8 * MIB)))
                 await until(lambda: tap.queued > 256 * KIB)
-                read_before, _ = await settled(lambda: (relay.totals.request_bytes, tap.queued))
+                read_before, _ = await wait_until_settled(lambda: (relay.totals.request_bytes, tap.queued))
                 may_connect.set()
                 with await broker.accept() as late_server:
-                    assert await settled(lambda: relay.totals.request_bytes) == read_before
+                    assert await wait_until_settled(lambda: relay.totals.request_bytes) == read_before
                     reading = inspector.read_to_the_end()
                     assert await late_server.receive(9) == frame(5)
                 await exchange
@@ -229,9 +227,9 @@ async def test_a_strict_tap_makes_those_wait_too_who_were_being_connected(monkey
 
 
 @pytest.mark.parametrize("strict", [False, True])
-async def test_an_inspector_that_dies_is_reported_once_and_the_relay_goes_on(strict: bool) -> None:
+async def test_dead_inspector_is_reported_once_and_the_relay_continues(strict: bool) -> None:
     events: list[Event] = []
-    with Broker() as broker, tapped(limit=MIB, strict=strict) as (tap, inspector):
+    with Broker() as broker, tap_and_inspector(limit=MIB, strict=strict) as (tap, inspector):
         async with relaying(broker.address, tap=tap, events=events) as relay:
             async with connected(relay, broker) as (client, server):
                 exchange = asyncio.ensure_future(_exchange(client, server, frame(8 * MIB)))
@@ -245,9 +243,9 @@ async def test_an_inspector_that_dies_is_reported_once_and_the_relay_goes_on(str
     assert tap.unseen_bytes > 0
 
 
-async def test_an_inspector_that_is_stuck_at_the_end_is_reported() -> None:
+async def test_stuck_inspector_is_reported_at_shutdown() -> None:
     events: list[Event] = []
-    with Broker() as broker, tapped() as (tap, _):
+    with Broker() as broker, tap_and_inspector() as (tap, _):
         async with (
             relaying(broker.address, tap=tap, events=events, inspector_patience=0.05) as relay,
             connected(relay, broker) as (client, server),
@@ -256,8 +254,8 @@ async def test_an_inspector_that_is_stuck_at_the_end_is_reported() -> None:
     assert events == [InspectorLost("it has not read for 0.05 s")]
 
 
-async def test_the_end_of_a_direction_is_told_once_however_often_reading_stops_after_it() -> None:
-    with Broker() as broker, tapped(limit=256 * KIB, strict=True) as (tap, inspector):
+async def test_end_of_a_direction_is_reported_once() -> None:
+    with Broker() as broker, tap_and_inspector(limit=256 * KIB, strict=True) as (tap, inspector):
         async with relaying(broker.address, tap=tap) as relay, connected(relay, broker) as (client, server):
             client.finish()
             assert await server.rest() == b""

@@ -10,60 +10,62 @@ from kproxy.proxy.interception import Rewriting
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.tls.contexts import TlsPolicy
 from tests.kproxy.proxy.peers import Broker, Peer
-from tests.kproxy.proxy.test_advertise import asked, learned, own_port
+from tests.kproxy.proxy.test_advertise import learn_brokers, metadata_request, own_port
 from tests.kproxy.proxy.tls_peer import TlsPeer, client_context, server_context
 from tests.kproxy.proxy.tls_relay import (
     Certificates,
-    connected,
-    originating,
-    relaying,
-    terminating,
+    connected_peers,
+    originating_context,
+    running_relay,
+    terminating_context,
 )
 
 
-async def test_brokers_that_are_advertised_have_tls_too(made: Certificates) -> None:
-    policy = TlsPolicy(terminating(made.proxy), originating(made.ca.path))
-    at_client, at_server = client_context(made.ca.path), server_context(made.broker)
+async def test_advertised_broker_listeners_use_tls(certificates: Certificates) -> None:
+    policy = TlsPolicy(terminating_context(certificates.proxy), originating_context(certificates.ca.path))
+    at_client, at_server = client_context(certificates.ca.path), server_context(certificates.broker)
     rewriting = Rewriting(Advertise(host="localhost"))
     with Broker() as first, Broker() as second:
-        async with relaying(first.address, policy, rewriting=rewriting) as relay:
-            async with connected(relay, first, at_client, at_server) as (client, server):
-                told = await learned(client, server, (1, "127.0.0.1", first.port), (2, "127.0.0.1", second.port))
-            assert told[1] == ("localhost", own_port(relay))
-            with await Peer.connect(f"127.0.0.1:{told[2][1]}") as peer:
+        async with running_relay(first.address, policy, rewriting=rewriting) as relay:
+            async with connected_peers(relay, first, at_client, at_server) as (client, server):
+                addresses = await learn_brokers(
+                    client, server, (1, "127.0.0.1", first.port), (2, "127.0.0.1", second.port)
+                )
+            assert addresses[1] == ("localhost", own_port(relay))
+            with await Peer.connect(f"127.0.0.1:{addresses[2][1]}") as peer:
                 other = await TlsPeer(peer, at_client, "localhost").shake_hands()
                 with await second.accept() as accepted:
                     reached = await TlsPeer(accepted, at_server, server=True).shake_hands()
-                    await other.send(asked())
-                    assert await reached.receive(len(asked())) == asked()
+                    await other.send(metadata_request())
+                    assert await reached.receive(len(metadata_request())) == metadata_request()
 
 
-async def test_one_port_leads_to_all_brokers_by_their_names(made: Certificates) -> None:
+async def test_one_port_serves_all_brokers_by_server_name(certificates: Certificates) -> None:
     events: list[Event] = []
-    policy = TlsPolicy(terminating(made.proxy))
-    at_client = client_context(made.ca.path)
+    policy = TlsPolicy(terminating_context(certificates.proxy))
+    at_client = client_context(certificates.ca.path)
     rewriting = Rewriting(Advertise(names=BrokerNames("b$id.kafka.test")))
     with Broker() as first, Broker() as second:
-        async with relaying(first.address, policy, events, rewriting=rewriting) as relay:
+        async with running_relay(first.address, policy, events, rewriting=rewriting) as relay:
             port = own_port(relay)
             # A broker that is not known yet, and a name of no broker, lead to the bootstrap upstream.
             for name in ("b2.kafka.test", "localhost"):
-                async with connected(relay, first, at_client, None, name):
+                async with connected_peers(relay, first, at_client, None, name):
                     pass
             brokers = (1, "127.0.0.1", first.port), (2, "127.0.0.1", second.port)
-            async with connected(relay, first, at_client, None) as (client, server):
-                told = await learned(client, server, *brokers)
-            assert told == {1: ("b1.kafka.test", port), 2: ("b2.kafka.test", port)}
+            async with connected_peers(relay, first, at_client, None) as (client, server):
+                addresses = await learn_brokers(client, server, *brokers)
+            assert addresses == {1: ("b1.kafka.test", port), 2: ("b2.kafka.test", port)}
             assert events == [BrokerListening(2, second.address, f"b2.kafka.test:{port}")]
-            async with connected(relay, first, at_client, None, "b1.kafka.test") as (client, server):
+            async with connected_peers(relay, first, at_client, None, "b1.kafka.test") as (client, server):
                 await client.send(b"to 1")
                 assert await server.receive(4) == b"to 1"
-            async with connected(relay, second, at_client, None, "B2.kafka.test") as (client, server):
-                assert await learned(client, server, *brokers) == told
+            async with connected_peers(relay, second, at_client, None, "B2.kafka.test") as (client, server):
+                assert await learn_brokers(client, server, *brokers) == addresses
             assert len(relay.addresses) == 1
 
 
-def test_names_of_brokers() -> None:
+def test_broker_names_map_to_node_ids() -> None:
     names = BrokerNames("broker-$id.kafka.example.com", 9092)
     assert names.place(12, 1) == ("broker-12.kafka.example.com", 9092)
     assert BrokerNames("b$id.x").place(0, 19092) == ("b0.x", 19092)
@@ -73,21 +75,27 @@ def test_names_of_brokers() -> None:
         assert names.node_id(other) is None
 
 
-def test_names_of_brokers_need_tls(made: Certificates) -> None:
+def test_broker_names_require_tls(certificates: Certificates) -> None:
     options = Advertise(names=BrokerNames("b$id.x"))
     listen = parse_listen("9092")
     assert "pass --tls-cert" in (check_listeners([Listener(listen, listen)], options) or "")
-    assert check_listeners([Listener(listen, listen, TlsPolicy(terminating(made.proxy)))], options) is None
+    assert (
+        check_listeners([Listener(listen, listen, TlsPolicy(terminating_context(certificates.proxy)))], options) is None
+    )
 
 
-async def test_sighup_gives_brokers_that_are_advertised_the_new_certificate(made: Certificates) -> None:
+async def test_reload_gives_broker_listeners_the_new_certificate(certificates: Certificates) -> None:
     rewriting = Rewriting(Advertise(host="localhost"))
     with Broker() as first, Broker() as second:
-        async with relaying(first.address, TlsPolicy(terminating(made.proxy)), rewriting=rewriting) as relay:
-            async with connected(relay, first, client_context(made.ca.path), None) as (client, server):
-                told = await learned(client, server, (1, "127.0.0.1", first.port), (2, "127.0.0.1", second.port))
-            newer = TlsPolicy(terminating(made.other_ca.issue("localhost")))
+        async with running_relay(
+            first.address, TlsPolicy(terminating_context(certificates.proxy)), rewriting=rewriting
+        ) as relay:
+            async with connected_peers(relay, first, client_context(certificates.ca.path), None) as (client, server):
+                addresses = await learn_brokers(
+                    client, server, (1, "127.0.0.1", first.port), (2, "127.0.0.1", second.port)
+                )
+            newer = TlsPolicy(terminating_context(certificates.other_ca.issue("localhost")))
             listener = Listener(parse_listen("127.0.0.1:0"), parse_upstream(first.address), newer)
             assert await relay.reconfigure([listener]) == []
-            with await Peer.connect(f"127.0.0.1:{told[2][1]}") as peer:
-                await TlsPeer(peer, client_context(made.other_ca.path), "localhost").shake_hands()
+            with await Peer.connect(f"127.0.0.1:{addresses[2][1]}") as peer:
+                await TlsPeer(peer, client_context(certificates.other_ca.path), "localhost").shake_hands()

@@ -13,28 +13,31 @@ from dissectors.connections.tls_failures import TlsReason
 from kproxy.proxy import tap_messages
 from kproxy.proxy.tls.contexts import TlsPolicy
 from tests.kproxy.proxy.peers import Broker, Peer, until
-from tests.kproxy.proxy.test_tapped_relay import tapped
+from tests.kproxy.proxy.test_tapped_relay import tap_and_inspector
 from tests.kproxy.proxy.tls_peer import TlsPeer, client_context
 from tests.kproxy.proxy.tls_relay import (
     V1_2,
     V1_3,
     Certificates,
-    connected,
+    connected_peers,
     failures_in,
-    originating,
-    relaying,
-    terminating,
+    originating_context,
+    running_relay,
+    terminating_context,
 )
 
 
-async def test_a_peer_that_does_not_shake_hands_holds_up_nobody_and_is_dropped(made: Certificates) -> None:
-    with Broker() as broker, tapped() as (tap, inspector):
+async def test_client_without_a_handshake_times_out_and_delays_no_other(certificates: Certificates) -> None:
+    with Broker() as broker, tap_and_inspector() as (tap, inspector):
         reading = inspector.read_to_the_end()
-        policy = TlsPolicy(terminating(made.proxy))
-        async with relaying(broker.address, policy, tap=tap, handshake_timeout=0.5) as relay:
+        policy = TlsPolicy(terminating_context(certificates.proxy))
+        async with running_relay(broker.address, policy, tap=tap, handshake_timeout=0.5) as relay:
             with await Peer.connect(relay.addresses[0]) as slow:
                 await slow.send(b"\x16")
-                async with connected(relay, broker, client_context(made.ca.path), None) as (client, server):
+                async with connected_peers(relay, broker, client_context(certificates.ca.path), None) as (
+                    client,
+                    server,
+                ):
                     await client.send(b"meanwhile")
                     assert await server.receive(9) == b"meanwhile"
                 assert await slow.rest() == b""
@@ -42,10 +45,10 @@ async def test_a_peer_that_does_not_shake_hands_holds_up_nobody_and_is_dropped(m
     assert failures == [("client", "proxy", TlsReason.TIMEOUT, None)]
 
 
-async def test_who_only_connects_is_no_failure(made: Certificates) -> None:
-    with Broker() as broker, tapped() as (tap, inspector):
+async def test_connection_without_data_is_not_a_tls_failure(certificates: Certificates) -> None:
+    with Broker() as broker, tap_and_inspector() as (tap, inspector):
         reading = inspector.read_to_the_end()
-        async with relaying(broker.address, TlsPolicy(terminating(made.proxy)), tap=tap) as relay:
+        async with running_relay(broker.address, TlsPolicy(terminating_context(certificates.proxy)), tap=tap) as relay:
             with await Peer.connect(relay.addresses[0]) as client:
                 client.finish()
                 assert await client.rest() == b""
@@ -58,10 +61,10 @@ async def test_who_only_connects_is_no_failure(made: Certificates) -> None:
 async def client_failure(
     certificates: Certificates, policy: TlsPolicy, context: ssl.SSLContext, name: str = "localhost"
 ) -> Any:
-    """What the tap is told of a client that cannot, or does not want to, establish TLS."""
-    with Broker() as broker, tapped() as (tap, inspector):
+    """The TLS failure that the tap reports for a client: who failed, and the reason."""
+    with Broker() as broker, tap_and_inspector() as (tap, inspector):
         reading = inspector.read_to_the_end()
-        async with relaying(broker.address, policy, tap=tap) as relay:
+        async with running_relay(broker.address, policy, tap=tap) as relay:
             with await Peer.connect(relay.addresses[0]) as client:
                 tls = TlsPeer(client, context, name)
                 with contextlib.suppress(ssl.SSLError, EOFError, ConnectionError):
@@ -78,55 +81,61 @@ async def client_failure(
     return failure[1:3]
 
 
-async def test_failures_with_clients(made: Certificates) -> None:
-    plain = TlsPolicy(terminating(made.proxy))
-    mutual = TlsPolicy(terminating(made.proxy, made.ca.path))
-    ca = made.ca.path
-    assert await client_failure(made, plain, client_context(made.other_ca.path)) == ("client", TlsReason.UNKNOWN_CA)
-    assert await client_failure(made, plain, client_context(ca), "other") == ("client", TlsReason.NAME_MISMATCH)
-    by_address = TlsPolicy(terminating(made.ca.issue("elsewhere.test")))
-    assert await client_failure(made, by_address, client_context(ca), "127.0.0.1") == (
+async def test_reports_the_reason_of_a_client_failure(certificates: Certificates) -> None:
+    plain = TlsPolicy(terminating_context(certificates.proxy))
+    mutual = TlsPolicy(terminating_context(certificates.proxy, certificates.ca.path))
+    ca = certificates.ca.path
+    assert await client_failure(certificates, plain, client_context(certificates.other_ca.path)) == (
+        "client",
+        TlsReason.UNKNOWN_CA,
+    )
+    assert await client_failure(certificates, plain, client_context(ca), "other") == ("client", TlsReason.NAME_MISMATCH)
+    by_address = TlsPolicy(terminating_context(certificates.ca.issue("elsewhere.test")))
+    assert await client_failure(certificates, by_address, client_context(ca), "127.0.0.1") == (
         "client",
         TlsReason.NAME_MISMATCH,
     )
-    expired = TlsPolicy(terminating(made.ca.issue("localhost", days=-3)))
-    assert await client_failure(made, expired, client_context(ca)) == ("client", TlsReason.EXPIRED)
-    assert await client_failure(made, mutual, client_context(ca)) == ("proxy", TlsReason.CERTIFICATE_REQUIRED)
-    stranger = client_context(ca, made.other_ca.issue("mallory"))
-    assert await client_failure(made, mutual, stranger) == ("proxy", TlsReason.UNKNOWN_CA)
-    late = client_context(ca, made.ca.issue("bob", days=-3))
-    assert await client_failure(made, mutual, late) == ("proxy", TlsReason.EXPIRED)
-    early = client_context(ca, made.ca.issue("carol", days=3))
-    assert await client_failure(made, mutual, early) == ("proxy", TlsReason.NOT_YET_VALID)
+    expired = TlsPolicy(terminating_context(certificates.ca.issue("localhost", days=-3)))
+    assert await client_failure(certificates, expired, client_context(ca)) == ("client", TlsReason.EXPIRED)
+    assert await client_failure(certificates, mutual, client_context(ca)) == ("proxy", TlsReason.CERTIFICATE_REQUIRED)
+    stranger = client_context(ca, certificates.other_ca.issue("mallory"))
+    assert await client_failure(certificates, mutual, stranger) == ("proxy", TlsReason.UNKNOWN_CA)
+    late = client_context(ca, certificates.ca.issue("bob", days=-3))
+    assert await client_failure(certificates, mutual, late) == ("proxy", TlsReason.EXPIRED)
+    early = client_context(ca, certificates.ca.issue("carol", days=3))
+    assert await client_failure(certificates, mutual, early) == ("proxy", TlsReason.NOT_YET_VALID)
 
 
-async def test_a_client_without_a_version_or_cipher_in_common(made: Certificates) -> None:
-    ca = made.ca.path
-    only_1_3 = terminating(made.proxy)
+async def test_reports_no_common_version_or_cipher(certificates: Certificates) -> None:
+    ca = certificates.ca.path
+    only_1_3 = terminating_context(certificates.proxy)
     only_1_3.minimum_version = V1_3
     old = client_context(ca, maximum_version=V1_2)
-    assert await client_failure(made, TlsPolicy(only_1_3), old) == ("proxy", TlsReason.PROTOCOL_VERSION)
+    assert await client_failure(certificates, TlsPolicy(only_1_3), old) == ("proxy", TlsReason.PROTOCOL_VERSION)
     old.set_ciphers("ECDHE-RSA-AES128-GCM-SHA256")  # the certificate has an ECDSA key
-    assert await client_failure(made, TlsPolicy(terminating(made.proxy)), old) == ("proxy", TlsReason.NO_SHARED_CIPHER)
+    assert await client_failure(certificates, TlsPolicy(terminating_context(certificates.proxy)), old) == (
+        "proxy",
+        TlsReason.NO_SHARED_CIPHER,
+    )
 
 
-@pytest.mark.parametrize("says", [b"\0\0\0\x10\0\x12\0\0", b"GET / HTTP/1.1\r\n\r\n"])
-async def test_a_client_that_speaks_plaintext(made: Certificates, says: bytes) -> None:
-    with Broker() as broker, tapped() as (tap, inspector):
+@pytest.mark.parametrize("data", [b"\0\0\0\x10\0\x12\0\0", b"GET / HTTP/1.1\r\n\r\n"])
+async def test_reports_a_plaintext_client(certificates: Certificates, data: bytes) -> None:
+    with Broker() as broker, tap_and_inspector() as (tap, inspector):
         reading = inspector.read_to_the_end()
-        async with relaying(broker.address, TlsPolicy(terminating(made.proxy)), tap=tap) as relay:
+        async with running_relay(broker.address, TlsPolicy(terminating_context(certificates.proxy)), tap=tap) as relay:
             with await Peer.connect(relay.addresses[0]) as client:
-                await client.send(says)
+                await client.send(data)
                 await client.rest()
         messages = await reading
     assert failures_in(messages) == [("client", "proxy", TlsReason.PLAINTEXT, None)]
 
 
 @pytest.mark.parametrize("how", ["fin", "reset"])
-async def test_a_client_that_leaves_during_the_handshake(made: Certificates, how: str) -> None:
-    with Broker() as broker, tapped() as (tap, inspector):
+async def test_reports_a_client_that_leaves_during_the_handshake(certificates: Certificates, how: str) -> None:
+    with Broker() as broker, tap_and_inspector() as (tap, inspector):
         reading = inspector.read_to_the_end()
-        async with relaying(broker.address, TlsPolicy(terminating(made.proxy)), tap=tap) as relay:
+        async with running_relay(broker.address, TlsPolicy(terminating_context(certificates.proxy)), tap=tap) as relay:
             with await Peer.connect(relay.addresses[0]) as client:
                 await client.send(b"\x16\3\1")
                 await asyncio.sleep(0.05)
@@ -137,19 +146,22 @@ async def test_a_client_that_leaves_during_the_handshake(made: Certificates, how
     assert failures_in(messages) == [("client", "client", TlsReason.CLOSED, None)]
 
 
-async def test_a_key_log_that_cannot_be_written_costs_one_connection(made: Certificates) -> None:
-    context = terminating(made.proxy)
+async def test_unwritable_key_log_fails_one_connection_only(certificates: Certificates) -> None:
+    context = terminating_context(certificates.proxy)
     context.keylog_filename = "/dev/full"
     policy = TlsPolicy(context)
-    assert await client_failure(made, policy, client_context(made.ca.path)) == ("proxy", TlsReason.OTHER)
+    assert await client_failure(certificates, policy, client_context(certificates.ca.path)) == (
+        "proxy",
+        TlsReason.OTHER,
+    )
     with Broker() as broker:
         async with (
-            relaying(broker.address, policy) as relay,
-            connected(relay, broker, client_context(made.ca.path), None),
+            running_relay(broker.address, policy) as relay,
+            connected_peers(relay, broker, client_context(certificates.ca.path), None),
         ):
             assert context.keylog_filename is None
 
 
-def test_versions_before_1_2_are_refused_whatever_python_allows(made: Certificates) -> None:
-    for context in (terminating(made.proxy), originating(made.ca.path)):
+def test_minimum_tls_version_is_1_2(certificates: Certificates) -> None:
+    for context in (terminating_context(certificates.proxy), originating_context(certificates.ca.path)):
         assert context.minimum_version is V1_2

@@ -14,36 +14,36 @@ from kproxy.proxy import tap_messages
 from kproxy.proxy.tls.contexts import TlsPolicy
 from tests.kproxy.proxy.accounting import frame
 from tests.kproxy.proxy.peers import Broker, Peer
-from tests.kproxy.proxy.test_tapped_relay import tapped
+from tests.kproxy.proxy.test_tapped_relay import tap_and_inspector
 from tests.kproxy.proxy.tls_peer import TlsPeer, client_context, server_context
 from tests.kproxy.proxy.tls_relay import (
     MIB,
     V1_2,
     V1_3,
     Certificates,
-    connected,
-    originating,
-    relaying,
-    terminating,
+    connected_peers,
+    originating_context,
+    running_relay,
+    terminating_context,
 )
 
 
 @pytest.mark.parametrize("inner", [None, V1_2, V1_3])
 @pytest.mark.parametrize("outer", [None, V1_2, V1_3])
 async def test_relays_with_tls_on_either_side(
-    made: Certificates, inner: ssl.TLSVersion | None, outer: ssl.TLSVersion | None
+    certificates: Certificates, inner: ssl.TLSVersion | None, outer: ssl.TLSVersion | None
 ) -> None:
     policy = TlsPolicy(
-        None if inner is None else terminating(made.proxy),
-        None if outer is None else originating(made.ca.path),
+        None if inner is None else terminating_context(certificates.proxy),
+        None if outer is None else originating_context(certificates.ca.path),
     )
-    at_client = inner and client_context(made.ca.path, maximum_version=inner, minimum_version=inner)
-    at_server = outer and server_context(made.broker, maximum_version=outer, minimum_version=outer)
-    with Broker() as broker, tapped() as (tap, inspector):
+    at_client = inner and client_context(certificates.ca.path, maximum_version=inner, minimum_version=inner)
+    at_server = outer and server_context(certificates.broker, maximum_version=outer, minimum_version=outer)
+    with Broker() as broker, tap_and_inspector() as (tap, inspector):
         reading = inspector.read_to_the_end()
         async with (
-            relaying(broker.address, policy, tap=tap) as relay,
-            connected(relay, broker, at_client, at_server) as (client, server),
+            running_relay(broker.address, policy, tap=tap) as relay,
+            connected_peers(relay, broker, at_client, at_server) as (client, server),
         ):
             await client.send(frame(10))
             assert await server.receive(14) == frame(10)
@@ -60,10 +60,12 @@ async def test_relays_with_tls_on_either_side(
 
 
 @pytest.mark.parametrize("tls", ["client", "server", "both"])
-async def test_much_data_passes_both_ways_at_once_in_bounded_memory(made: Certificates, tls: str) -> None:
-    at_client = client_context(made.ca.path) if tls != "server" else None
-    at_server = server_context(made.broker) if tls != "client" else None
-    policy = TlsPolicy(at_client and terminating(made.proxy), at_server and originating(made.ca.path))
+async def test_large_data_passes_in_both_directions_at_once(certificates: Certificates, tls: str) -> None:
+    at_client = client_context(certificates.ca.path) if tls != "server" else None
+    at_server = server_context(certificates.broker) if tls != "client" else None
+    policy = TlsPolicy(
+        at_client and terminating_context(certificates.proxy), at_server and originating_context(certificates.ca.path)
+    )
     size = 20 * MIB
     requests = bytes(range(251)) * (size // 251)
     responses = requests[::-1]
@@ -73,41 +75,46 @@ async def test_much_data_passes_both_ways_at_once_in_bounded_memory(made: Certif
         await peer.finish() if isinstance(peer, TlsPeer) else peer.finish()
 
     with Broker() as broker:
-        async with relaying(broker.address, policy) as relay, connected(relay, broker, at_client, at_server) as ends:
+        async with (
+            running_relay(broker.address, policy) as relay,
+            connected_peers(relay, broker, at_client, at_server) as ends,
+        ):
             client, server = ends
             async with asyncio.TaskGroup() as group:
                 group.create_task(send(client, requests))
                 group.create_task(send(server, responses))
-                got = group.create_task(client.rest()), group.create_task(server.rest())
-            assert got[0].result() == responses
-            assert got[1].result() == requests
+                received = group.create_task(client.rest()), group.create_task(server.rest())
+            assert received[0].result() == responses
+            assert received[1].result() == requests
             assert (relay.totals.request_bytes, relay.totals.response_bytes) == (len(requests), len(responses))
 
 
-async def test_a_peer_that_does_not_read_holds_the_other_side_back(made: Certificates) -> None:
-    policy = TlsPolicy(terminating(made.proxy), originating(made.ca.path))
+async def test_peer_that_does_not_read_pauses_the_other_side(certificates: Certificates) -> None:
+    policy = TlsPolicy(terminating_context(certificates.proxy), originating_context(certificates.ca.path))
     with Broker() as broker:
         async with (
-            relaying(broker.address, policy) as relay,
-            connected(relay, broker, client_context(made.ca.path), server_context(made.broker)) as (client, _),
+            running_relay(broker.address, policy) as relay,
+            connected_peers(
+                relay, broker, client_context(certificates.ca.path), server_context(certificates.broker)
+            ) as (client, _),
         ):
             sending = asyncio.ensure_future(client.send(bytes(64 * MIB)))
-            before = -1
-            while relay.totals.request_bytes != before:
-                before = relay.totals.request_bytes
+            previous = -1
+            while relay.totals.request_bytes != previous:
+                previous = relay.totals.request_bytes
                 await asyncio.sleep(0.3)
             assert not sending.done()
-            assert before < 32 * MIB
+            assert previous < 32 * MIB
             sending.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await sending
 
 
-async def test_what_comes_with_the_handshake_is_relayed(made: Certificates) -> None:
+async def test_data_sent_with_the_handshake_is_relayed(certificates: Certificates) -> None:
     with Broker() as broker:
-        async with relaying(broker.address, TlsPolicy(terminating(made.proxy))) as relay:
+        async with running_relay(broker.address, TlsPolicy(terminating_context(certificates.proxy))) as relay:
             with await Peer.connect(relay.addresses[0]) as client:
-                tls = TlsPeer(client, client_context(made.ca.path), "localhost")
+                tls = TlsPeer(client, client_context(certificates.ca.path), "localhost")
                 with contextlib.suppress(ssl.SSLWantReadError):
                     tls.tls.do_handshake()
                 await tls._flush()
@@ -123,13 +130,15 @@ async def test_what_comes_with_the_handshake_is_relayed(made: Certificates) -> N
 
 
 @pytest.mark.parametrize("version", [V1_2, V1_3])
-async def test_close_notify_of_a_client_ends_its_direction_alone(made: Certificates, version: ssl.TLSVersion) -> None:
-    policy = TlsPolicy(terminating(made.proxy), originating(made.ca.path))
-    at_client = client_context(made.ca.path, minimum_version=version, maximum_version=version)
+async def test_close_notify_of_a_client_ends_only_its_direction(
+    certificates: Certificates, version: ssl.TLSVersion
+) -> None:
+    policy = TlsPolicy(terminating_context(certificates.proxy), originating_context(certificates.ca.path))
+    at_client = client_context(certificates.ca.path, minimum_version=version, maximum_version=version)
     with Broker() as broker:
         async with (
-            relaying(broker.address, policy) as relay,
-            connected(relay, broker, at_client, server_context(made.broker)) as (client, server),
+            running_relay(broker.address, policy) as relay,
+            connected_peers(relay, broker, at_client, server_context(certificates.broker)) as (client, server),
         ):
             await client.send(b"last request")
             await client.finish()
@@ -141,11 +150,11 @@ async def test_close_notify_of_a_client_ends_its_direction_alone(made: Certifica
             assert client.ended == "close_notify"
 
 
-async def test_half_close_passes_between_tls_and_plaintext(made: Certificates) -> None:
+async def test_half_close_passes_between_tls_and_plaintext(certificates: Certificates) -> None:
     with Broker() as broker:
         async with (
-            relaying(broker.address, TlsPolicy(terminating(made.proxy))) as relay,
-            connected(relay, broker, client_context(made.ca.path), None) as (client, server),
+            running_relay(broker.address, TlsPolicy(terminating_context(certificates.proxy))) as relay,
+            connected_peers(relay, broker, client_context(certificates.ca.path), None) as (client, server),
         ):
             await client.send(b"asked")
             await client.finish()
@@ -156,12 +165,14 @@ async def test_half_close_passes_between_tls_and_plaintext(made: Certificates) -
             assert client.ended == "close_notify"
 
 
-async def test_an_end_without_close_notify_stays_one(made: Certificates) -> None:
-    policy = TlsPolicy(terminating(made.proxy), originating(made.ca.path))
+async def test_end_without_close_notify_is_relayed_as_such(certificates: Certificates) -> None:
+    policy = TlsPolicy(terminating_context(certificates.proxy), originating_context(certificates.ca.path))
     with Broker() as broker:
         async with (
-            relaying(broker.address, policy) as relay,
-            connected(relay, broker, client_context(made.ca.path), server_context(made.broker)) as (client, server),
+            running_relay(broker.address, policy) as relay,
+            connected_peers(
+                relay, broker, client_context(certificates.ca.path), server_context(certificates.broker)
+            ) as (client, server),
         ):
             await server.send(b"half of an ans")
             server.peer.finish()
@@ -169,27 +180,30 @@ async def test_an_end_without_close_notify_stays_one(made: Certificates) -> None
             assert client.ended == "eof"
 
 
-async def test_a_reset_of_one_side_resets_the_other(made: Certificates) -> None:
+async def test_reset_of_one_side_resets_the_other(certificates: Certificates) -> None:
     with Broker() as broker:
         async with (
-            relaying(broker.address, TlsPolicy(terminating(made.proxy))) as relay,
-            connected(relay, broker, client_context(made.ca.path), None) as (client, server),
+            running_relay(broker.address, TlsPolicy(terminating_context(certificates.proxy))) as relay,
+            connected_peers(relay, broker, client_context(certificates.ca.path), None) as (client, server),
         ):
             server.reset()
             with pytest.raises(ConnectionResetError):
                 await client.rest()
 
 
-async def test_mutual_tls_on_both_sides(made: Certificates) -> None:
+async def test_relays_with_mutual_tls_on_both_sides(certificates: Certificates) -> None:
     policy = TlsPolicy(
-        terminating(made.proxy, made.ca.path),
-        originating(made.ca.path, made.client.certificate, made.client.key),
+        terminating_context(certificates.proxy, certificates.ca.path),
+        originating_context(certificates.ca.path, certificates.client.certificate, certificates.client.key),
     )
-    at_client = client_context(made.ca.path, made.client)
+    at_client = client_context(certificates.ca.path, certificates.client)
     with Broker() as broker:
         async with (
-            relaying(broker.address, policy) as relay,
-            connected(relay, broker, at_client, server_context(made.broker, made.ca.path)) as (client, server),
+            running_relay(broker.address, policy) as relay,
+            connected_peers(relay, broker, at_client, server_context(certificates.broker, certificates.ca.path)) as (
+                client,
+                server,
+            ),
         ):
             await client.send(b"asked")
             assert await server.receive(5) == b"asked"

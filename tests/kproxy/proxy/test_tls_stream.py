@@ -27,7 +27,7 @@ def files(authority: Authority) -> Files:
 
 
 class Other:
-    """The end that Python's ssl has."""
+    """The other end of the connection, with Python's ssl."""
 
     def __init__(self, context: ssl.SSLContext, name: str | None = None, *, server: bool = False) -> None:
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -44,51 +44,51 @@ class Other:
         return self.outgoing.read()
 
 
-def talk(stream: TlsStream, other: Other, cut: Callable[[bytes], list[bytes]] = lambda data: [data]) -> bytes:
-    """Let the two shake hands; what the stream decrypts meanwhile."""
-    plain = stream.receive_data(b"")
+def complete_handshake(
+    stream: TlsStream, other: Other, cut: Callable[[bytes], list[bytes]] = lambda data: [data]
+) -> bytes:
+    """Complete the handshake; return the data that the stream decrypts meanwhile."""
+    decrypted = stream.receive_data(b"")
     turns = 0
     while not (stream.established and other.established and turns > 1):
         for piece in cut(other.step(stream.data_to_send())):
-            plain += stream.receive_data(piece)
+            decrypted += stream.receive_data(piece)
         turns = turns + 1 if stream.established and other.established else 0
-    return plain
+    return decrypted
 
 
-def bytewise(data: bytes) -> list[bytes]:
+def split_into_bytes(data: bytes) -> list[bytes]:
     return [bytes([element]) for element in data]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_serves_a_client_whose_bytes_come_one_by_one(
+def test_stream_serves_a_client_whose_bytes_arrive_one_by_one(
     authority: Authority, files: Files, version: ssl.TLSVersion
 ) -> None:
     stream = TlsStream(contexts.server_context(files.certificate, files.key))
     other = Other(
         tls_peer.client_context(authority.path, minimum_version=version, maximum_version=version), "localhost"
     )
-    talk(stream, other, bytewise)
+    complete_handshake(stream, other, split_into_bytes)
     assert stream.requested_name == "localhost"
     other.tls.write(b"asked" * 5000)
-    assert b"".join(map(stream.receive_data, bytewise(other.outgoing.read()))) == b"asked" * 5000
+    assert b"".join(map(stream.receive_data, split_into_bytes(other.outgoing.read()))) == b"asked" * 5000
     other.incoming.write(stream.send(b"answer"))
     assert other.tls.read(100) == b"answer"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_is_a_client_of_a_server_whose_bytes_come_one_by_one(
+def test_stream_connects_to_a_server_whose_bytes_arrive_one_by_one(
     authority: Authority, files: Files, version: ssl.TLSVersion
 ) -> None:
     stream = TlsStream(contexts.client_context(authority.path), "localhost")
     other = Other(tls_peer.server_context(files, minimum_version=version, maximum_version=version), server=True)
-    talk(stream, other, bytewise)
+    complete_handshake(stream, other, split_into_bytes)
     other.incoming.write(stream.send(b"x" * 100_000))
     assert b"".join(other.tls.read(1 << 16) for _ in range(7)) == b"x" * 100_000
 
 
-def test_what_comes_with_the_end_of_the_handshake_is_returned_by_the_next_call(
-    authority: Authority, files: Files
-) -> None:
+def test_next_call_returns_data_that_arrived_with_the_handshake(authority: Authority, files: Files) -> None:
     stream = TlsStream(contexts.server_context(files.certificate, files.key))
     other = Other(tls_peer.client_context(authority.path), "localhost")
     stream.receive_data(other.step(b""))
@@ -102,7 +102,7 @@ def test_what_comes_with_the_end_of_the_handshake_is_returned_by_the_next_call(
 def test_close_notify_ends_one_direction(authority: Authority, files: Files) -> None:
     stream = TlsStream(contexts.server_context(files.certificate, files.key))
     other = Other(tls_peer.client_context(authority.path), "localhost")
-    talk(stream, other)
+    complete_handshake(stream, other)
     other.tls.write(b"last")
     with pytest.raises(ssl.SSLWantReadError):
         other.tls.unwrap()
@@ -112,20 +112,20 @@ def test_close_notify_ends_one_direction(authority: Authority, files: Files) -> 
     assert stream.failure is None
 
 
-def test_reads_on_after_its_own_close_notify(authority: Authority, files: Files) -> None:
+def test_stream_reads_after_its_own_close_notify(authority: Authority, files: Files) -> None:
     stream = TlsStream(contexts.server_context(files.certificate, files.key))
     other = Other(tls_peer.client_context(authority.path), "localhost")
-    talk(stream, other)
+    complete_handshake(stream, other)
     assert stream.end()
     assert stream.end() == b""
     other.tls.write(b"still here")
     assert stream.receive_data(other.outgoing.read()) == b"still here"
 
 
-def test_damage_is_a_failure_and_no_exception(authority: Authority, files: Files) -> None:
+def test_damaged_record_is_a_failure_without_an_exception(authority: Authority, files: Files) -> None:
     stream = TlsStream(contexts.server_context(files.certificate, files.key))
     other = Other(tls_peer.client_context(authority.path), "localhost")
-    talk(stream, other)
+    complete_handshake(stream, other)
     other.tls.write(b"good")
     whole = other.outgoing.read()
     other.tls.write(b"bad")
@@ -143,13 +143,13 @@ def test_plaintext_is_recognized_by_its_first_byte(files: Files) -> None:
     assert stream.plaintext
 
 
-def test_a_name_that_cannot_be_one_is_refused(authority: Authority) -> None:
+def test_rejects_an_invalid_server_name(authority: Authority) -> None:
     with pytest.raises(ValueError, match=r"."):
         TlsStream(contexts.client_context(authority.path), ".")
 
 
 @pytest.mark.parametrize("log", ["new", "there"])
-def test_secrets_are_logged_for_the_owner_only(authority: Authority, files: Files, tmp_path: Path, log: str) -> None:
+def test_key_log_is_readable_by_its_owner_only(authority: Authority, files: Files, tmp_path: Path, log: str) -> None:
     path = tmp_path / "keys"
     if log == "there":
         path.write_text("")
@@ -157,12 +157,12 @@ def test_secrets_are_logged_for_the_owner_only(authority: Authority, files: File
     context = contexts.server_context(files.certificate, files.key)
     contexts.log_keys([context], path)
     assert path.stat().st_mode & 0o777 == 0o600
-    talk(TlsStream(context), Other(tls_peer.client_context(authority.path), "localhost"))
+    complete_handshake(TlsStream(context), Other(tls_peer.client_context(authority.path), "localhost"))
     assert "CLIENT_TRAFFIC_SECRET_0 " in path.read_text()
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_each_unusable_file_is_one_sentence(authority: Authority, files: Files, tmp_path: Path) -> None:
+def test_unusable_file_is_reported_in_one_sentence(authority: Authority, files: Files, tmp_path: Path) -> None:
     other = authority.issue("other")
     encrypted = authority.issue("encrypted", password="secret")
     text = tmp_path / "text"

@@ -1,4 +1,4 @@
-"""Upstreams with which the relay cannot establish TLS, and the names by which it calls them."""
+"""Upstreams with which the relay cannot establish TLS, and the server names it sends."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from kproxy.proxy.tls.contexts import TlsPolicy
 from kproxy.proxy.tls.failure import TlsError
 from kproxy.proxy.tls.handshake import shake_hands
 from tests.kproxy.proxy.peers import Broker, Peer
-from tests.kproxy.proxy.test_tapped_relay import tapped
+from tests.kproxy.proxy.test_tapped_relay import tap_and_inspector
 from tests.kproxy.proxy.tls_peer import TlsPeer, server_context
 from tests.kproxy.proxy.tls_relay import (
     V1_2,
     V1_3,
     Certificates,
-    connected,
+    connected_peers,
     failures_in,
-    originating,
-    relaying,
+    originating_context,
+    running_relay,
 )
 
 
 async def upstream_failure(
     certificates: Certificates, policy: TlsPolicy, context: ssl.SSLContext | bytes | None, host: str = "127.0.0.1"
 ) -> Any:
-    """What the tap and the user are told of an upstream with which TLS cannot be established."""
+    """The TLS failure that the tap reports for an upstream: who failed, the reason, and the reported sentences."""
     events: list[Event] = []
 
     async def serve_one(broker: Broker) -> None:
@@ -51,9 +51,9 @@ async def upstream_failure(
                 await server.receive(1)
                 await server.send(context)
 
-    with Broker() as broker, tapped() as (tap, inspector):
+    with Broker() as broker, tap_and_inspector() as (tap, inspector):
         reading = inspector.read_to_the_end()
-        async with relaying(f"{host}:{broker.port}", policy, events, tap=tap) as relay:
+        async with running_relay(f"{host}:{broker.port}", policy, events, tap=tap) as relay:
             with await Peer.connect(relay.addresses[0]) as client:
                 await serve_one(broker)
                 with pytest.raises(ConnectionResetError):
@@ -64,23 +64,23 @@ async def upstream_failure(
     return *failure[1:3], *(event.reason for event in events if isinstance(event, UpstreamUnreachable))
 
 
-async def test_failures_with_upstreams(made: Certificates) -> None:
-    ca = made.ca.path
-    plain = TlsPolicy(None, originating(ca))
+async def test_reports_the_reason_of_an_upstream_failure(certificates: Certificates) -> None:
+    ca = certificates.ca.path
+    plain = TlsPolicy(None, originating_context(ca))
     for policy, context, expected in [
         (
-            TlsPolicy(None, originating(made.other_ca.path)),
-            server_context(made.broker),
+            TlsPolicy(None, originating_context(certificates.other_ca.path)),
+            server_context(certificates.broker),
             ("proxy", TlsReason.UNKNOWN_CA, "TLS failed: its certificate is signed by an unknown CA"),
         ),
         (
             plain,
-            server_context(made.ca.issue("127.0.0.1", days=-3)),
+            server_context(certificates.ca.issue("127.0.0.1", days=-3)),
             ("proxy", TlsReason.EXPIRED, "TLS failed: its certificate has expired"),
         ),
         (
             plain,
-            server_context(made.proxy),
+            server_context(certificates.proxy),
             (
                 "proxy",
                 TlsReason.NAME_MISMATCH,
@@ -89,8 +89,8 @@ async def test_failures_with_upstreams(made: Certificates) -> None:
             ),
         ),
         (
-            TlsPolicy(None, originating(ca), "broker.test"),
-            server_context(made.broker),
+            TlsPolicy(None, originating_context(ca), "broker.test"),
+            server_context(certificates.broker),
             (
                 "proxy",
                 TlsReason.NAME_MISMATCH,
@@ -100,7 +100,7 @@ async def test_failures_with_upstreams(made: Certificates) -> None:
         ),
         (
             plain,
-            server_context(made.broker, ca, maximum_version=V1_2),
+            server_context(certificates.broker, ca, maximum_version=V1_2),
             (
                 "server",
                 TlsReason.NO_SHARED_CIPHER,
@@ -110,24 +110,28 @@ async def test_failures_with_upstreams(made: Certificates) -> None:
         (plain, b"\0\0\0\x04hello", ("proxy", TlsReason.PLAINTEXT, "TLS failed: it speaks plaintext")),
         (plain, None, ("server", TlsReason.CLOSED, "TLS failed: it closed the connection during the handshake")),
     ]:
-        assert await upstream_failure(made, policy, context) == expected
+        assert await upstream_failure(certificates, policy, context) == expected
 
 
-async def test_an_upstream_without_a_version_in_common(made: Certificates) -> None:
-    modern = originating(made.ca.path)
+async def test_reports_no_common_version(certificates: Certificates) -> None:
+    modern = originating_context(certificates.ca.path)
     modern.minimum_version = V1_3
-    failure = await upstream_failure(made, TlsPolicy(None, modern), server_context(made.broker, maximum_version=V1_2))
+    failure = await upstream_failure(
+        certificates, TlsPolicy(None, modern), server_context(certificates.broker, maximum_version=V1_2)
+    )
     assert failure[:2] == ("server", TlsReason.PROTOCOL_VERSION)
 
 
-async def test_an_upstream_of_tls_1_3_refuses_a_missing_certificate_after_the_handshake(made: Certificates) -> None:
-    policy = TlsPolicy(None, originating(made.ca.path))
-    with Broker() as broker, tapped() as (tap, inspector):
+async def test_reports_a_client_certificate_required_after_the_tls_1_3_handshake(certificates: Certificates) -> None:
+    policy = TlsPolicy(None, originating_context(certificates.ca.path))
+    with Broker() as broker, tap_and_inspector() as (tap, inspector):
         reading = inspector.read_to_the_end()
-        async with relaying(broker.address, policy, tap=tap) as relay:
+        async with running_relay(broker.address, policy, tap=tap) as relay:
             with await Peer.connect(relay.addresses[0]) as client:
                 with await broker.accept() as server, pytest.raises(ssl.SSLError):
-                    await TlsPeer(server, server_context(made.broker, made.ca.path), server=True).shake_hands()
+                    await TlsPeer(
+                        server, server_context(certificates.broker, certificates.ca.path), server=True
+                    ).shake_hands()
                 with pytest.raises(ConnectionResetError):
                     await client.rest()
         messages = await reading
@@ -136,59 +140,65 @@ async def test_an_upstream_of_tls_1_3_refuses_a_missing_certificate_after_the_ha
     assert (closed.by, closed.how) == ("server", "tls")
 
 
-async def test_an_upstream_that_is_accepted_without_verification(made: Certificates) -> None:
-    policy = TlsPolicy(None, originating(verify=False))
+async def test_accepts_any_certificate_without_verification(certificates: Certificates) -> None:
+    policy = TlsPolicy(None, originating_context(verify=False))
     with Broker() as broker:
         async with (
-            relaying(broker.address, policy) as relay,
-            connected(relay, broker, None, server_context(made.other_ca.issue("elsewhere"))) as (client, server),
+            running_relay(broker.address, policy) as relay,
+            connected_peers(relay, broker, None, server_context(certificates.other_ca.issue("elsewhere"))) as (
+                client,
+                server,
+            ),
         ):
             await client.send(b"asked")
             assert await server.receive(5) == b"asked"
 
 
-async def test_the_upstream_is_called_by_its_own_name_or_the_given_one(made: Certificates) -> None:
+async def test_sends_the_host_name_or_the_configured_server_name(certificates: Certificates) -> None:
     for name, expected in [(None, "localhost"), ("b.kafka.test", "b.kafka.test")]:
-        context = server_context(made.proxy)
+        context = server_context(certificates.proxy)
         names: list[str | None] = []
         context.sni_callback = lambda _, requested, __, names=names: names.append(requested)  # type: ignore[misc]
-        policy = TlsPolicy(None, originating(made.ca.path), name)
+        policy = TlsPolicy(None, originating_context(certificates.ca.path), name)
         with Broker() as broker:
             async with (
-                relaying(f"localhost:{broker.port}", policy) as relay,
-                connected(relay, broker, None, context),
+                running_relay(f"localhost:{broker.port}", policy) as relay,
+                connected_peers(relay, broker, None, context),
             ):
                 assert names == [expected]
 
 
-async def test_an_upstream_with_a_new_certificate_is_reachable_again(made: Certificates) -> None:
+async def test_upstream_with_a_new_certificate_is_reachable_again(certificates: Certificates) -> None:
     events: list[Event] = []
-    policy = TlsPolicy(None, originating(made.ca.path))
+    policy = TlsPolicy(None, originating_context(certificates.ca.path))
     with Broker() as broker:
-        async with relaying(broker.address, policy, events) as relay:
+        async with running_relay(broker.address, policy, events) as relay:
             with await Peer.connect(relay.addresses[0]) as client:
                 with await broker.accept() as server, pytest.raises(ssl.SSLError):
-                    await TlsPeer(server, server_context(made.proxy), server=True).shake_hands()
+                    await TlsPeer(server, server_context(certificates.proxy), server=True).shake_hands()
                 with pytest.raises(ConnectionResetError):
                     await client.rest()
-            async with connected(relay, broker, None, server_context(made.broker)):
+            async with connected_peers(relay, broker, None, server_context(certificates.broker)):
                 assert [type(event) for event in events] == [UpstreamUnreachable, UpstreamReachable]
 
 
-async def test_the_check_at_the_start_establishes_tls(made: Certificates) -> None:
-    for ca, expected in [(made.ca, None), (made.other_ca, "TLS failed: its certificate is signed by an unknown CA")]:
-        policy = TlsPolicy(None, originating(ca.path))
+async def test_startup_check_establishes_tls(certificates: Certificates) -> None:
+    for ca, expected in [
+        (certificates.ca, None),
+        (certificates.other_ca, "TLS failed: its certificate is signed by an unknown CA"),
+    ]:
+        policy = TlsPolicy(None, originating_context(ca.path))
         with Broker() as broker:
             listener = Listener(parse_listen("0"), parse_upstream(broker.address), policy)
             checking = asyncio.ensure_future(check_upstream(listener))
             with await broker.accept() as server, contextlib.suppress(ssl.SSLError):
-                await TlsPeer(server, server_context(made.broker), server=True).shake_hands()
+                await TlsPeer(server, server_context(certificates.broker), server=True).shake_hands()
             error = await checking
             assert (error and reason(error)) == expected
 
 
 @pytest.mark.parametrize("host", ["x" * 300, "", "a\0b"])
-async def test_a_server_name_that_cannot_be_one_is_a_failure(made: Certificates, host: str) -> None:
+async def test_invalid_server_name_is_a_failure(certificates: Certificates, host: str) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs, pytest.raises(TlsError, match="cannot be the name of a server"):
-        await shake_hands(ours, originating(made.ca.path), host)
+        await shake_hands(ours, originating_context(certificates.ca.path), host)

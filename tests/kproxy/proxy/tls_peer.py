@@ -23,7 +23,7 @@ class TlsPeer:
         self._plain = b""
 
     async def shake_hands(self) -> TlsPeer:
-        """Raises what Python's ssl says."""
+        """Complete the handshake; raises the error of Python's ssl if it fails."""
         while True:
             try:
                 self.tls.do_handshake()
@@ -48,8 +48,8 @@ class TlsPeer:
     async def receive(self, size: int) -> bytes:
         while len(self._plain) < size and not self.ended:
             await self._read()
-        found, self._plain = self._plain[:size], self._plain[size:]
-        return found
+        data, self._plain = self._plain[:size], self._plain[size:]
+        return data
 
     async def rest(self) -> bytes:
         parts = [self._plain]
@@ -61,14 +61,14 @@ class TlsPeer:
         return b"".join(parts)
 
     async def finish(self) -> None:
-        """Send close_notify; the other direction goes on."""
+        """Send close_notify; the other direction stays open."""
         with contextlib.suppress(ssl.SSLWantReadError):
             self.tls.unwrap()
         await self._flush()
 
     async def _read(self) -> None:
         try:
-            found = self.tls.read(_CHUNK)
+            plaintext = self.tls.read(_CHUNK)
         except ssl.SSLWantReadError:
             data = await self._receive()
             if data:
@@ -78,8 +78,8 @@ class TlsPeer:
         except ssl.SSLZeroReturnError:
             self.ended = "close_notify"
         else:
-            self._plain += found
-            if not found:
+            self._plain += plaintext
+            if not plaintext:
                 self.ended = "close_notify"
 
     async def _receive(self) -> bytes:
@@ -94,7 +94,7 @@ def client_context(ca: Any, files: Files | None = None, **settings: Any) -> ssl.
     """`settings` are attributes of the context."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(ca)
-    return _with(context, files, settings)
+    return _configured(context, files, settings)
 
 
 def server_context(files: Files, client_ca: Any = None, **settings: Any) -> ssl.SSLContext:
@@ -102,10 +102,10 @@ def server_context(files: Files, client_ca: Any = None, **settings: Any) -> ssl.
     if client_ca is not None:
         context.load_verify_locations(client_ca)
         context.verify_mode = ssl.CERT_REQUIRED
-    return _with(context, files, settings)
+    return _configured(context, files, settings)
 
 
-def _with(context: ssl.SSLContext, files: Files | None, settings: dict[str, Any]) -> ssl.SSLContext:
+def _configured(context: ssl.SSLContext, files: Files | None, settings: dict[str, Any]) -> ssl.SSLContext:
     if files is not None:
         context.load_cert_chain(files.certificate, files.key)
     for name, value in settings.items():

@@ -34,30 +34,30 @@ class Certificates(NamedTuple):
     other_ca: Authority
 
 
-def make(directory: Path) -> Certificates:
+def issue_certificates(directory: Path) -> Certificates:
     ca = Authority(directory)
-    other = Authority(directory, "other")
+    other_ca = Authority(directory, "other")
     return Certificates(
-        ca, ca.issue("localhost", "*.kafka.test"), ca.issue("127.0.0.1"), ca.issue("alice"), other
+        ca, ca.issue("localhost", "*.kafka.test"), ca.issue("127.0.0.1"), ca.issue("alice"), other_ca
     )  # fmt: skip
 
 
-def terminating(files: Files, client_ca: Path | None = None) -> ssl.SSLContext:
+def terminating_context(files: Files, client_ca: Path | None = None) -> ssl.SSLContext:
     return in_thread(contexts.server_context, files.certificate, files.key, client_ca)
 
 
-def originating(*arguments: Any, **settings: Any) -> ssl.SSLContext:
+def originating_context(*arguments: Any, **settings: Any) -> ssl.SSLContext:
     return in_thread(contexts.client_context, *arguments, **settings)
 
 
 def in_thread(make: Callable[..., T], *arguments: Any, **settings: Any) -> T:
-    """Files are read before there is an event loop; the tests may not block theirs either."""
+    """Call a function that reads files in a thread, because tests must not block their event loop."""
     with ThreadPoolExecutor() as pool:
         return pool.submit(make, *arguments, **settings).result()
 
 
 @asynccontextmanager
-async def relaying(
+async def running_relay(
     upstream: str, policy: TlsPolicy, events: list[Event] | None = None, **options: Any
 ) -> AsyncIterator[Relay]:
     report = (lambda event: None) if events is None else events.append
@@ -67,7 +67,7 @@ async def relaying(
 
 
 @asynccontextmanager
-async def connected(
+async def connected_peers(
     relay: Relay,
     broker: Broker,
     at_client: ssl.SSLContext | None,

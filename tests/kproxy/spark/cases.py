@@ -21,8 +21,8 @@ from tests.kproxy.spark.fleet import (
     Proxy,
     Software,
     Timed,
+    batch_entry,
     error,
-    written,
 )
 
 _FIRST_DAY = datetime(2026, 11, 17, tzinfo=UTC)
@@ -120,17 +120,17 @@ PLANTED = Planted(
 )
 
 
-def wrong(at: int, hour: datetime, proxies: list[Proxy], random: Random) -> Iterator[Iterator[Timed]]:
+def planted_streams(at: int, hour: datetime, proxies: list[Proxy], random: Random) -> Iterator[Iterator[Timed]]:
     """What is planted in an hour, from `at` on; the n-th of them is traced by the n-th proxy."""
     at_once = [
         (hour.hour == 13, _old_clients),
         (hour == PLANTED.metadata_loop_hour, _metadata_loop),
-        (hour in PLANTED.stalled_hours, _stalled),
-        (hour == PLANTED.storm_hour, _storm),
-        (hour == PLANTED.churn_hour, _churn),
+        (hour in PLANTED.stalled_hours, _stalled_group),
+        (hour == PLANTED.storm_hour, _rebalance_storm),
+        (hour == PLANTED.churn_hour, _connection_churn),
         (hour == PLANTED.idle_race_hour, _idle_race),
-        (hour == PLANTED.throttled_hour, _throttled),
-        (hour == PLANTED.transactional_hour, _transactional),
+        (hour == PLANTED.throttled_hour, _throttled_client),
+        (hour == PLANTED.transactional_hour, _transactional_producer),
         (hour == PLANTED.blind_retries_hour, _blind_retries),
         (hour == PLANTED.findings_hour, _findings),
     ]
@@ -145,7 +145,7 @@ def _old_clients(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
         connection = Connection(proxy, f"10.9.0.{number}", BROKERS[number], client_id, software)
         yield connection.open(at)
         yield from connection.ask("Metadata", at + 10 * MS, 900)
-        topics = [written("audit", 0, 900, 3, "none")] if api != "ListOffsets" else [TopicEntry("audit", None, [0])]
+        topics = [batch_entry("audit", 0, 900, 3, "none")] if api != "ListOffsets" else [TopicEntry("audit", None, [0])]
         for _ in range(5):
             at += SECOND
             yield from connection.ask(api, at, 2000 + random.randrange(500), topics=topics)
@@ -165,52 +165,54 @@ def _metadata_loop(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
     yield connection.close(at + SECOND)
 
 
-def _stalled(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
+def _stalled_group(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
     """A member comes, another one comes back at once, and a third one works for 40 s before it does."""
     group = Group(PLANTED.stalled_group, "payments", (), BROKERS[0], BROKERS[1])
     swift, busy, new = (
         Member(group, proxy, f"10.9.2.{number}", f"{group.name}-{name}", random)
         for number, name in enumerate(("swift", "busy", "new"))
     )
-    joined, asked = at + 500 * MS, at + 8 * SECOND
-    again = asked + PLANTED.stalled_us * 1000
-    end = again + 10 * SECOND
-    told = error("error_code", 27, "REBALANCE_IN_PROGRESS")
+    joined, join_at = at + 500 * MS, at + 8 * SECOND
+    rejoin_at = join_at + PLANTED.stalled_us * 1000
+    end = rejoin_at + 10 * SECOND
+    rebalance_error = error("error_code", 27, "REBALANCE_IN_PROGRESS")
     beat = joined + 9 * SECOND  # the first heartbeat behind the JoinGroup of the new member
 
-    def stays(member: Member, rejoins: int) -> Iterator[Timed]:
+    def join_and_wait(member: Member, rejoins: int) -> Iterator[Timed]:
         yield from member.join(at, joined)
         yield from member.beats(joined, beat, 1)
-        yield from member.beats(beat - 3 * SECOND, rejoins, 1, told)
+        yield from member.beats(beat - 3 * SECOND, rejoins, 1, rebalance_error)
         yield from member.asks(
-            "JoinGroup", rejoins, (again + 2 * MS - rejoins) // 1000, 1, answered={"generation_id": 2}
+            "JoinGroup", rejoins, (rejoin_at + 2 * MS - rejoins) // 1000, 1, answered={"generation_id": 2}
         )
 
-    def goes_on(member: Member) -> Iterator[Timed]:
-        yield from member.sync(again + 5 * MS, 2)
-        yield from member.beats(again + 5 * MS, end, 2)
+    def finish(member: Member) -> Iterator[Timed]:
+        yield from member.sync(rejoin_at + 5 * MS, 2)
+        yield from member.beats(rejoin_at + 5 * MS, end, 2)
         yield from member.leave(end, 2)
 
-    def whole(member: Member, rejoins: int) -> Iterator[Timed]:
-        yield from stays(member, rejoins)
-        yield from goes_on(member)
+    def member_lines(member: Member, rejoins: int) -> Iterator[Timed]:
+        yield from join_and_wait(member, rejoins)
+        yield from finish(member)
 
-    def comes() -> Iterator[Timed]:
-        yield from new.find(asked - 100 * MS)
-        yield from new.asks("JoinGroup", asked, (again + 2 * MS - asked) // 1000, answered={"generation_id": 2})
-        yield from goes_on(new)
+    def new_member_lines() -> Iterator[Timed]:
+        yield from new.find(join_at - 100 * MS)
+        yield from new.asks("JoinGroup", join_at, (rejoin_at + 2 * MS - join_at) // 1000, answered={"generation_id": 2})
+        yield from finish(new)
 
-    yield from heapq.merge(whole(swift, beat + 10 * MS), whole(busy, again), comes(), key=lambda each: each[0])
+    yield from heapq.merge(
+        member_lines(swift, beat + 10 * MS), member_lines(busy, rejoin_at), new_member_lines(), key=lambda each: each[0]
+    )
 
 
-def _storm(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
+def _rebalance_storm(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
     """A member that leaves and comes again every two seconds, and each time the other one has to join too."""
     group = Group(PLANTED.storm_group, "orders", (), BROKERS[2], BROKERS[0])
     steady, flapping = (Member(group, proxy, f"10.9.3.{number}", f"{group.name}-{number}", random) for number in (1, 2))
     end = at + (2 * PLANTED.storm_rounds + 1) * SECOND
     joined = at + 500 * MS
 
-    def stays() -> Iterator[Timed]:
+    def steady_lines() -> Iterator[Timed]:
         yield from steady.join(at, joined)
         for number in range(PLANTED.storm_rounds):
             for part, generation in ((0, 2 * number + 2), (SECOND, 2 * number + 3)):
@@ -221,7 +223,7 @@ def _storm(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
                 yield from steady.sync(asked + 50 * MS, generation)
         yield from steady.leave(end + 3 * SECOND, 2 * PLANTED.storm_rounds + 1)
 
-    def flaps() -> Iterator[Timed]:
+    def flapping_lines() -> Iterator[Timed]:
         yield from flapping.find(at)
         for number in range(PLANTED.storm_rounds):
             generation = 2 * number + 2
@@ -231,10 +233,10 @@ def _storm(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
             yield from flapping.asks("LeaveGroup", asked + 990 * MS, 900, generation)
         yield flapping.own.close(end)
 
-    yield from heapq.merge(stays(), flaps(), key=lambda each: each[0])
+    yield from heapq.merge(steady_lines(), flapping_lines(), key=lambda each: each[0])
 
 
-def _churn(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
+def _connection_churn(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
     """A connection for every look at the cluster, four a second."""
     for _ in range(PLANTED.churn_connections):
         connection = Connection(proxy, "10.9.4.1", BROKERS[0], PLANTED.churning, LIBRDKAFKA)
@@ -247,32 +249,32 @@ def _churn(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
 def _idle_race(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
     """A write after ten minutes of silence, which the broker's end crosses, and again on another connection."""
     connection = Connection(proxy, "10.9.5.1", BROKERS[1], PLANTED.idle_race, JAVA)
-    topics = [written("audit", 1, 700, 2)]
+    topics = [batch_entry("audit", 1, 700, 2)]
     yield from connection.hello(at)
     yield from connection.ask("Produce", at + SECOND, 2400, asked={"acks": -1}, topics=topics)
     late = at + 601 * SECOND
     yield from connection.ask("Produce", late, None, asked={"acks": -1}, topics=topics)
-    told = "the Produce request was the first request after 10 minutes of silence, and its connection was closed"
-    begun = connection.close(late + MS // 2, "server", "reset")
-    yield begun[0], FindingLine(
-        v=1, ts=begun[1].ts, connection_id=connection.id, code="C016", name="idle-close-race", severity="warning",
-        message=told, blame="network", direction="request",
+    message = "the Produce request was the first request after 10 minutes of silence, and its connection was closed"
+    close_line = connection.close(late + MS // 2, "server", "reset")
+    yield close_line[0], FindingLine(
+        v=1, ts=close_line[1].ts, connection_id=connection.id, code="C016", name="idle-close-race", severity="warning",
+        message=message, blame="network", direction="request",
     )  # fmt: skip
-    yield begun
-    another = Connection(proxy, "10.9.5.1", BROKERS[1], PLANTED.idle_race, JAVA)
-    yield from another.hello(late + 100 * MS)
-    yield from another.ask("Produce", late + 120 * MS, 2400, asked={"acks": -1}, topics=topics)
-    yield another.close(late + SECOND)
+    yield close_line
+    new_connection = Connection(proxy, "10.9.5.1", BROKERS[1], PLANTED.idle_race, JAVA)
+    yield from new_connection.hello(late + 100 * MS)
+    yield from new_connection.ask("Produce", late + 120 * MS, 2400, asked={"acks": -1}, topics=topics)
+    yield new_connection.close(late + SECOND)
 
 
-def _throttled(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
+def _throttled_client(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
     """A client above its quota that keeps to what it is told."""
     connection = Connection(proxy, "10.9.6.1", BROKERS[1], PLANTED.throttled, LIBRDKAFKA)
     yield from connection.hello(at)
     for _ in range(PLANTED.throttled_responses):
         at += 500 * MS
         wait = 500 + random.randrange(1000)
-        topics = [written("audit", random.randrange(6), 60_000, 200)]
+        topics = [batch_entry("audit", random.randrange(6), 60_000, 200)]
         yield from connection.ask(
             "Produce", at, 3000, size=60_100, asked={"acks": 1}, answered={"throttle_time_ms": wait}, topics=topics
         )
@@ -280,21 +282,23 @@ def _throttled(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
     yield connection.close(at + SECOND)
 
 
-def _transactional(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
+def _transactional_producer(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
     """A producer that commits transactions, and goes with one open."""
     connection = Connection(proxy, "10.9.9.1", BROKERS[1], PLANTED.transactional, JAVA)
-    of: dict[str, Any] = {"transactional_id": PLANTED.transactional, "producer_id": 7000, "producer_epoch": 3}
+    identity: dict[str, Any] = {"transactional_id": PLANTED.transactional, "producer_id": 7000, "producer_epoch": 3}
     yield from connection.hello(at)
-    yield from connection.ask("InitProducerId", at + 10 * MS, transaction_timeout_ms=60_000, **of)
+    yield from connection.ask("InitProducerId", at + 10 * MS, transaction_timeout_ms=60_000, **identity)
     for number in range(PLANTED.committed + 1):
         at += SECOND
         partition = random.randrange(6)
         added = [TopicEntry("audit", partitions=[partition])]
-        yield from connection.ask("AddPartitionsToTxn", at, topics=added, **of)
-        topics = [written("audit", partition, 4_000, 20)]
-        yield from connection.ask("Produce", at + 100 * MS, 2000, size=4_100, asked={"acks": -1}, topics=topics, **of)
+        yield from connection.ask("AddPartitionsToTxn", at, topics=added, **identity)
+        topics = [batch_entry("audit", partition, 4_000, 20)]
+        yield from connection.ask(
+            "Produce", at + 100 * MS, 2000, size=4_100, asked={"acks": -1}, topics=topics, **identity
+        )
         if number < PLANTED.committed:
-            yield from connection.ask("EndTxn", at + 500 * MS, committed=True, **of)
+            yield from connection.ask("EndTxn", at + 500 * MS, committed=True, **identity)
     yield connection.close(at + SECOND)
 
 
@@ -307,7 +311,7 @@ def _blind_retries(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
     )
     for number in range(PLANTED.retried):
         size = 800 + random.randrange(400)
-        topics = [written("orders", number % 6, size, 3)]
+        topics = [batch_entry("orders", number % 6, size, 3)]
         for taken, found in ((150_000, []), (2500, [entry] if number == 0 else [])):
             at += 2 * SECOND
             yield from connection.ask(
@@ -328,6 +332,6 @@ def _findings(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
     yield from connection.hello(at)
     for number in range(PLANTED.findings):
         at += 5 * SECOND
-        found = {"findings": [entry]} if number == 0 else {}
-        yield from connection.ask("Metadata", at, 900 + random.randrange(300), answered=found)
+        columns = {"findings": [entry]} if number == 0 else {}
+        yield from connection.ask("Metadata", at, 900 + random.randrange(300), answered=columns)
     yield connection.close(at + SECOND, repeated=[RepeatEntry(code, "field-from-newer-version", PLANTED.findings - 1)])

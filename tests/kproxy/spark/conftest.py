@@ -82,10 +82,10 @@ def spark() -> Iterator[SparkSession]:
 def captured(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
     """The lines of all captures of the repository, as TABLE."""
     paths = [str(path) for path in sorted(_CAPTURES.iterdir()) if path.is_file() and path.suffix != ".md"]
-    return converted(spark, paths, tmp_path_factory.mktemp("captured"))
+    return convert_files(spark, paths, tmp_path_factory.mktemp("captured"))
 
 
-def converted(spark: SparkSession, paths: list[str], table: Path) -> DataFrame:
+def convert_files(spark: SparkSession, paths: list[str], table: Path) -> DataFrame:
     """The lines of files, as TABLE."""
     from kproxy.spark.ingest.convert import convert, read_table
     from kproxy.spark.ingest.decode import CaptureOptions

@@ -38,31 +38,33 @@ def write(path: Path, data: bytes) -> Path:
     return path
 
 
-def parsed(texts: Iterable[bytes | str]) -> list[dict[str, Any]]:
+def parse_lines(texts: Iterable[bytes | str]) -> list[dict[str, Any]]:
     """Lines of JSON as `lines_in` gives them."""
-    return sorted((json.loads(text) for text in texts), key=_place)
+    return sorted((json.loads(text) for text in texts), key=_sort_key)
 
 
 def lines_in(rows: DataFrame) -> list[dict[str, Any]]:
     """The lines that rows were, sorted; of TABLE or of ROW."""
-    found = rows.where("corrupt is null and damage is null").drop("file", "corrupt", "damage", "date", "hour")
-    return sorted(map(line_of, found.collect()), key=_place)
+    whole_rows = rows.where("corrupt is null and damage is null").drop("file", "corrupt", "damage", "date", "hour")
+    return sorted(map(line_of, whole_rows.collect()), key=_sort_key)
 
 
-def _place(line: dict[str, Any]) -> str:
+def _sort_key(line: dict[str, Any]) -> str:
     return json.dumps(line, sort_keys=True)
 
 
 def line_of(row: Row) -> dict[str, Any]:
     """The line that a row of TRACE was."""
-    made: dict[str, Any] = _plain(row.asDict(recursive=True))
-    return made
+    line: dict[str, Any] = _plain(row.asDict(recursive=True))
+    return line
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            name: (_parsed if name in _JSON else _plain)(inner) for name, inner in value.items() if inner is not None
+            name: (_parse_json if name in _JSON else _plain)(inner)
+            for name, inner in value.items()
+            if inner is not None
         }
     if isinstance(value, list):
         return [_plain(element) for element in value]
@@ -71,5 +73,5 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _parsed(value: Any) -> Any:
-    return list(map(_parsed, value)) if isinstance(value, list) else json.loads(value)
+def _parse_json(value: Any) -> Any:
+    return list(map(_parse_json, value)) if isinstance(value, list) else json.loads(value)

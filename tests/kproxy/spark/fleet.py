@@ -86,23 +86,29 @@ class Connection:
             "api_version": self._software.versions[api], "correlation_id": self._correlation,
             "client_id": self._client_id, **both,
         }  # fmt: skip
-        began = timestamp(at)
-        yield at, RequestLine(**common | {"ts": began, "size": size, "offset": self._sent} | (asked or {}))
+        started_at = timestamp(at)
+        yield at, RequestLine(**common | {"ts": started_at, "size": size, "offset": self._sent} | (asked or {}))
         self._sent += size
         self._requests += 1
         if latency_us is not None:
-            done = at + latency_us * 1000
-            told = {"ts": timestamp(done), "size": answer_size, "offset": self._received, "request_ts": began,
-                    "latency_us": latency_us, "request_size": size}  # fmt: skip
-            yield done, ResponseLine(**common | told | (answered or {}))
+            responded_at = at + latency_us * 1000
+            response_fields = {
+                "ts": timestamp(responded_at),
+                "size": answer_size,
+                "offset": self._received,
+                "request_ts": started_at,
+                "latency_us": latency_us,
+                "request_size": size,
+            }
+            yield responded_at, ResponseLine(**common | response_fields | (answered or {}))
             self._received += answer_size
             self._responses += 1
 
     def hello(self, at: int) -> Iterator[Timed]:
         """It is accepted, and asks what the broker can."""
         yield self.open(at)
-        named = {"software_name": self._software.name, "software_version": self._software.version}
-        yield from self.ask("ApiVersions", at + MS, 700, size=70, answer_size=470, **named)
+        software = {"software_name": self._software.name, "software_version": self._software.version}
+        yield from self.ask("ApiVersions", at + MS, 700, size=70, answer_size=470, **software)
 
     def close(self, at: int, by: str = "client", how: str = "fin", repeated: Iterable[RepeatEntry] = ()) -> Timed:
         """It ends."""
@@ -127,7 +133,7 @@ def latency(random: Random, typical_us: float, server: str, shift: Shift) -> int
     return max(50, int(random.lognormvariate(0, 0.5) * typical_us * shift.slow(server)))
 
 
-def written(topic: str, partition: int, size: int, records: int, codec: str = "lz4") -> TopicEntry:
+def batch_entry(topic: str, partition: int, size: int, records: int, codec: str = "lz4") -> TopicEntry:
     """A batch in a partition."""
     return TopicEntry(
         topic, None, [partition], bytes=size, records=records, batches=1, compression=[codec], partition_bytes=[size]
@@ -157,37 +163,39 @@ class Producer:
 
     def lines(self, proxy: Proxy, shift: Shift, random: Random) -> Iterator[Timed]:
         """What it does in a shift."""
-        both = [Connection(proxy, self.host, server, self.client_id, self.software) for server in self.servers]
+        connections = [Connection(proxy, self.host, server, self.client_id, self.software) for server in self.servers]
         at = shift.begin + random.randrange(200 * MS)
-        for connection in both:
+        for connection in connections:
             yield from connection.hello(at)
             at += 5 * MS
-        named = [TopicEntry(self.topic, None, list(range(self.partitions)))]
-        yield from both[0].ask("Metadata", at, 900, asked={"topics": named[:0]}, answered={"topics": named})
-        yield from both[0].ask("InitProducerId", at + 5 * MS, 1500)
+        topic_entries = [TopicEntry(self.topic, None, list(range(self.partitions)))]
+        yield from connections[0].ask(
+            "Metadata", at, 900, asked={"topics": topic_entries[:0]}, answered={"topics": topic_entries}
+        )
+        yield from connections[0].ask("InitProducerId", at + 5 * MS, 1500)
         refreshed = at
         while at < shift.end - SECOND:
             at += random.randrange(100 * MS, 500 * MS)
-            connection = random.choice(both)
+            connection = random.choice(connections)
             size, records = random.randrange(300, 30_000), random.randrange(1, 60)
-            both_have = {"topics": [written(self.topic, self.choose(random), size, records)]}
-            taken, answered = latency(random, 2500, connection.server, shift), self.answer(at)
+            batch = {"topics": [batch_entry(self.topic, self.choose(random), size, records)]}
+            latency_us, answered = latency(random, 2500, connection.server, shift), self.answer(at)
             yield from connection.ask(
                 "Produce",
                 at,
-                taken,
+                latency_us,
                 size=size + 110,
                 answer_size=90,
                 asked={"acks": -1},
                 answered=answered,
-                **both_have,
+                **batch,
             )
-            at += taken * 1000 + MS
+            at += latency_us * 1000 + MS
             if answered.get("errors") and at - refreshed > 5 * SECOND:
-                yield from connection.ask("Metadata", at, 900, answered={"topics": named})
+                yield from connection.ask("Metadata", at, 900, answered={"topics": topic_entries})
                 refreshed = at
                 at += 5 * MS
-        for connection in both:
+        for connection in connections:
             yield connection.close(at + 20 * MS)
 
 
@@ -241,11 +249,13 @@ class Member:
         """It finds its coordinator and is given a member id and, at `joined`, an assignment."""
         yield from self.find(at + self._random.randrange(100 * MS))
         first = at + 200 * MS + self._random.randrange(50 * MS)
-        refused = error("error_code", 79, "MEMBER_ID_REQUIRED")
+        error_columns = error("error_code", 79, "MEMBER_ID_REQUIRED")
         yield from self.own.ask("JoinGroup", first, 700, group_id=self._group.name, generation_id=-1, member_id="",
-                                answered=refused | {"member_id": self.id})  # fmt: skip
-        again = first + 3 * MS
-        yield from self.asks("JoinGroup", again, (joined - again) // 1000, answered={"generation_id": generation})
+                                answered=error_columns | {"member_id": self.id})  # fmt: skip
+        rejoin_at = first + 3 * MS
+        yield from self.asks(
+            "JoinGroup", rejoin_at, (joined - rejoin_at) // 1000, answered={"generation_id": generation}
+        )
         yield from self.sync(joined + MS, generation)
         topics = [TopicEntry(self._group.topic, None, [0, 1, 2])]
         yield from self.asks("OffsetFetch", joined + 20 * MS, 900, generation, topics=topics)
@@ -255,12 +265,17 @@ class Member:
         return self.asks("SyncGroup", at, 5000, generation)
 
     def beats(
-        self, begin: int, end: int, generation: int, told: dict[str, Any] | None = None, shift: Shift | None = None
+        self,
+        begin: int,
+        end: int,
+        generation: int,
+        response_columns: dict[str, Any] | None = None,
+        shift: Shift | None = None,
     ) -> Iterator[Timed]:
-        """A heartbeat every 3 s; `told` are the columns of the answers."""
+        """A heartbeat every 3 s; `response_columns` are the columns of the answers."""
         for at in range(begin + 3 * SECOND, end, 3 * SECOND):
             taken = latency(self._random, 900, self.own.server, shift) if shift else 900
-            yield from self.asks("Heartbeat", at, taken, generation, answered=told or {})
+            yield from self.asks("Heartbeat", at, taken, generation, answered=response_columns or {})
 
     def leave(self, at: int, generation: int = -1) -> Iterator[Timed]:
         """It says that it goes, and goes."""
@@ -288,7 +303,7 @@ class Member:
                 taken, entries, size = 500_000 + random.randrange(5000), [], 30
             else:
                 size, records = random.randrange(300, 60_000), random.randrange(1, 120)
-                entry = written(self._group.topic, random.randrange(6), size, records)
+                entry = batch_entry(self._group.topic, random.randrange(6), size, records)
                 entry.lag = random.randrange(200)
                 taken, entries, size = latency(random, 4000, self._fetches.server, shift), [entry], size + 80
             yield from self._fetches.ask("Fetch", at, taken, answer_size=size, answered={"topics": entries})

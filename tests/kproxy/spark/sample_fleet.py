@@ -16,7 +16,7 @@ from kproxy.browse.rows.index import time_of
 from kproxy.inspection.stall_lines import StallLines
 from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import CloseLine, Line, RequestLine, ResponseLine
-from tests.kproxy.spark.cases import BROKERS, DAYS, HOURS, PLANTED, hour_of, wrong
+from tests.kproxy.spark.cases import BROKERS, DAYS, HOURS, PLANTED, hour_of, planted_streams
 from tests.kproxy.spark.fleet import JAVA, LIBRDKAFKA, SECOND, Group, Producer, Proxy, Shift, Timed, error
 
 _NODES = ("web-1", "web-2", "web-3")
@@ -38,11 +38,11 @@ def _with_stalls(lines: Iterable[tuple[str, Line]]) -> Iterator[tuple[str, Line]
     for node, line in lines:
         yield node, line
         of_node, at = stalls[node], time_of(line.ts)
-        made = of_node.tick(at=at) if at >= of_node.due else []
+        stall_lines = of_node.tick(at=at) if at >= of_node.due else []
         is_frame = isinstance(line, RequestLine | ResponseLine) and line.group_id is not None
         if is_frame or isinstance(line, CloseLine):
-            made += of_node.observe(line, at=at)
-        yield from ((node, each) for each in made)
+            stall_lines += of_node.observe(line, at=at)
+        yield from ((node, stall_line) for stall_line in stall_lines)
 
 
 def _frames(about: int, seed: int) -> Iterator[tuple[str, Line]]:
@@ -51,7 +51,7 @@ def _frames(about: int, seed: int) -> Iterator[tuple[str, Line]]:
     for day in range(DAYS):
         for hour in HOURS:
             begin = round(hour_of(day, hour).timestamp()) * SECOND + 5 * SECOND
-            slow = _slow if hour_of(day, hour) == PLANTED.slow_hour else _usual
+            slow = _slow_broker_factor if hour_of(day, hour) == PLANTED.slow_hour else _normal_speed
             shift = Shift(begin, begin + length, slow)
             yield from _shift(proxies, shift, hour_of(day, hour), cells, f"{seed}/{day}/{hour}")
 
@@ -85,11 +85,11 @@ def _shape(about: int) -> tuple[int, int]:
     return cells, max(ordinary // (cells * _CELL_RATE), _MIN_SHIFT)
 
 
-def _usual(server: str) -> float:
+def _normal_speed(server: str) -> float:
     return 1.0
 
 
-def _slow(server: str) -> float:
+def _slow_broker_factor(server: str) -> float:
     return 25.0 if server == PLANTED.slow_broker else 1.0
 
 
@@ -101,7 +101,7 @@ def _shift(
         proxy, random = proxies[cell % len(proxies)], Random(f"{seed}/{cell}")
         streams.append((proxy, _producer(cell, shift, hour).lines(proxy, shift, random)))
         streams.append((proxy, _group(cell).lines(proxy, shift, random)))
-    for number, stream in enumerate(wrong(shift.begin + 2 * SECOND, hour, proxies, Random(f"{seed}/wrong"))):
+    for number, stream in enumerate(planted_streams(shift.begin + 2 * SECOND, hour, proxies, Random(f"{seed}/wrong"))):
         streams.append((proxies[number % len(proxies)], stream))
     merged = heapq.merge(*(_of(proxy.node, stream) for proxy, stream in streams), key=lambda each: each[0])
     return ((node, line) for _, node, line in merged)
@@ -117,17 +117,17 @@ def _topic(cell: int) -> str:
 
 def _producer(cell: int, shift: Shift, hour: datetime) -> Producer:
     topic = _topic(cell)
-    made = {
+    options = {
         "client_id": f"{topic}-writer", "topic": topic, "host": f"10.0.{cell}.1",
         "servers": (BROKERS[cell % 3], BROKERS[(cell + 1) % 3]), "software": (JAVA, LIBRDKAFKA)[cell % 2],
     }  # fmt: skip
     if topic == PLANTED.hot_topic:
-        return Producer(**made, choose=lambda random: 5 if random.random() < 0.9 else random.randrange(5))
+        return Producer(**options, choose=lambda random: 5 if random.random() < 0.9 else random.randrange(5))
     if topic == PLANTED.error_topic and hour == PLANTED.error_hour:
         burst = range(shift.begin + 3 * SECOND, shift.begin + 10 * SECOND)
         refused = error("responses[0].partition_responses[0].error_code", 6, PLANTED.error_name)
-        return Producer(**made, answer=lambda at: refused if at in burst else {})
-    return Producer(**made)
+        return Producer(**options, answer=lambda at: refused if at in burst else {})
+    return Producer(**options)
 
 
 def _group(cell: int) -> Group:

@@ -42,8 +42,8 @@ def response(
     api: str | None = "Fetch", *, at: float = 0, latency_us: int | None = 1000, **columns: Any
 ) -> ResponseLine:
     """A response at `at` seconds, to a request that was `latency_us` before; without an API nobody asked for it."""
-    asked = {"request_ts": moment(at - (latency_us or 0) / 1e6), "latency_us": latency_us, "request_size": 50}
-    return ResponseLine(**(_frame(api, at) | asked | columns))
+    request_fields = {"request_ts": moment(at - (latency_us or 0) / 1e6), "latency_us": latency_us, "request_size": 50}
+    return ResponseLine(**(_frame(api, at) | request_fields | columns))
 
 
 def open_(*, at: float = 0, **columns: Any) -> OpenLine:
@@ -63,12 +63,12 @@ def gap(*, at: float = 0, **columns: Any) -> GapLine:
 
 def finding(code: str, *, at: float = 0, **columns: Any) -> FindingLine:
     """Something wrong with a connection."""
-    return FindingLine(**(_line(at) | _told(code) | columns))
+    return FindingLine(**(_line(at) | _finding_fields(code) | columns))
 
 
-def found(code: str, **columns: Any) -> FindingEntry:
+def finding_entry(code: str, **columns: Any) -> FindingEntry:
     """Something wrong with a frame."""
-    return FindingEntry(**(_told(code) | columns))
+    return FindingEntry(**(_finding_fields(code) | columns))
 
 
 #: Who talks to whom, if a line does not say.
@@ -79,17 +79,17 @@ def _line(at: float) -> dict[str, Any]:
     return {"v": 1, "ts": moment(at), "connection_id": "n-1-1"}
 
 
-def _told(code: str) -> dict[str, Any]:
+def _finding_fields(code: str) -> dict[str, Any]:
     return {"code": code, "name": f"rule-{code.lower()}", "severity": "warning", "message": f"{code} is wrong"}
 
 
 def _frame(api: str | None, at: float) -> dict[str, Any]:
-    told = {"correlation_id": 1, "client_id": "app", "size": 100, "offset": 0}
+    fields = {"correlation_id": 1, "client_id": "app", "size": 100, "offset": 0}
     if api is not None:
-        known = schemas.api_by_name(api)
-        assert known is not None, api
-        told |= {"api": api, "api_key": known.key, "api_version": known.max_version}
-    return _line(at) | _ENDS | told
+        api_info = schemas.api_by_name(api)
+        assert api_info is not None, api
+        fields |= {"api": api, "api_key": api_info.key, "api_version": api_info.max_version}
+    return _line(at) | _ENDS | fields
 
 
 def table(spark: SparkSession, *lines: Line) -> DataFrame:

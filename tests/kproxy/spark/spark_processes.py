@@ -45,7 +45,7 @@ def write_inputs(folder: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class Local:
+class LocalResult:
     """What this process makes of the inputs: a table, and the data of the report on it."""
 
     table: Path
@@ -68,29 +68,31 @@ class Local:
         return len(found["rows"])
 
 
-def local_of(spark: SparkSession, inputs: Path, table: Path) -> Local:
+def analyze_locally(spark: SparkSession, inputs: Path, table: Path) -> LocalResult:
     """Convert the inputs and analyze them here."""
     [batch] = convert(spark, find_files(spark, [str(inputs)]), str(table), CaptureOptions())
     with open_lines(spark, [str(table)], CaptureOptions(), period=Period()) as lines:
         page = report(figures(lines.rows, clusters=lines.clusters), [str(table)])
-    return Local(table, batch, Opened(page).data)
+    return LocalResult(table, batch, Opened(page).data)
 
 
-def check_tables(python: Path, there: list[str], spark: SparkSession, inputs: Path, local: Local, folder: Path) -> None:
+def check_tables(
+    python: Path, cluster_options: list[str], spark: SparkSession, inputs: Path, local: LocalResult, folder: Path
+) -> None:
     """Convert and analyze the inputs by the command, with options that say where: it makes what this process makes."""
-    options = [*there, "--conf", f"spark.submit.pyFiles={_zipped(folder / 'kproxy.zip')}"]
+    options = [*cluster_options, "--conf", f"spark.submit.pyFiles={_zip_kproxy(folder / 'kproxy.zip')}"]
     table, page, out = folder / local.table.name, folder / "report.html", folder / "out"
 
-    done = analyze(python, *options, "convert", inputs, "--out", table)
-    assert (done.returncode, done.stdout, done.stderr.splitlines()) == (
+    result = analyze(python, *options, "convert", inputs, "--out", table)
+    assert (result.returncode, result.stdout, result.stderr.splitlines()) == (
         2,
         "",
         local.said(table),
     )  # of a file with a line that is none
     assert _same_rows(read_table(spark, str(table)), read_table(spark, str(local.table)))
 
-    done = analyze(python, *options, table, "--html", page, "--job", "findings", "--out", out)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    result = analyze(python, *options, table, "--html", page, "--job", "findings", "--out", out)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
     assert Opened(page.read_text()).data == local.data | {"paths": str(table)}
     assert spark.read.parquet(f"{out}/findings").count() == local.rows("findings")
 
@@ -100,7 +102,7 @@ def _same_rows(some: DataFrame, others: DataFrame) -> bool:
     return some.count() == others.count() and some.exceptAll(others).isEmpty()
 
 
-def _zipped(path: Path) -> Path:
+def _zip_kproxy(path: Path) -> Path:
     """kproxy as executors may be sent it."""
     with zipfile.ZipFile(path, "w") as file:
         for package in ("kproxy", "dissectors"):
@@ -114,19 +116,21 @@ def python_without_kproxy(folder: Path) -> Path:
     """A Python with the packages of this one but kproxy, as the machines of a cluster have it."""
     venv.create(folder, symlinks=True)
     [packages] = folder.glob("lib/python*/site-packages")
-    more = [path for path in sys.path if path.endswith("packages")]  # not what they themselves add by .pth files
-    (packages / "more.pth").write_text("\n".join(more))
+    package_dirs = [
+        path for path in sys.path if path.endswith("packages")
+    ]  # not what they themselves add by .pth files
+    (packages / "more.pth").write_text("\n".join(package_dirs))
     python = folder / "bin" / "python"
-    found = subprocess.run(
+    result = subprocess.run(
         [python, "-c", "import msgspec, pyspark\nimport kproxy"], capture_output=True, text=True, check=False, cwd="/"
     )
-    assert found.stderr.endswith("No module named 'kproxy'\n"), found.stderr
+    assert result.stderr.endswith("No module named 'kproxy'\n"), result.stderr
     return python
 
 
 @contextmanager
-def spark_process(command: list[str], python: Path, says: str) -> Iterator[str]:
-    """A process of Spark's while it lasts: what the group of the regular expression `says` found in what it logs."""
+def spark_process(command: list[str], python: Path, pattern: str) -> Iterator[str]:
+    """A process of Spark's while it lasts: what the group of the regular expression `pattern` found in what it logs."""
     home = Path(pyspark.__path__[0])
     with launching(find_java()):
         environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": str(python), "SPARK_NO_DAEMONIZE": "1"}
@@ -140,7 +144,7 @@ def spark_process(command: list[str], python: Path, says: str) -> Iterator[str]:
             log = []
             for line in process.stdout:
                 log.append(line)
-                if match := re.search(says, line):
+                if match := re.search(pattern, line):
                     break
             else:
                 raise AssertionError("".join(log))

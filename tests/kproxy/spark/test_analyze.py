@@ -53,7 +53,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("traces") / "x.jsonl", text_of(*TRACE)).parent
 
 
-def test_tables_are_shown_with_units_and_what_may_be_hostile_is_escaped(analyze: Analyze, trace: Path) -> None:
+def test_prints_tables_with_units_and_escapes_hostile_text(analyze: Analyze, trace: Path) -> None:
     status, out, err = analyze(trace, "--job", "latency", "--rows", "5")
     assert (status, err) == (0, "")
     title, heading, *rows, more, end = out.split("\n")[:-1]
@@ -67,7 +67,7 @@ def test_tables_are_shown_with_units_and_what_may_be_hostile_is_escaped(analyze:
     assert "<b>ther" in out
 
 
-def test_a_reader_that_has_left_is_no_error(analyze: Analyze, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_pipe_is_not_an_error(analyze: Analyze, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     ended = []
@@ -77,7 +77,7 @@ def test_a_reader_that_has_left_is_no_error(analyze: Analyze, trace: Path, monke
     assert ended == [(0, "", "")] * 3
 
 
-def test_filters_and_times_choose_the_lines(analyze: Analyze, trace: Path) -> None:
+def test_filters_and_times_select_the_lines(analyze: Analyze, trace: Path) -> None:
     def counted(*args: str) -> dict[str, int]:
         _, out, _ = analyze(trace, "--job", "latency", "--format", "json", *args)
         rows = map(json.loads, out.splitlines())
@@ -92,7 +92,7 @@ def test_filters_and_times_choose_the_lines(analyze: Analyze, trace: Path) -> No
     assert counted("--sample", "0.000001") == {}
 
 
-def test_tables_are_json_csv_or_files(analyze: Analyze, spark: SparkSession, trace: Path, tmp_path: Path) -> None:
+def test_writes_json_csv_and_files(analyze: Analyze, spark: SparkSession, trace: Path, tmp_path: Path) -> None:
     _, out, _ = analyze(trace, "--job", "latency", "--format", "json")
     expected = [json.loads(line) for line in out.splitlines()]
     assert {row.pop("job") for row in expected} == {"latency"}
@@ -121,7 +121,9 @@ def test_times_in_files_have_microseconds(analyze: Analyze, trace: Path, tmp_pat
         assert re.findall(r"2026-11-21T[^\",]+Z", file.read_text()) == shown
 
 
-def test_a_table_that_fails_leaves_the_others(analyze: Analyze, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_table_does_not_affect_the_others(
+    analyze: Analyze, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(lines: DataFrame) -> DataFrame:
         return lines.select("nothing")
 
@@ -141,7 +143,7 @@ def test_a_table_that_fails_leaves_the_others(analyze: Analyze, trace: Path, mon
     assert (status, out) == (2, "")
 
 
-def test_traces_captures_and_converted_tables_give_the_same(analyze: Analyze, tmp_path: Path) -> None:
+def test_traces_captures_and_converted_tables_give_equal_results(analyze: Analyze, tmp_path: Path) -> None:
     args = ("--job", "latency", "--format", "json")
     direct = analyze(CAPTURES, *args)
     assert direct[0] == 0
@@ -155,9 +157,7 @@ def test_traces_captures_and_converted_tables_give_the_same(analyze: Analyze, tm
     assert analyze(tmp_path / "table", tmp_path / "more", *args)[1] != direct[1]
 
 
-def test_convert_says_what_was_new_what_has_grown_and_what_was_no_line(
-    analyze: Analyze, trace: Path, tmp_path: Path
-) -> None:
+def test_convert_reports_new_grown_and_unreadable_files(analyze: Analyze, trace: Path, tmp_path: Path) -> None:
     table = tmp_path / "table"
     path = write(tmp_path / "in" / "x.jsonl", (trace / "x.jsonl").read_bytes())
     bad = write(tmp_path / "in" / "y.jsonl", b"a\x1b[2Jb\n")
@@ -171,13 +171,13 @@ def test_convert_says_what_was_new_what_has_grown_and_what_was_no_line(
         f"0 of 2 files were new: 0 lines added to {table}\n"
     )
     write(path, path.read_bytes() * 2)
-    said = (
+    reports = (
         f"kproxy: file:{path} has grown since it was converted; the new lines were skipped: convert only complete files"
     )
-    assert analyze("convert", tmp_path / "in", "--out", table)[2].splitlines()[0] == said
+    assert analyze("convert", tmp_path / "in", "--out", table)[2].splitlines()[0] == reports
 
 
-def test_the_incomplete_end_of_a_killed_run_is_no_damage(analyze: Analyze, tmp_path: Path) -> None:
+def test_incomplete_last_line_of_a_killed_run_is_not_damage(analyze: Analyze, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     write(folder / "killed.jsonl", text_of(request(), request())[:-9])
     status, _, err = analyze("convert", folder, "--out", tmp_path / "table")
@@ -186,7 +186,7 @@ def test_the_incomplete_end_of_a_killed_run_is_no_damage(analyze: Analyze, tmp_p
     assert analyze("convert", folder, "--out", tmp_path / "table")[0] == 2
 
 
-def test_convert_counts_lines_and_files_apart_and_names_every_bad_file(analyze: Analyze, tmp_path: Path) -> None:
+def test_convert_counts_lines_and_files_and_names_bad_files(analyze: Analyze, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     traces = [write(folder / f"{name}.jsonl", b"no line\nno line either\n" + text_of(request())) for name in "ab"]
     captures = [write(folder / f"{number:02d}.pcap", b"no capture at all") for number in range(12)]
@@ -195,7 +195,7 @@ def test_convert_counts_lines_and_files_apart_and_names_every_bad_file(analyze: 
     empty[1].write_bytes(b"")
     status, out, err = analyze("convert", folder, "--out", tmp_path / "table")
     assert (status, out) == (2, "")
-    empties, (bad_lines, bad_files, said) = err.splitlines()[:-3], err.splitlines()[-3:]
+    empties, (bad_lines, bad_files, reports) = err.splitlines()[:-3], err.splitlines()[-3:]
     assert sorted(empties) == [f"kproxy: {path} is empty (0 bytes) and was skipped" for path in empty[:1]]
     assert bad_lines == (
         f"kproxy: 4 of 7 lines could not be read and were skipped, as in file:{traces[0]}: no line; "
@@ -204,7 +204,7 @@ def test_convert_counts_lines_and_files_apart_and_names_every_bad_file(analyze: 
     assert bad_files.startswith("kproxy: 13 of 15 files could not be read completely: ")
     assert [str(path) in bad_files for path in captures] == [True] * 10 + [False] * 2
     assert bad_files.endswith(" and 3 more")
-    assert said == f"15 of 15 files were new: 3 lines added to {tmp_path / 'table'}"
+    assert reports == f"15 of 15 files were new: 3 lines added to {tmp_path / 'table'}"
     (folder / "only").mkdir()
     only = write(folder / "only" / "empty.pcap", b"")
     for args in (("convert", only.parent, "--out", tmp_path / "other"), (only.parent, "--job", "latency")):
@@ -236,7 +236,7 @@ def test_convert_counts_lines_and_files_apart_and_names_every_bad_file(analyze: 
         ),
     ],
 )
-def test_what_is_wrong_is_one_sentence(analyze: Analyze, args: list[str], says: str) -> None:
+def test_invalid_usage_is_one_sentence(analyze: Analyze, args: list[str], says: str) -> None:
     status, out, err = analyze(*args)
     assert status == 2
     assert err.startswith("kproxy: ")
@@ -245,8 +245,8 @@ def test_what_is_wrong_is_one_sentence(analyze: Analyze, args: list[str], says: 
     assert out == ""
 
 
-def test_help_names_every_job(capsys: pytest.CaptureFixture[str]) -> None:
-    for args, said in (
+def test_help_lists_every_job(capsys: pytest.CaptureFixture[str]) -> None:
+    for args, help_text in (
         (["--help"], "examples:"),
         (["x", "--rows", "0"], "use 1 or more"),
         (["x", "--job", "y"], "'y'"),
@@ -255,14 +255,14 @@ def test_help_names_every_job(capsys: pytest.CaptureFixture[str]) -> None:
     ):
         with pytest.raises(SystemExit):
             main(["analyze", *args])
-        assert said in "".join(capsys.readouterr())
+        assert help_text in "".join(capsys.readouterr())
     with pytest.raises(SystemExit):
         main(["analyze", "--help"])
     told = "".join(capsys.readouterr().out.split())  # lines are broken behind hyphens
     assert all(name in told for name in jobs.names())
 
 
-def test_every_job_of_the_help_is_there() -> None:
+def test_every_job_can_be_found() -> None:
     for name in jobs.names():
         found = jobs.find(name)
         assert (found.name, found.help != "", found.run.__doc__ != "") == (name, True, True)
@@ -270,7 +270,7 @@ def test_every_job_of_the_help_is_there() -> None:
         jobs.find("nothing")
 
 
-def test_without_java_or_pyspark_it_says_what_to_install(
+def test_reports_what_to_install_without_java_or_pyspark(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     absent = set[str]()
@@ -298,7 +298,7 @@ def _environment(**more: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | more
 
 
-def test_as_its_user_runs_it_with_the_java_of_the_wheel(trace: Path, tmp_path: Path) -> None:
+def test_runs_as_a_process_with_the_java_of_the_wheel(trace: Path, tmp_path: Path) -> None:
     """No java on the PATH, none in JAVA_HOME; only tables and sentences are written."""
     done = subprocess.run(
         [*_ANALYZE, "--job", "latency", "--where", "api=Produce", trace], capture_output=True, text=True,
@@ -320,7 +320,7 @@ def _without_java(folder: Path) -> str:
     return str(commands)
 
 
-def test_on_a_terminal_tables_are_aligned_and_progress_is_shown(trace: Path) -> None:
+def test_terminal_output_has_aligned_tables_and_progress(trace: Path) -> None:
     leader, follower = pty.openpty()
     command = [*_ANALYZE, "--job", "latency", str(trace)]
     with subprocess.Popen(
@@ -345,7 +345,7 @@ def test_on_a_terminal_tables_are_aligned_and_progress_is_shown(trace: Path) -> 
     assert rows[place + 2 : place + 5] == ["api Produce 1", *below]
 
 
-def test_hostile_lines_are_counted_and_the_others_are_used(analyze: Analyze, tmp_path: Path) -> None:
+def test_counts_hostile_lines_and_uses_the_others(analyze: Analyze, tmp_path: Path) -> None:
     broken = [*BROKEN.values(), b"x" * 5_000_000]
     path = tmp_path / "hostile.jsonl"
     path.write_bytes(b"".join(LINE + b"\n" + line + b"\n" for line in broken))

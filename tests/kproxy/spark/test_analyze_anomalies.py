@@ -25,13 +25,13 @@ DAY = timedelta(days=1)
 Run = Callable[..., list[dict[str, Any]]]
 
 
-def asked(hour: datetime, count: int) -> list[Line]:
+def requests_in_hour(hour: datetime, count: int) -> list[Line]:
     """So many requests, over an hour."""
     at = (hour - BEGIN).total_seconds()
     return [request(at=at + 3600 * place / count) for place in range(count)]
 
 
-def shown(moment: datetime) -> str:
+def timestamp_text(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
@@ -51,28 +51,28 @@ def run(spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pyt
     return rows
 
 
-def test_history_is_compared_with_and_is_in_no_other_table(run: Run, tmp_path: Path) -> None:
+def test_history_is_used_for_comparison_only(run: Run, tmp_path: Path) -> None:
     # The fourth day is as unusual as the last one, but before what is asked for.
     counts = [20, 20, 20, 200, 20, 20, 200]
-    lines = [line for day, count in enumerate(counts) for line in asked(BEGIN + day * DAY, count)]
+    lines = [line for day, count in enumerate(counts) for line in requests_in_hour(BEGIN + day * DAY, count)]
     trace = write(tmp_path / "x.jsonl", text_of(*lines))
     last = BEGIN + 6 * DAY
-    args = (trace, "--job", "anomalies", "--job", "throughput", "--since", shown(last))
+    args = (trace, "--job", "anomalies", "--job", "throughput", "--since", timestamp_text(last))
     alone, compared = run(*args), run(*args, "--history", "6")
-    assert {row["since"] for row in compared if row["job"] == "anomalies"} == {shown(last)}
+    assert {row["since"] for row in compared if row["job"] == "anomalies"} == {timestamp_text(last)}
     assert [row for row in alone if row["job"] == "anomalies"] == []
     assert [row for row in compared if row["job"] == "throughput"] == alone
     assert {row["requests"] for row in alone} == {200}
     everywhere = {row["since"] for row in run(trace, "--job", "anomalies")}
-    assert shown(BEGIN + 3 * DAY) in everywhere
+    assert timestamp_text(BEGIN + 3 * DAY) in everywhere
 
 
-def test_a_time_zone_moves_the_hours_that_are_compared(run: Run, tmp_path: Path) -> None:
+def test_time_zone_changes_the_compared_hours(run: Run, tmp_path: Path) -> None:
     """Clocks in New York were set back on November 1: its busy hour is 14:00 UTC before, and 15:00 after."""
     zone = ZoneInfo("America/New_York")
     hours = [datetime(2026, 10, 24, tzinfo=UTC) + day * DAY + timedelta(hours=hour)
              for day in range(14) for hour in (13, 14, 15)]  # fmt: skip
-    lines = [line for hour in hours for line in asked(hour, 200 if hour.astimezone(zone).hour == 10 else 20)]
+    lines = [line for hour in hours for line in requests_in_hour(hour, 200 if hour.astimezone(zone).hour == 10 else 20)]
     trace = write(tmp_path / "x.jsonl", text_of(*lines))
     assert run(trace, "--job", "anomalies")
     assert run(trace, "--job", "anomalies", "--time-zone", "America/New_York") == []
@@ -86,9 +86,7 @@ def test_a_time_zone_moves_the_hours_that_are_compared(run: Run, tmp_path: Path)
         (("--since", "2026-11-21", "--history", "0"), "use 1 or more"),
     ],
 )
-def test_options_that_cannot_be_are_explained(
-    options: tuple[str, ...], message: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_rejects_invalid_options(options: tuple[str, ...], message: str, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:  # by argparse, or by status
         sys.exit(main(["analyze", "trace", "--job", "anomalies", *options]))
     assert ended.value.code == 2

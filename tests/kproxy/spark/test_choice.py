@@ -21,13 +21,13 @@ def _no_session_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def options(*traces: str, **more: Any) -> argparse.Namespace:
+def options(*traces: str, **overrides: Any) -> argparse.Namespace:
     """The options of a command line."""
-    plain = dict.fromkeys(("master", "remote", "out", "format", "follow", "repair", "where"))
-    return argparse.Namespace(**plain | {"engine": "auto", "conf": [], "traces": list(traces)} | more)
+    defaults = dict.fromkeys(("master", "remote", "out", "format", "follow", "repair", "where"))
+    return argparse.Namespace(**defaults | {"engine": "auto", "conf": [], "traces": list(traces)} | overrides)
 
 
-def test_what_fits_is_embedded_if_sail_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_inputs_use_the_embedded_engine_if_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = tmp_path / "x.jsonl"
     trace.write_bytes(b"x" * 1000)
     monkeypatch.setattr(engines, "is_installed", lambda: True)
@@ -47,7 +47,7 @@ def test_what_fits_is_embedded_if_sail_is_installed(tmp_path: Path, monkeypatch:
     assert choose(options(str(trace)), converts=False) == Choice("spark", "Sail is not installed")
 
 
-def test_local_files_are_converted_without_an_engine(tmp_path: Path) -> None:
+def test_converts_local_files_without_an_engine(tmp_path: Path) -> None:
     assert choose(options("x", out=str(tmp_path)), converts=True) == Choice(None)
     assert choose(options("x", out=str(tmp_path), engine="embedded"), converts=True) == Choice(None)
     assert choose(options("x", out=str(tmp_path), engine="spark"), converts=True) == Choice("spark")
@@ -64,13 +64,13 @@ def test_local_files_are_converted_without_an_engine(tmp_path: Path) -> None:
         ({"out": "s3a://bucket/x"}, "s3a://bucket/x is not a local path"),
     ],
 )
-def test_what_only_spark_does_is_done_by_spark(more: dict[str, Any], why: str) -> None:
+def test_chooses_spark_for_what_only_spark_supports(more: dict[str, Any], why: str) -> None:
     assert choose(options("x", **more), converts=False) == Choice("spark", why)
     with pytest.raises(UserError, match=r"the embedded engine does not do that \(.*\): pass --engine spark"):
         choose(options("x", engine="embedded", **more), converts=False)
 
 
-def test_a_table_of_another_format_is_read_by_spark(tmp_path: Path) -> None:
+def test_table_of_a_different_format_needs_spark(tmp_path: Path) -> None:
     record = tmp_path / "_files" / "batch=1" / "part-0.json"
     record.parent.mkdir(parents=True)
     for form, chosen in (("parquet", None), ("iceberg", "spark")):
@@ -78,7 +78,7 @@ def test_a_table_of_another_format_is_read_by_spark(tmp_path: Path) -> None:
         assert choose(options("x", out=str(tmp_path)), converts=True).engine == chosen
 
 
-def test_a_place_to_run_is_the_users_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_master_or_remote_selects_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose(options("x", master="yarn"), converts=False) == Choice("spark", master="yarn")
     assert choose(options("x", remote="sc://h:1"), converts=False) == Choice("spark", master="sc://h:1")
     monkeypatch.setenv("SPARK_REMOTE", "sc://h:1")
@@ -97,7 +97,7 @@ def test_a_place_to_run_is_the_users_choice(monkeypatch: pytest.MonkeyPatch) -> 
         (["convert", "--compact", "--out", "/nothing"], "/nothing is not a table of traces"),
     ],
 )
-def test_contradictions_are_one_sentence(args: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_contradictory_options_are_one_sentence(args: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["analyze", *args]) == 2
     err = capsys.readouterr().err
     assert says in err

@@ -21,10 +21,10 @@ from kproxy.spark.filter_columns import where
 from kproxy.spark.ingest.convert import read_table
 from tests.kproxy.spark.spark_processes import (
     JAVA_OPTIONS,
-    Local,
+    LocalResult,
     analyze,
+    analyze_locally,
     check_tables,
-    local_of,
     python_without_kproxy,
     spark_process,
     write_inputs,
@@ -38,9 +38,9 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def local(spark: SparkSession, inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Local:
+def local(spark: SparkSession, inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> LocalResult:
     """What this process makes of them."""
-    return local_of(spark, inputs, tmp_path_factory.mktemp("local") / "table")
+    return analyze_locally(spark, inputs, tmp_path_factory.mktemp("local") / "table")
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             yield Cluster(url, folder / "work", python)
 
 
-def test_two_executors_give_the_tables_of_one_process(
-    cluster: Cluster, spark: SparkSession, inputs: Path, local: Local, tmp_path: Path
+def test_two_executors_produce_the_tables_of_one_process(
+    cluster: Cluster, spark: SparkSession, inputs: Path, local: LocalResult, tmp_path: Path
 ) -> None:
     settings = {
         "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false", "spark.executor.cores": "1",
@@ -82,7 +82,7 @@ def test_two_executors_give_the_tables_of_one_process(
     assert sorted(executors) == ["0", "0", "1", "1"]  # of each of the two commands
 
 
-def test_traces_have_to_be_converted_first(cluster: Cluster, inputs: Path) -> None:
+def test_cluster_requires_converted_traces(cluster: Cluster, inputs: Path) -> None:
     done = analyze(cluster.python, "--master", cluster.master, "--conf", "spark.driver.host=127.0.0.1", inputs)
     assert done.returncode == 2
     assert "run kproxy analyze convert TRACES --out DIR" in done.stderr
@@ -120,13 +120,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield Server(f"sc://{address}", python)
 
 
-def test_a_server_gives_the_tables_of_one_process(
-    server: Server, spark: SparkSession, inputs: Path, local: Local, tmp_path: Path
+def test_server_produces_the_tables_of_one_process(
+    server: Server, spark: SparkSession, inputs: Path, local: LocalResult, tmp_path: Path
 ) -> None:
     check_tables(server.python, ["--master", server.url], spark, inputs, local, tmp_path)
 
 
-def test_filters_and_times_choose_the_lines(server: Server, spark: SparkSession, local: Local) -> None:
+def test_filters_and_times_select_the_lines(server: Server, spark: SparkSession, local: LocalResult) -> None:
     chosen, until = "api=Fetch and latency>1ms and not client=o*", "2026-11-19T02:00:20"
     done = analyze(
         server.python, "--master", server.url, "--where", chosen, "--until", until, "--job", "throughput",
@@ -141,7 +141,7 @@ def test_filters_and_times_choose_the_lines(server: Server, spark: SparkSession,
     assert len(found) > 3
 
 
-def test_what_is_wrong_is_one_sentence(server: Server, inputs: Path) -> None:
+def test_connection_errors_are_one_sentence(server: Server, inputs: Path) -> None:
     wrong = {
         (server.url, str(inputs)): "run kproxy analyze convert TRACES --out DIR",
         ("sc://127.0.0.1:1", str(inputs)): "no Spark Connect server at 127.0.0.1:1",

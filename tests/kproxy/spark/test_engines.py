@@ -68,19 +68,19 @@ def _as_before(spark: SparkSession) -> Iterator[None]:
     os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
 
 
-def embedded(*args: object) -> subprocess.CompletedProcess[str]:
+def run_embedded(*args: object) -> subprocess.CompletedProcess[str]:
     """The command with the embedded engine, as its user runs it."""
     command = [sys.executable, "-m", "kproxy", "analyze", "--engine", "embedded", *map(str, args)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
 
 
 @_WITH_SPARK
-def test_every_cell_of_every_table_is_equal(
+def test_engines_produce_equal_tables(
     spark: SparkSession, inputs: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
     all_jobs = [word for name in jobs.names() for word in ("--job", name)]  # those that are only stored, too
-    found = embedded("--format", "json", *all_jobs, inputs)
+    found = run_embedded("--format", "json", *all_jobs, inputs)
     capfd.readouterr()
     status = main(["analyze", "--engine", "spark", "--format", "json", *all_jobs, str(inputs)])
     out, err = capfd.readouterr()
@@ -102,7 +102,7 @@ def _tables(output: str) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "kproxy/spark").rglob("*.py")), ids=str)
-def test_functions_that_sail_ignores_silently_are_not_used(path: Path) -> None:
+def test_avoids_functions_that_sail_silently_ignores(path: Path) -> None:
     tree = ast.parse(path.read_text())
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -119,7 +119,7 @@ def test_functions_that_sail_ignores_silently_are_not_used(path: Path) -> None:
             assert id(node) in docstrings or _TEXTS.search(node.value) is None, f"{path}:{node.lineno}"
 
 
-def test_nobody_else_can_connect_and_it_ends_with_its_user() -> None:
+def test_engine_accepts_one_connection_and_ends_with_its_parent() -> None:
     engine = EmbeddedEngine(1 << 30)
     port = engine._read()
     engine._read = lambda _=b"", read=engine._read: read(_) if _ else port  # type: ignore[method-assign,misc]
@@ -131,7 +131,7 @@ def test_nobody_else_can_connect_and_it_ends_with_its_user() -> None:
     assert engine._process.wait(60) == 0
 
 
-def test_a_program_that_connects_first_is_noticed() -> None:
+def test_detects_a_program_that_connects_first() -> None:
     engine = EmbeddedEngine(1 << 30)
     port = engine._read()
     engine._read = lambda _=b"", read=engine._read: read(_) if _ else port  # type: ignore[method-assign,misc]
@@ -144,7 +144,7 @@ def test_a_program_that_connects_first_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("step", ["reading", "tables"])
-def test_ctrl_c_ends_everything_at_once(tmp_path: Path, step: str) -> None:
+def test_ctrl_c_ends_all_processes_at_once(tmp_path: Path, step: str) -> None:
     sample_fleet.write(tmp_path / "in", 30_000)
     command = [sys.executable, "-m", "kproxy", "analyze", "--engine", "embedded", "--format", "json"]
     with subprocess.Popen(
@@ -181,7 +181,7 @@ def _children(task: Path) -> list[str]:
         return []
 
 
-def test_too_little_memory_is_one_sentence_that_names_spark(
+def test_out_of_memory_is_one_sentence_that_suggests_spark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     sample_fleet.write(tmp_path, _LINES)
@@ -195,13 +195,13 @@ def test_too_little_memory_is_one_sentence_that_names_spark(
 
 
 @pytest.mark.parametrize(("ends", "expected"), [(True, "died, probably"), (False, "has closed its connection; pass")])
-def test_a_connection_can_be_lost_before_the_process_has_ended(ends: bool, expected: str) -> None:
+def test_lost_connection_is_reported_before_the_process_ends(ends: bool, expected: str) -> None:
     error = Exception("failed to connect to all addresses; last error: UNKNOWN: Connection refused")
     engine = SimpleNamespace(has_died=False, ends=lambda within: ends and within > 0)
     assert f"the embedded engine {expected}" in embedded_error(cast("EmbeddedEngine", engine), error)
 
 
-def test_an_engine_that_dies_is_one_sentence(
+def test_dead_engine_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     write(tmp_path / "x.jsonl", text_of(request()))
@@ -223,11 +223,11 @@ def test_an_engine_that_dies_is_one_sentence(
 
 
 @_WITH_SPARK
-def test_the_report_is_the_same(
+def test_engines_produce_equal_reports(
     spark: SparkSession, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
     pages = [tmp_path / f"{engine}.html" for engine in ("embedded", "spark")]
-    assert embedded("--html", pages[0], inputs / "week").returncode == 0
+    assert run_embedded("--html", pages[0], inputs / "week").returncode == 0
     assert main(["analyze", "--engine", "spark", "--html", str(pages[1]), str(inputs / "week")]) == 0
     assert pages[0].read_text() == pages[1].read_text()

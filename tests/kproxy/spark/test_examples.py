@@ -44,7 +44,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
     return [line for file in files for line in pq.ParquetFile(file).read().to_pylist() if line["kind"]]
 
 
-def test_the_notebook_runs(
+def test_notebook_runs_and_matches_plain_python(
     folder: Path, lines: list[dict[str, Any]], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KPROXY_LINES", str(folder / "lines"))
@@ -86,7 +86,7 @@ def query(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list
     return run
 
 
-def test_every_query_of_the_page_runs(query: Callable[[str], Any]) -> None:
+def test_every_query_of_the_documentation_runs(query: Callable[[str], Any]) -> None:
     page = (DOCS / "duckdb.md").read_text()
     headings = [heading for heading in re.findall(r"^## (.+)$", page, re.MULTILINE) if heading != "Limits"]
     assert len(headings) == page.count("```sql") - 2
@@ -94,7 +94,9 @@ def test_every_query_of_the_page_runs(query: Callable[[str], Any]) -> None:
         query(heading)
 
 
-def test_latency_by_api(query: Callable[[str], list[tuple[Any, ...]]], lines: list[dict[str, Any]]) -> None:
+def test_latency_query_matches_plain_python(
+    query: Callable[[str], list[tuple[Any, ...]]], lines: list[dict[str, Any]]
+) -> None:
     taken: dict[str, list[int]] = defaultdict(list)
     for line in lines:
         if line["api"] is not None and line["latency_us"] is not None:
@@ -105,7 +107,9 @@ def test_latency_by_api(query: Callable[[str], list[tuple[Any, ...]]], lines: li
     }
 
 
-def test_errors(query: Callable[[str], list[tuple[Any, ...]]], lines: list[dict[str, Any]]) -> None:
+def test_errors_query_matches_plain_python(
+    query: Callable[[str], list[tuple[Any, ...]]], lines: list[dict[str, Any]]
+) -> None:
     counts: Counter[tuple[str, str, str]] = Counter()
     for line in lines:
         if line["kind"] == "response":
@@ -114,7 +118,9 @@ def test_errors(query: Callable[[str], list[tuple[Any, ...]]], lines: list[dict[
     assert {row[:3]: row[3] for row in query("Errors, and who gets them")} == counts != {}
 
 
-def test_bytes_by_topic(query: Callable[[str], list[tuple[Any, ...]]], lines: list[dict[str, Any]]) -> None:
+def test_bytes_query_matches_plain_python(
+    query: Callable[[str], list[tuple[Any, ...]]], lines: list[dict[str, Any]]
+) -> None:
     counts: Counter[tuple[str, str]] = Counter()
     for line in lines:
         if line["kind"] == "request" and line["api"] == "Produce":
@@ -123,7 +129,9 @@ def test_bytes_by_topic(query: Callable[[str], list[tuple[Any, ...]]], lines: li
     assert {row[:2]: row[2] for row in query("Bytes by topic and client")} == counts != {}
 
 
-def test_percentiles_of_days(query: Callable[[str], list[tuple[Any, ...]]], spark: SparkSession, folder: Path) -> None:
+def test_percentiles_query_matches_the_job(
+    query: Callable[[str], list[tuple[Any, ...]]], spark: SparkSession, folder: Path
+) -> None:
     facts = spark.read.parquet(str(folder / "tables" / "day=1" / "facts")).where("topic is null")
     expected = percentiles(facts, "api", shares=(0.5, 0.99)).collect()
     rows = query("Percentiles of days, from stored minutes")

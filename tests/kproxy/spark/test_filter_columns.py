@@ -71,7 +71,7 @@ def _parsable(texts: Iterator[str]) -> Iterator[str]:
         yield text
 
 
-def test_every_field_and_operator_says_the_same_of_all_lines_of_the_captures(captured: DataFrame) -> None:
+def test_column_filters_match_the_filters_for_captures(captured: DataFrame) -> None:
     rows = captured.where("corrupt is null").select(*captured.columns[:-5])
     lines = [line_of(row) for row in rows.collect()]
     texts = list(_parsable(iter(dict.fromkeys(_filters(lines)))))
@@ -101,7 +101,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("field", ["group_id", "not_decoded"])  # one whose case counts, and one whose does not
-def test_patterns_find_what_they_find_in_python(spark: SparkSession, field: str) -> None:
+def test_patterns_match_as_in_python(spark: SparkSession, field: str) -> None:
     rows = spark.createDataFrame([(text,) for text in TEXTS], f"{field} string")
     filters = [parse(f'{field}~"{pattern}"') for pattern in PATTERNS]
     said = rows.select(*(where(each).alias(str(place)) for place, each in enumerate(filters))).collect()
@@ -110,7 +110,7 @@ def test_patterns_find_what_they_find_in_python(spark: SparkSession, field: str)
         assert [row[place] for row in said] == expected, pattern
 
 
-def test_a_pattern_that_java_would_take_forever_for_is_refused(spark: SparkSession) -> None:
+def test_rejects_patterns_with_catastrophic_backtracking(spark: SparkSession) -> None:
     assert spark is not None
     for pattern in ("(a+)+", "(a|b)*c", "((a?){2}){9}"):
         with pytest.raises(FilterError, match="invalid pattern for Spark"):
@@ -120,7 +120,7 @@ def test_a_pattern_that_java_would_take_forever_for_is_refused(spark: SparkSessi
 
 
 @pytest.mark.skipif(ENGINE == "embedded", reason="runs Python in the engine")
-def test_texts_of_lines(spark: SparkSession, captured: DataFrame) -> None:
+def test_text_filters_match_as_in_python(spark: SparkSession, captured: DataFrame) -> None:
     rows = captured.where("corrupt is null").select(*captured.columns[:-5])
     lines = [line_of(row) for row in rows.collect()]
     texts = ["metadata", "10.0.0", "topics", "app", "UNSUPPORTED", "a", "L0*", "not Fetch", "16-", "'client'"]
@@ -131,7 +131,7 @@ def test_texts_of_lines(spark: SparkSession, captured: DataFrame) -> None:
 
 
 @pytest.mark.skipif(ENGINE == "embedded", reason="runs Python in the engine")
-def test_fields_of_records(spark: SparkSession) -> None:
+def test_record_filters_match_as_in_python(spark: SparkSession) -> None:
     lines = [
         request("Produce", body=test_record_fields.PRODUCE["body"]),
         request("Produce", body=test_record_fields.UNDECODED["body"]),

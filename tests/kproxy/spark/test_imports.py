@@ -15,20 +15,20 @@ from kproxy.spark.derived.clusters import clustered
 from kproxy.spark.session import session
 
 
-def test_what_a_notebook_needs_comes_from_one_package() -> None:
-    made = {name: getattr(kproxy.spark, name) for name in kproxy.spark.__all__}
-    assert (made["clustered"], made["open_session"]) == (clustered, session)
-    assert "latency" in made["jobs"].names()
+def test_package_exports_what_a_notebook_needs() -> None:
+    exports = {name: getattr(kproxy.spark, name) for name in kproxy.spark.__all__}
+    assert (exports["clustered"], exports["open_session"]) == (clustered, session)
+    assert "latency" in exports["jobs"].names()
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = kproxy.spark.nothing
 
 
-def test_the_names_of_tables_need_no_pyspark() -> None:
+def test_job_names_need_no_pyspark() -> None:
     code = "import sys; from kproxy.spark import jobs; jobs.names(); sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_without_spark_a_session_is_embedded_or_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_session_without_spark_is_embedded_or_remote(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)

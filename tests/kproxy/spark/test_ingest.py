@@ -15,7 +15,7 @@ from kproxy.errors import UserError
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.files import read_files
 from kproxy.spark.ingest.inputs import find_files
-from tests.kproxy.spark.files import CAPTURES, lines_in, parsed, text_of, write
+from tests.kproxy.spark.files import CAPTURES, lines_in, parse_lines, text_of, write
 from tests.kproxy.spark.sample_lines import request, response
 
 LINES = [request("Produce", at=second, correlation_id=second) for second in range(20)]
@@ -32,9 +32,7 @@ def read(spark: SparkSession, *paths: Path | str, growing: bool = False) -> tupl
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_torn_last_line_is_kept_aside_and_a_whole_one_without_its_newline_is_read(
-    spark: SparkSession, tmp_path: Path, name: str
-) -> None:
+def test_torn_last_line_is_corrupt_but_a_complete_one_is_read(spark: SparkSession, tmp_path: Path, name: str) -> None:
     ids, [torn] = read(spark, write(tmp_path / "torn" / name, DATA[:-30]))
     assert ids == list(range(19))
     assert torn.startswith('{"kind":"request"') or torn.endswith("the last line is incomplete and was skipped")
@@ -42,7 +40,7 @@ def test_a_torn_last_line_is_kept_aside_and_a_whole_one_without_its_newline_is_r
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_no_line_is_kept_aside_wherever_it_stands(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_invalid_lines_are_kept_as_corrupt(spark: SparkSession, tmp_path: Path, name: str) -> None:
     first, second, *_ = DATA.splitlines()
     texts = [
         b"no JSON", b"[1]", b'"a"', b"7", b"null", b"{}", b"{", b'{"kind":"request"}', first[:80], b"\xff\xfe", b"\0",
@@ -59,7 +57,7 @@ def test_what_is_no_line_is_kept_aside_wherever_it_stands(spark: SparkSession, t
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_whatever_a_client_wrote_stays_what_it_is(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_preserves_hostile_text_exactly(spark: SparkSession, tmp_path: Path, name: str) -> None:
     line = json.loads(DATA.splitlines()[0])
     hostile = [
         "",
@@ -82,12 +80,10 @@ def test_whatever_a_client_wrote_stays_what_it_is(spark: SparkSession, tmp_path:
     path = write(tmp_path / name, "\n".join(map(json.dumps, lines)).encode())
     rows = read_files(spark, find_files(spark, [str(path)]), CaptureOptions()).cache()
     assert rows.where("corrupt is not null").count() == 0
-    assert lines_in(rows) == parsed(map(json.dumps, lines))
+    assert lines_in(rows) == parse_lines(map(json.dumps, lines))
 
 
-def test_of_compressed_data_that_ends_early_what_stands_before_is_read_and_it_is_said(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_truncated_compressed_files_are_read_and_reported(spark: SparkSession, tmp_path: Path) -> None:
     noise = text_of(*(response(connection_id=os.urandom(40).hex(), correlation_id=99) for _ in range(2000)))
     cut = write(tmp_path / "a.jsonl.gz", DATA + noise)
     cut.write_bytes(cut.read_bytes()[:-5000])
@@ -104,9 +100,7 @@ def test_of_compressed_data_that_ends_early_what_stands_before_is_read_and_it_is
     assert "b.jsonl.zst: the last line is incomplete and was skipped" in told
 
 
-def test_captures_that_are_none_or_end_early_are_said_and_the_others_are_read(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_invalid_and_truncated_captures_are_reported(spark: SparkSession, tmp_path: Path) -> None:
     whole = gzip.decompress((CAPTURES / "metadata-retry-loop.pcap.gz").read_bytes())
     write(tmp_path / "a.pcap", b"no capture at all")
     write(tmp_path / "b.pcap", whole[:-7])
@@ -118,7 +112,7 @@ def test_captures_that_are_none_or_end_early_are_said_and_the_others_are_read(
     assert early.startswith("b.pcap: ")
 
 
-def test_a_directory_without_traces_and_a_path_without_anything_are_said(spark: SparkSession, tmp_path: Path) -> None:
+def test_rejects_a_directory_without_traces_and_a_missing_path(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no trace .* and no capture"):
         find_files(spark, [str(tmp_path)])
     write(tmp_path / "notes.txt", b"hello")
@@ -129,7 +123,7 @@ def test_a_directory_without_traces_and_a_path_without_anything_are_said(spark: 
 
 
 @pytest.mark.parametrize("path", ["{}/what it is", "file:{}/what it is"])
-def test_a_file_that_is_named_is_read_whatever_its_name(spark: SparkSession, tmp_path: Path, path: str) -> None:
+def test_named_file_is_read_whatever_its_name(spark: SparkSession, tmp_path: Path, path: str) -> None:
     write(tmp_path / "what it is", DATA)
     assert read(spark, path.format(tmp_path)) == (list(range(20)), [])
     write(tmp_path / "what it is", b"just words")
@@ -137,7 +131,7 @@ def test_a_file_that_is_named_is_read_whatever_its_name(spark: SparkSession, tmp
         find_files(spark, [path.format(tmp_path)])
 
 
-def test_a_trace_is_read_while_it_is_written_and_once_when_it_has_its_name(spark: SparkSession, tmp_path: Path) -> None:
+def test_growing_trace_is_read_once_before_and_after_its_rename(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "date=2026-11-21" / "hour=05"
     part = write(folder / ".kproxy-n-1-1.jsonl.part", DATA[:-30])
     assert read(spark, tmp_path, growing=True) == (list(range(19)), [])  # the torn end is still being written
@@ -154,7 +148,7 @@ def test_a_trace_is_read_while_it_is_written_and_once_when_it_has_its_name(spark
     assert [Path(file.path).name for file in find_files(spark, [str(tmp_path)])] == ["kproxy-n-1-1.jsonl"]
 
 
-def test_of_a_trace_listed_by_both_of_its_names_the_whole_one_counts(
+def test_complete_file_wins_over_its_partial_name(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     part = write(tmp_path / ".x.jsonl.part", DATA)
@@ -164,7 +158,7 @@ def test_of_a_trace_listed_by_both_of_its_names_the_whole_one_counts(
     assert read(spark, tmp_path, growing=True) == (list(range(20)), [])
 
 
-def test_paths_with_spaces_and_letters_of_uris_are_paths(spark: SparkSession, tmp_path: Path) -> None:
+def test_paths_may_contain_spaces_and_uri_characters(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "a b%20c#d"
     write(folder / "é +x.jsonl.gz", DATA)
     write(folder / ".y z.jsonl.part", DATA)

@@ -37,14 +37,14 @@ _UNITS: Final = {
 }
 
 
-def test_the_pages_are_those_of_the_code() -> None:
+def test_documentation_matches_the_code() -> None:
     document = (REPOSITORY / "docs/spark.md").read_text()
     assert doc_tables.with_table(document, "jobs", pages.markdown()) == document, _UPDATE
     assert (REPOSITORY / "docs" / pages.TABLES).read_text() == pages.columns_page(), _UPDATE
 
 
 @pytest.mark.parametrize("name", jobs.names())
-def test_each_column_has_its_type_its_unit_and_a_meaning(name: str, spark: SparkSession) -> None:
+def test_every_column_has_a_type_a_unit_and_a_description(name: str, spark: SparkSession) -> None:
     job = jobs.find(name)
     columns = described(job).columns
     assert [(column.name, column.type) for column in columns] == job.run(spark.createDataFrame([], TABLE)).dtypes
@@ -55,7 +55,7 @@ def test_each_column_has_its_type_its_unit_and_a_meaning(name: str, spark: Spark
         assert {column.unit for column in columns if column.name.endswith(ending)} <= units
 
 
-def test_a_docstring_without_columns_is_an_error() -> None:
+def test_docstring_without_columns_is_an_error() -> None:
     def run(lines: DataFrame) -> DataFrame:
         """Report nothing.
 

@@ -36,7 +36,7 @@ from tests.kproxy.spark.oracle import Oracle, Table
 
 LINES = int(os.environ.get("KPROXY_PLANTED_LINES", "20000"))
 
-Wanted = Callable[[dict[str, Any]], bool]
+RowFilter = Callable[[dict[str, Any]], bool]
 
 
 class Fleet:
@@ -51,7 +51,7 @@ class Fleet:
         assert not self.figures.tables[job].more
         return self.figures.tables[job].records()
 
-    def table(self, job: str, names: str, columns: str, wanted: Wanted = lambda row: True) -> Table:
+    def table(self, job: str, names: str, columns: str, wanted: RowFilter = lambda row: True) -> Table:
         """Its columns by those that name its rows."""
         rows = [row for row in self.rows(job) if wanted(row)]
         found = {tuple(row[name] for name in names.split()): tuple(map(row.get, columns.split())) for row in rows}
@@ -84,7 +84,7 @@ def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Flee
     return Fleet(made, oracle)
 
 
-def same(table: Table, expected: Table) -> bool:
+def matches(table: Table, expected: Table) -> bool:
     """Whether the tables have the same rows, numbers but for their last digits."""
     assert table.keys() == expected.keys()
     return all(
@@ -94,7 +94,7 @@ def same(table: Table, expected: Table) -> bool:
     )
 
 
-def us(moment: datetime) -> int:
+def microseconds(moment: datetime) -> int:
     return int(moment.timestamp()) * 1_000_000
 
 
@@ -102,7 +102,7 @@ def hour(at_us: int) -> datetime:
     return datetime.fromtimestamp(at_us // 1_000_000, UTC).replace(minute=0, second=0)
 
 
-def test_facts(fleet: Fleet) -> None:
+def test_facts_match_plain_python(fleet: Fleet) -> None:
     facts, oracle = fleet.figures.facts, fleet.oracle
     assert (facts.lines, facts.requests, facts.refused, facts.wire_bytes, facts.first_us, facts.last_us) == (
         oracle.lines, oracle.requests, oracle.refused, oracle.wire_bytes, oracle.first_us, oracle.last_us,
@@ -130,18 +130,18 @@ def test_facts(fleet: Fleet) -> None:
         ("connections", "client host broker", "connections opened peak_a_minute short unanswered p50_life_us"),
     ],
 )
-def test_tables_are_those_of_plain_python(fleet: Fleet, job: str, names: str, columns: str) -> None:
-    assert same(fleet.table(job, names, columns), getattr(fleet.oracle, job)())
+def test_tables_match_plain_python(fleet: Fleet, job: str, names: str, columns: str) -> None:
+    assert matches(fleet.table(job, names, columns), getattr(fleet.oracle, job)())
 
 
-def test_fetches_and_uses_are_those_of_plain_python(fleet: Fleet) -> None:
+def test_fetches_and_uses_match_plain_python(fleet: Fleet) -> None:
     found = fleet.table("fetches", "client", "fetches empty brought_bytes records", lambda row: row["topic"] is None)
-    assert same(found, fleet.oracle.fetches())
+    assert matches(found, fleet.oracle.fetches())
     found = fleet.table("clients", "client api api_version", "requests", lambda row: row["api"] is not None)
-    assert same(found, fleet.oracle.uses())
+    assert matches(found, fleet.oracle.uses())
 
 
-def test_charts_are_those_of_plain_python(fleet: Fleet) -> None:
+def test_charts_match_plain_python(fleet: Fleet) -> None:
     made, oracle, step = fleet.figures, fleet.oracle, fleet.figures.axis.step_us
     begins = made.axis.begins
     heat = oracle.heat(step, WAITING)
@@ -149,26 +149,26 @@ def test_charts_are_those_of_plain_python(fleet: Fleet) -> None:
     for series in made.heat:
         marks = {(begins[place], row): (count,) for place, row, count in series.marks}
         assert marks == heat[series.name]
-    assert same(fleet.over_time(made.brokers), oracle.brokers(step, WAITING))
+    assert matches(fleet.over_time(made.brokers), oracle.brokers(step, WAITING))
     assert fleet.over_time(made.errors) == oracle.refusals(step)
     assert fleet.over_time(made.traffic, "") == oracle.traffic(step)
 
 
-def test_old_clients_are_refused_and_no_others(fleet: Fleet) -> None:
+def test_only_old_clients_are_refused(fleet: Fleet) -> None:
     found = fleet.table("clients", "client api api_version", "refused_from", lambda row: row["verdict"] == "refused")
     expected = dict.fromkeys(PLANTED.old_clients, ("4.0",))
     assert found == expected | {(client, None, None): ("4.0",) for client, _, _ in expected}
     assert {row["verdict"] for row in fleet.rows("clients")} == {"refused", "works"}
 
 
-def test_the_metadata_loop(fleet: Fleet) -> None:
+def test_finds_the_metadata_loop(fleet: Fleet) -> None:
     [row] = fleet.rows("metadata-storms")
     assert (row["client"], row["requests"], row["refused"]) == (PLANTED.metadata_loop, *[PLANTED.metadata_requests] * 2)
     assert (row["error"], row["topic"]) == ("UNKNOWN_TOPIC_OR_PARTITION", "reports-missing")
     assert hour(row["first_at"]) == PLANTED.metadata_loop_hour
 
 
-def test_errors(fleet: Fleet) -> None:
+def test_finds_the_planted_errors(fleet: Fleet) -> None:
     """Beside those that belong to how groups work."""
     found = {
         (row["value"], row["error"]): {hour(row["first_at"]), hour(row["last_at"])}
@@ -181,7 +181,7 @@ def test_errors(fleet: Fleet) -> None:
     }
 
 
-def test_the_group_that_stalls_every_night(fleet: Fleet) -> None:
+def test_finds_the_group_that_stalls_every_night(fleet: Fleet) -> None:
     rows = fleet.rows("group-stalls")
     assert {row["group_id"] for row in rows if row["stall"] != "disturbed"} == {PLANTED.stalled_group}
     waits = [row for row in rows if row["stall"] == "join-waits"]
@@ -193,7 +193,7 @@ def test_the_group_that_stalls_every_night(fleet: Fleet) -> None:
     assert {row["stall"] for row in rows} <= {"join-waits", "not-rejoining", "disturbed"}
 
 
-def test_the_rebalance_storm(fleet: Fleet) -> None:
+def test_finds_the_rebalance_storm(fleet: Fleet) -> None:
     storms = [row for row in fleet.rows("rebalances") if row["storm"]]
     assert {row["group_id"] for row in storms} == {PLANTED.storm_group}
     assert {hour(row["since"]) for row in storms} == {PLANTED.storm_hour}
@@ -203,7 +203,7 @@ def test_the_rebalance_storm(fleet: Fleet) -> None:
     assert [row["generation"] for row in of_group] == list(range(1, 2 * PLANTED.storm_rounds + 2))
 
 
-def test_churn(fleet: Fleet) -> None:
+def test_finds_the_connection_churn(fleet: Fleet) -> None:
     worst, second, *_ = fleet.rows("connections")
     assert (worst["client"], worst["connections"], worst["short"]) == (
         PLANTED.churning,
@@ -213,7 +213,7 @@ def test_churn(fleet: Fleet) -> None:
     assert second["peak_a_minute"] <= 4
 
 
-def test_the_race_with_an_idle_close_and_its_retry(fleet: Fleet) -> None:
+def test_finds_the_idle_close_race_and_its_retry(fleet: Fleet) -> None:
     [race] = [row for row in fleet.rows("idle-closes") if row["races"]]
     assert (race["client"], race["races"], race["lost_apis"]) == (PLANTED.idle_race, 1, ["Produce"])
     assert hour(race["last_race_at"]) == PLANTED.idle_race_hour
@@ -224,29 +224,29 @@ def test_the_race_with_an_idle_close_and_its_retry(fleet: Fleet) -> None:
     }
 
 
-def test_the_throttled_client(fleet: Fleet) -> None:
+def test_finds_the_throttled_client(fleet: Fleet) -> None:
     rows = fleet.rows("throttling")
     assert {row["client"] for row in rows} == {PLANTED.throttled}
-    assert {row["since"] for row in rows} == {None, us(PLANTED.throttled_hour)}
+    assert {row["since"] for row in rows} == {None, microseconds(PLANTED.throttled_hour)}
     assert {row["throttled"] for row in rows} == {PLANTED.throttled_responses}
 
 
-def test_the_transaction_that_is_left_open(fleet: Fleet) -> None:
+def test_finds_the_open_transaction(fleet: Fleet) -> None:
     left, *committed = fleet.rows("transactions")
     assert {row["transactional_id"] for row in (left, *committed)} == {PLANTED.transactional}
     assert (left["outcome"], left["ended_at"]) == ("open", None)
-    assert left["begun_at"] - us(PLANTED.transactional_hour) < 3600 * 1_000_000
+    assert left["begun_at"] - microseconds(PLANTED.transactional_hour) < 3600 * 1_000_000
     assert [row["outcome"] for row in committed] == ["committed"] * PLANTED.committed
     assert {row["records"] for row in committed} == {20}
     assert {row["timeout_us"] for row in committed} == {60_000_000}
 
 
-def test_the_hot_partition(fleet: Fleet) -> None:
+def test_finds_the_hot_partition(fleet: Fleet) -> None:
     written = {(row["topic"], row["partition"]) for row in fleet.rows("partitions") if (row["written_skew"] or 0) > 3}
     assert written == {(PLANTED.hot_topic, PLANTED.hot_partition)}
 
 
-def test_findings(fleet: Fleet) -> None:
+def test_finds_the_planted_findings_only(fleet: Fleet) -> None:
     client, broker, code = PLANTED.finding
     stalls = 2 * len(PLANTED.stalled_hours)  # each is a warning, then an error
     assert fleet.table("findings", "client broker code", "findings") == {
@@ -263,22 +263,25 @@ def test_findings(fleet: Fleet) -> None:
     }
 
 
-def test_hours_that_are_unusual(fleet: Fleet) -> None:
+def test_finds_the_unusual_hours(fleet: Fleet) -> None:
     """They are those in which something is planted; the slow broker is told by its latency."""
     rows = fleet.rows("anomalies")
     slow = [row for row in rows if row["measure"] == "p99" and row["by"] == "broker"]
     assert {row["value"] for row in slow} == {PLANTED.slow_broker}
-    assert {row["since"] for row in slow} == {us(PLANTED.slow_hour)}
+    assert {row["since"] for row in slow} == {microseconds(PLANTED.slow_hour)}
     errors = {(row["by"], row["api"], row["value"]): row["since"] for row in rows if row["measure"] == "errors"}
-    assert errors["api", "Produce", None] == us(PLANTED.error_hour)
-    assert set(errors.values()) == {us(PLANTED.error_hour)}
+    assert errors["api", "Produce", None] == microseconds(PLANTED.error_hour)
+    assert set(errors.values()) == {microseconds(PLANTED.error_hour)}
     late = {row["since"] for row in rows if row["measure"] == "p99"}
-    assert late <= {us(PLANTED.slow_hour), us(PLANTED.blind_retries_hour)}  # what is sent again took 150 ms
+    assert late <= {
+        microseconds(PLANTED.slow_hour),
+        microseconds(PLANTED.blind_retries_hour),
+    }  # what is sent again took 150 ms
     busy = (PLANTED.metadata_loop_hour, PLANTED.churn_hour, PLANTED.storm_hour, PLANTED.findings_hour)
-    assert {row["since"] for row in rows if row["measure"] == "rate"} <= set(map(us, busy))
+    assert {row["since"] for row in rows if row["measure"] == "rate"} <= set(map(microseconds, busy))
 
 
-def test_the_page_says_it_all(fleet: Fleet) -> None:
+def test_page_reports_every_planted_problem(fleet: Fleet) -> None:
     page = report(fleet.figures, ["kproxy-trace"])
     assert len(page.encode()) < MAX_SIZE
     data = Opened(page).data
@@ -300,7 +303,7 @@ def test_the_page_says_it_all(fleet: Fleet) -> None:
     assert "every day at 02:00 UTC (7 days)" in stalls
 
 
-def test_two_clusters_in_which_everything_has_the_same_name_are_told_apart(
+def test_separates_two_clusters_with_equal_names(
     spark: SparkSession, fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The traces say no cluster id: it is the brokers, and the proxies in front of them, that differ."""

@@ -46,7 +46,7 @@ def run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[..., i
     return in_process
 
 
-def test_the_commands_of_the_dag_write_the_tables_of_a_day(
+def test_commands_of_the_dag_write_the_tables_of_a_day(
     run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = [response("Fetch"), response("Produce", at=86_400)]  # 2026-11-21 and 2026-11-22

@@ -18,7 +18,7 @@ from tests.kproxy.spark.sample_lines import close, request, response, table
 
 
 @pytest.mark.parametrize("name", ["rebalances", "connections"])
-def test_jobs_find_what_is_kept_and_only_while_it_is(spark: SparkSession, name: str) -> None:
+def test_jobs_use_shared_rows_while_they_are_cached(spark: SparkSession, name: str) -> None:
     of_group = {"group_id": "billing", "member_id": "m-1"}
     lines = table(
         spark,
@@ -33,32 +33,30 @@ def test_jobs_find_what_is_kept_and_only_while_it_is(spark: SparkSession, name: 
     alone = run().collect()
     assert len(alone) == 1
     with shared(lines, [name]):
-        assert is_kept(run())
+        assert is_cached(run())
         assertDataFrameEqual(run(), alone)
-    assert not is_kept(run())
+    assert not is_cached(run())
 
 
 @pytest.mark.parametrize("name", ["idle-closes", "retries", "rules"])
-def test_other_jobs_find_it_too(spark: SparkSession, name: str) -> None:
+def test_other_jobs_use_shared_rows_too(spark: SparkSession, name: str) -> None:
     lines = table(spark, request("Fetch", at=0))
     with shared(lines, [name]):
-        assert is_kept(jobs.find(name).run(lines))
+        assert is_cached(jobs.find(name).run(lines))
 
 
-def test_nothing_is_kept_that_no_job_needs(spark: SparkSession) -> None:
+def test_caches_nothing_that_no_job_needs(spark: SparkSession) -> None:
     lines = table(spark, request("Fetch", at=0))
     with shared(lines, ["errors", "rebalances"]):
-        assert not is_kept(jobs.find("connections").run(lines))
+        assert not is_cached(jobs.find("connections").run(lines))
 
 
-def is_kept(rows: DataFrame) -> bool:
+def is_cached(rows: DataFrame) -> bool:
     """Whether Spark takes a part of them from what it has kept."""
     return "InMemoryRelation" in rows._jdf.queryExecution().withCachedData().toString()
 
 
-def test_the_next_is_planned_meanwhile_and_nothing_when_nobody_asks_any_more(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plans_the_next_job_ahead_and_stops_when_closed(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = table(spark, request("Fetch", at=0))
     planned: list[str] = []
     asked, begun = threading.Event(), threading.Event()

@@ -18,7 +18,7 @@ from kproxy.spark.ingest.decode import local_path
 from kproxy.spark.ingest.open_traces import sizes_below
 from kproxy.spark.ingest.schema import ROW
 from kproxy.spark.source import KproxyDataSource
-from tests.kproxy.spark.files import CAPTURES, REPOSITORY, TRACE_1, line_of, parsed, text_of, write
+from tests.kproxy.spark.files import CAPTURES, REPOSITORY, TRACE_1, line_of, parse_lines, text_of, write
 from tests.kproxy.spark.sample_lines import request
 
 
@@ -28,7 +28,7 @@ def _registered(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("folder", [CAPTURES, REPOSITORY / "tests/data/pcap", REPOSITORY / "tests/data/bugs"])
-def test_every_capture_has_the_rows_that_dissect_writes_line_by_line(
+def test_captures_have_the_rows_that_dissect_writes(
     spark: SparkSession, folder: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     rows = spark.read.format("kproxy").load(f"{folder}/*.pcap.gz")
@@ -45,7 +45,7 @@ def test_every_capture_has_the_rows_that_dissect_writes_line_by_line(
         assert found[file] == expected, file.name
 
 
-def test_a_capture_is_read_with_its_ports_and_its_key_log(spark: SparkSession) -> None:
+def test_reads_a_capture_with_ports_and_key_log(spark: SparkSession) -> None:
     capture = REPOSITORY / "tests/data/pcap/tls-kafka-python-4.3.1.pcap.gz"
     reader = spark.read.format("kproxy")
     assert reader.load(str(capture)).count() == 0
@@ -54,9 +54,7 @@ def test_a_capture_is_read_with_its_ports_and_its_key_log(spark: SparkSession) -
     assert decrypted.option("port", "1, 2").load(str(capture)).count() == 0
 
 
-def test_a_directory_has_traces_and_captures_and_a_reader_may_ask_for_some_columns(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_reads_a_directory_and_selected_columns(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path / "a" / "x.jsonl", TRACE_1.read_bytes() + b"no line\n")
     write(tmp_path / "b c.jsonl.gz", TRACE_1.read_bytes())
     (tmp_path / "d.pcap7.gz").write_bytes((CAPTURES / "metadata-retry-loop.pcap.gz").read_bytes())
@@ -83,7 +81,7 @@ def test_a_directory_has_traces_and_captures_and_a_reader_may_ask_for_some_colum
         (None, ROW, "no path: pass files"),
     ],
 )
-def test_what_cannot_be_read_is_said(spark: SparkSession, path: str | None, schema: str, says: str) -> None:
+def test_rejects_unreadable_paths_and_schemas(spark: SparkSession, path: str | None, schema: str, says: str) -> None:
     with pytest.raises(PySparkException, match=says):
         spark.read.format("kproxy").schema(schema).load(path).collect()
 
@@ -98,7 +96,7 @@ def stream(spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
         query.stop()
 
 
-def started(spark: SparkSession, folder: Path) -> StreamingQuery:
+def start_stream(spark: SparkSession, folder: Path) -> StreamingQuery:
     lines = (
         spark.readStream.format("kproxy").load(str(folder)).where("corrupt is null").select("connection_id", "offset")
     )
@@ -106,38 +104,38 @@ def started(spark: SparkSession, folder: Path) -> StreamingQuery:
     return writer.start(f"{folder}.out")
 
 
-def streamed(spark: SparkSession, query: StreamingQuery, folder: Path) -> list[int]:
+def streamed_offsets(spark: SparkSession, query: StreamingQuery, folder: Path) -> list[int]:
     query.processAllAvailable()
     return sorted(row["offset"] for row in spark.read.parquet(f"{folder}.out").collect())
 
 
-def test_a_stream_has_every_line_once_while_traces_grow_and_get_their_names(spark: SparkSession, stream: Path) -> None:
+def test_stream_has_every_line_once_while_traces_grow(spark: SparkSession, stream: Path) -> None:
     lines = [text_of(request(offset=number)) for number in range(20)]
     hour = stream / "date=2026-11-21" / "hour=05"
     part = write(hour / ".a.jsonl.part", b"".join(lines[:3]) + lines[3][:20])
-    query = started(spark, stream)
-    assert streamed(spark, query, stream) == [0, 1, 2]  # the fourth is torn so far
+    query = start_stream(spark, stream)
+    assert streamed_offsets(spark, query, stream) == [0, 1, 2]  # the fourth is torn so far
     part.write_bytes(b"".join(lines[:6]))
     write(hour / "b.jsonl.zst", b"".join(lines[10:13]))
     write(hour / ".c.jsonl.zst.part", b"".join(lines[13:15]))  # compressed ones come when they are whole
-    assert streamed(spark, query, stream) == [0, 1, 2, 3, 4, 5, 10, 11, 12]
+    assert streamed_offsets(spark, query, stream) == [0, 1, 2, 3, 4, 5, 10, 11, 12]
     part.rename(hour / "a.jsonl")
     (hour / ".c.jsonl.zst.part").rename(hour / "c.jsonl.zst")
-    assert streamed(spark, query, stream) == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14]
+    assert streamed_offsets(spark, query, stream) == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14]
     query.stop()
     write(stream / "date=2026-11-21" / "hour=06" / "d.jsonl", b"".join(lines[15:18]) + lines[18][:30])  # torn for good
-    query = started(spark, stream)  # from its checkpoint
-    assert streamed(spark, query, stream) == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15, 16, 17]
+    query = start_stream(spark, stream)  # from its checkpoint
+    assert streamed_offsets(spark, query, stream) == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15, 16, 17]
 
 
-def test_a_stream_of_no_directory_is_said(spark: SparkSession, tmp_path: Path) -> None:
+def test_stream_requires_a_directory(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PySparkException, match="a stream needs a directory of traces"):
         spark.readStream.format("kproxy").load(str(tmp_path / "nothing")).writeStream.format("noop").option(
             "checkpointLocation", str(tmp_path / "checkpoint")
         ).start().processAllAvailable()
 
 
-def test_lines_of_a_growing_trace_are_whole_up_to_its_last_newline_however_far_that_is(tmp_path: Path) -> None:
+def test_growing_trace_is_complete_up_to_its_last_newline(tmp_path: Path) -> None:
     write(tmp_path / "x" / ".a.jsonl.part", b"a" * 100_000 + b"\n" + b"b" * 200_000)
     write(tmp_path / ".b.jsonl.part", b"b" * 200_000)
     write(tmp_path / "c.jsonl", b"torn")
@@ -146,6 +144,6 @@ def test_lines_of_a_growing_trace_are_whole_up_to_its_last_newline_however_far_t
     assert sizes_below(str(tmp_path)) == {"x/a.jsonl": 100_001, "c.jsonl": 4}
 
 
-def test_rows_are_those_of_the_columns_that_are_counted_alone(spark: SparkSession) -> None:
+def test_count_without_columns_counts_all_rows(spark: SparkSession) -> None:
     rows = spark.read.format("kproxy").load(str(TRACE_1))
-    assert rows.select(F.count("*")).first()[0] == len(parsed(TRACE_1.read_text().splitlines()))
+    assert rows.select(F.count("*")).first()[0] == len(parse_lines(TRACE_1.read_text().splitlines()))

@@ -11,9 +11,9 @@ from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.configs import Configs
 from kproxy.broker.errors import Error
 from kproxy.broker.topics import Topics
-from tests.kproxy.broker.data_asked import batch, fetch, offsets, produce, produced, records
-from tests.kproxy.broker.log.sample_logs import sent
-from tests.kproxy.broker.socket_client import Asking, asked
+from tests.kproxy.broker.data_asked import batch, fetch, offsets, produce, produce_request, records
+from tests.kproxy.broker.log.sample_logs import produced_batch
+from tests.kproxy.broker.socket_client import Asking, broker_client
 
 
 def set_configs(ask: Asking, topic: str, **configs: str) -> None:
@@ -22,19 +22,19 @@ def set_configs(ask: Asking, topic: str, **configs: str) -> None:
 
 
 @pytest.mark.parametrize("version", range(14))
-async def test_appends_in_every_version(version: int) -> None:
+async def test_produce_works_in_every_version(version: int) -> None:
     data = batch(2) if version >= 3 else encode([{"magic": min(version, 1), "records": [{"value": b"v"}] * 2}])
-    async with asked(topics={"t": 1}) as ask:
+    async with broker_client(topics={"t": 1}) as ask:
         assert (await produce(ask, data, version=version))["base_offset"] == 0
-        answer = await produce(ask, data, version=version)
-        assert (answer["error_code"], answer["base_offset"]) == (Error.NONE, 2)
-        assert answer.get("log_append_time_ms", -1) == -1
-        assert answer.get("log_start_offset", 0) == 0
+        response = await produce(ask, data, version=version)
+        assert (response["error_code"], response["base_offset"]) == (Error.NONE, 2)
+        assert response.get("log_append_time_ms", -1) == -1
+        assert response.get("log_start_offset", 0) == 0
         assert offsets(await fetch(ask)) == [0, 1, 2, 3]
 
 
-async def test_partitions_are_independent() -> None:
-    async with asked(topics={"t": 2, "u": 1}) as ask:
+async def test_errors_of_partitions_are_independent() -> None:
+    async with broker_client(topics={"t": 2, "u": 1}) as ask:
         partitions = [{"index": index, "records": batch()} for index in (0, 1, 2, -1)]
         topics = [{"name": name, "partition_data": partitions} for name in ("t", "none", "u")]
         body = await ask("Produce", 9, {"acks": -1, "timeout_ms": 0, "topic_data": topics})
@@ -49,20 +49,20 @@ async def test_partitions_are_independent() -> None:
 
 
 @pytest.mark.parametrize("acks", [2, -2, 100])
-async def test_other_acks_are_refused(acks: int) -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_rejects_invalid_acks(acks: int) -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         assert (await produce(ask, batch(), acks=acks))["error_code"] == Error.INVALID_REQUIRED_ACKS
 
 
-async def test_without_acks_nothing_is_answered() -> None:
-    async with asked(topics={"t": 1}) as ask:
-        await ask.send("Produce", 9, produced(ask, batch(3), acks=0))
+async def test_acks_0_gets_no_response() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
+        await ask.send("Produce", 9, produce_request(ask, batch(3), acks=0))
         assert offsets(await fetch(ask)) == [0, 1, 2]
 
 
-async def test_without_acks_an_error_ends_the_connection() -> None:
-    async with asked(topics={"t": 1}) as ask:
-        await ask.send("Produce", 9, produced(ask, batch(), acks=0, partition=4))
+async def test_error_with_acks_0_closes_the_connection() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
+        await ask.send("Produce", 9, produce_request(ask, batch(), acks=0, partition=4))
         with pytest.raises(asyncio.IncompleteReadError):
             await ask.receive("Produce", 9)
 
@@ -72,41 +72,41 @@ async def test_without_acks_an_error_ends_the_connection() -> None:
     [
         (9, b"", Error.INVALID_RECORD),
         (9, None, Error.INVALID_RECORD),
-        (9, sent() + sent(), Error.INVALID_RECORD),
-        (9, sent()[:-1], Error.INVALID_RECORD),
+        (9, produced_batch() + produced_batch(), Error.INVALID_RECORD),
+        (9, produced_batch()[:-1], Error.INVALID_RECORD),
         (9, encode([{"magic": 1, "records": [{"value": b"v"}]}]), Error.INVALID_RECORD),
-        (6, sent(compression="zstd"), Error.UNSUPPORTED_COMPRESSION_TYPE),
-        (9, sent() + bytes(17), Error.CORRUPT_MESSAGE),
+        (6, produced_batch(compression="zstd"), Error.UNSUPPORTED_COMPRESSION_TYPE),
+        (9, produced_batch() + bytes(17), Error.CORRUPT_MESSAGE),
         (2, None, Error.NONE),
     ],
     ids=["empty", "null", "two", "cut off", "format 1", "zstd before v7", "zeros behind", "null before v3"],
 )
-async def test_what_a_version_may_bring(version: int, data: bytes | None, error: Error) -> None:
-    async with asked(topics={"t": 1}) as ask:
-        answer = await produce(ask, data, version=version)
-    assert (answer["error_code"], answer["base_offset"]) == (error, -1)
+async def test_version_determines_the_allowed_batches(version: int, data: bytes | None, error: Error) -> None:
+    async with broker_client(topics={"t": 1}) as ask:
+        response = await produce(ask, data, version=version)
+    assert (response["error_code"], response["base_offset"]) == (error, -1)
 
 
-async def test_records_that_are_refused_are_named() -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_response_lists_the_rejected_records() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         set_configs(ask, "t", cleanup_policy="compact")
-        answer = await produce(ask, batch(2, key=None))
+        response = await produce(ask, batch(2, key=None))
         old = await produce(ask, batch(2, key=None), version=7)
-    assert answer["error_code"] == old["error_code"] == Error.INVALID_RECORD
-    assert [error["batch_index"] for error in answer["record_errors"]] == [0, 1]
-    assert answer["error_message"].startswith("One or more records have been rejected due to 2 record errors")
+    assert response["error_code"] == old["error_code"] == Error.INVALID_RECORD
+    assert [error["batch_index"] for error in response["record_errors"]] == [0, 1]
+    assert response["error_message"].startswith("One or more records have been rejected due to 2 record errors")
 
 
-async def test_log_append_time_is_told() -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_returns_the_log_append_time() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         set_configs(ask, "t", message_timestamp_type="LogAppendTime")
-        answer = await produce(ask, batch(2))
+        response = await produce(ask, batch(2))
         [first, second] = records(await fetch(ask))
-    assert answer["log_append_time_ms"] == first["timestamp"] == second["timestamp"] > 0
+    assert response["log_append_time_ms"] == first["timestamp"] == second["timestamp"] > 0
 
 
-async def test_too_few_replicas_in_sync() -> None:
-    async with asked(brokers=2, topics={"t": 1}) as ask:
+async def test_rejects_if_too_few_replicas_are_in_sync() -> None:
+    async with broker_client(brokers=2, topics={"t": 1}) as ask:
         set_configs(ask, "t", min_insync_replicas="2")
         assert (await produce(ask, batch()))["error_code"] == Error.NONE  # no more are wanted than there are
         ask.broker.move_leader("t", 0, 2)
@@ -117,21 +117,21 @@ async def test_too_few_replicas_in_sync() -> None:
 
 
 @pytest.mark.parametrize("version", [9, 10, 13])
-async def test_another_leader_is_named(version: int) -> None:
-    async with asked(brokers=2, topics={"t": 1}) as ask:
+async def test_response_names_the_current_leader(version: int) -> None:
+    async with broker_client(brokers=2, topics={"t": 1}) as ask:
         ask.broker.move_leader("t", 0, 2)
-        answer = await produce(ask, batch(), version=version)
-        assert answer["error_code"] == Error.NOT_LEADER_OR_FOLLOWER
+        response = await produce(ask, batch(), version=version)
+        assert response["error_code"] == Error.NOT_LEADER_OR_FOLLOWER
         if version >= 10:
-            assert answer["current_leader"] == {"leader_id": 2, "leader_epoch": 1}
-            [endpoint] = answer["node_endpoints"]
+            assert response["current_leader"] == {"leader_id": 2, "leader_epoch": 1}
+            [endpoint] = response["node_endpoints"]
             assert (endpoint["node_id"], endpoint["port"]) == (2, ask.broker.ports[1])
         assert (await produce(ask, batch(), version=version, node=2))["error_code"] == Error.NONE
 
 
 @pytest.mark.parametrize("unknown", ["A" * 21 + "Q", NULL_UUID])
-async def test_an_id_that_no_topic_has(unknown: str) -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_rejects_an_unknown_topic_id(unknown: str) -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         data = [{"topic_id": unknown, "partition_data": [{"index": 0, "records": batch()}]}]
         body = await ask("Produce", 13, {"acks": -1, "timeout_ms": 0, "topic_data": data})
     [topic] = body["responses"]
@@ -139,42 +139,42 @@ async def test_an_id_that_no_topic_has(unknown: str) -> None:
     assert topic["partition_responses"][0]["error_code"] == Error.UNKNOWN_TOPIC_ID
 
 
-async def test_internal_topics_are_not_for_clients() -> None:
-    async with asked() as ask:
+async def test_rejects_produce_to_internal_topics() -> None:
+    async with broker_client() as ask:
         ask.broker.cluster.part(Topics).create("__state", [[1]], internal=True)
         assert (await produce(ask, batch(), "__state"))["error_code"] == Error.INVALID_TOPIC_EXCEPTION
 
 
-async def test_what_may_not_be_on_the_disk_is_not_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(fd: int) -> None:
+async def test_unsynced_records_are_not_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(fd: int) -> None:
         raise OSError(5, "Input/output error")
 
-    said: list[str] = []
-    async with asked(said=said, topics={"t": 1}, data=tmp_path, fsync=True) as ask:
+    reports: list[str] = []
+    async with broker_client(reports=reports, topics={"t": 1}, data=tmp_path, fsync=True) as ask:
         assert (await produce(ask, batch()))["error_code"] == Error.NONE
         with monkeypatch.context() as patch:
-            patch.setattr(os, "fsync", failing)
+            patch.setattr(os, "fsync", fail)
             assert (await produce(ask, batch(), acks=1))["error_code"] == Error.NONE
-            answer = await produce(ask, batch())
-        assert (answer["error_code"], answer["base_offset"]) == (Error.KAFKA_STORAGE_ERROR, -1)
+            response = await produce(ask, batch())
+        assert (response["error_code"], response["base_offset"]) == (Error.KAFKA_STORAGE_ERROR, -1)
         assert (await produce(ask, batch(), acks=1))["error_code"] == Error.KAFKA_STORAGE_ERROR
-    [sentence] = said
+    [sentence] = reports
     assert f"cannot write {tmp_path}/logs/t-0/00000000000000000000.log: Input/output error" in sentence
 
 
-async def test_a_transactional_batch_wants_a_transaction() -> None:
+async def test_rejects_a_transactional_batch_without_a_transaction() -> None:
     data = batch(producer_id=4711, producer_epoch=0, base_sequence=0, is_transactional=True)
-    async with asked(topics={"t": 1}) as ask:
-        answer = await produce(ask, data)
-        assert answer["error_code"] == Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    async with broker_client(topics={"t": 1}) as ask:
+        response = await produce(ask, data)
+        assert response["error_code"] == Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         assert (await produce(ask, data, transactional_id="x"))["error_code"] == Error.INVALID_PRODUCER_ID_MAPPING
         assert offsets(await fetch(ask)) == []
 
 
 @pytest.mark.parametrize("size", [1, 900_000])
-async def test_many_requests_at_once_are_answered_in_order(size: int) -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_pipelined_requests_get_responses_in_order(size: int) -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         for _ in range(20):
-            await ask.send("Produce", 9, produced(ask, batch(size=size)))
+            await ask.send("Produce", 9, produce_request(ask, batch(size=size)))
         bodies = [await ask.receive("Produce", 9) for _ in range(20)]
     assert [body["responses"][0]["partition_responses"][0]["base_offset"] for body in bodies] == list(range(20))

@@ -1,4 +1,4 @@
-"""What is known of the configs of each release, and how it is made."""
+"""The known configs of each release, and how they are derived."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ def config(name: str, default: str | None, **more: Any) -> dict[str, Any]:
     return {"name": name, "default": default, "read_only": False, "sensitive": False, **more}
 
 
-def test_lines_are_merged_to_what_came_and_went() -> None:
-    stays, grows = config("stays", "1"), config("grows", "1")
+def test_merge_records_when_configs_appeared_and_disappeared() -> None:
+    stable, changing = config("stays", "1"), config("grows", "1")
     known = {
-        "1.0": {"topic": [stays, grows, config("goes", None)]},
-        "1.1": {"topic": [stays, grows, config("comes", "7")]},
-        "2.0": {"topic": [stays, {**grows, "default": "2", "type": 3}, config("comes", "7")], "metrics": []},
-        "2.1": {"topic": [{**stays, "default": "0"}, grows | {"default": "2"}], "metrics": [config("interval", "5")]},
+        "1.0": {"topic": [stable, changing, config("goes", None)]},
+        "1.1": {"topic": [stable, changing, config("comes", "7")]},
+        "2.0": {"topic": [stable, {**changing, "default": "2", "type": 3}, config("comes", "7")], "metrics": []},
+        "2.1": {
+            "topic": [{**stable, "default": "0"}, changing | {"default": "2"}],
+            "metrics": [config("interval", "5")],
+        },
     }
     assert merge(known) == {
         "topic": [
@@ -36,18 +39,18 @@ def test_lines_are_merged_to_what_came_and_went() -> None:
 
 
 @pytest.mark.parametrize("release", ["0.11", "2.4", "3.9", "4.3"])
-def test_what_a_broker_describes_is_what_is_known_of_its_release(release: str) -> None:
+def test_broker_describes_the_known_configs_of_its_release(release: str) -> None:
     name = "0.11.0" if release == "0.11" else release
     with BrokerThread(release=release, topics={"t": 1}) as broker:
-        found = describe(broker.bootstrap, "t")
+        described = describe(broker.bootstrap, "t")
     for kind in ("topic", "broker"):
-        assert {each["name"] for each in found[kind]} == set(facts(kind, name))
-        for each in found[kind]:
-            if "default" in each:  # an old broker does not say the default of what was set
-                assert each["default"] == facts(kind, name)[each["name"]].default
+        assert {config["name"] for config in described[kind]} == set(facts(kind, name))
+        for config in described[kind]:
+            if "default" in config:  # an old broker does not say the default of what was set
+                assert config["default"] == facts(kind, name)[config["name"]].default
 
 
-def test_each_release_has_a_default_for_what_the_newest_has() -> None:
+def test_every_release_has_a_default_for_configs_of_the_newest() -> None:
     for kind in ("topic", "group"):
         for release in lines():
             for name, fact in facts(kind, lines()[-1]).items():

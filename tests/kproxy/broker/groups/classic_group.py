@@ -1,4 +1,4 @@
-"""A classic group without a broker, and members that say what they were answered."""
+"""A classic group without a broker, and the responses that its members get."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from tests.kproxy.broker.groups.journals import cluster
 RANGE = {"range": b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff"}  # subscribes to "t"
 
 
-class Classic:
+class ClassicGroupHarness:
     """A group; times in ms."""
 
     def __init__(self, **configs: str) -> None:
         self.clock = FakeClock()
         self.use(cluster(self.clock, **configs))
 
-    def use(self, made: Cluster) -> None:
-        """Have the group in another cluster."""
-        self.cluster = made
-        self.groups = made.part(Groups)
+    def use(self, new_cluster: Cluster) -> None:
+        """Move the group to a different cluster."""
+        self.cluster = new_cluster
+        self.groups = new_cluster.part(Groups)
         self.group: ClassicGroup = self.groups.classic("g")
 
-    def join(self, member_id: str = "", instance: str | None = None, **more: Any) -> Waiting:
-        """Join; what it is refused with is its answer."""
-        asked = {
+    def join(self, member_id: str = "", instance: str | None = None, **options: Any) -> PendingResponse:
+        """Join; return the response, which holds the error if the group refuses."""
+        fields = {
             "session_timeout_ms": 10_000,
             "rebalance_timeout_ms": 30_000,
             "protocol_type": "consumer",
             "protocols": RANGE,
             "learns_id": False,
         }
-        joining = Joining(member_id, instance, "client", "/127.0.0.1", **{**asked, **more})
-        waiting = Waiting()
+        join_state = Joining(member_id, instance, "client", "/127.0.0.1", **{**fields, **options})
+        response = PendingResponse()
         try:
-            self.group.join(joining, waiting.take)
+            self.group.join(join_state, response.take)
         except Refused as refused:
-            waiting.take({"error_code": refused.error})
-        self.clock.go_on()
-        return waiting
+            response.take({"error_code": refused.error})
+        self.clock.advance()
+        return response
 
     def sync(
         self,
@@ -55,17 +55,17 @@ class Classic:
         *,
         instance: str | None = None,
         protocol: tuple[str | None, str | None] = (None, None),
-    ) -> Waiting:
-        """Sync, likewise."""
-        waiting = Waiting()
+    ) -> PendingResponse:
+        """Sync; return the response, which holds the error if the group refuses."""
+        response = PendingResponse()
         try:
-            self.group.sync(member_id, instance, generation, protocol, assignments or {}, waiting.take)
+            self.group.sync(member_id, instance, generation, protocol, assignments or {}, response.take)
         except Refused as refused:
-            waiting.take({"error_code": refused.error})
-        return waiting
+            response.take({"error_code": refused.error})
+        return response
 
     def heartbeat(self, member_id: str, generation: int, instance: str | None = None) -> Error:
-        """Heartbeat; the error."""
+        """Send a heartbeat; return the error."""
         try:
             self.group.heartbeat(member_id, instance, generation)
         except Refused as refused:
@@ -73,15 +73,15 @@ class Classic:
         return Error.NONE
 
     def stable(self, *instances: str | None) -> list[str]:
-        """Members in a stable group, the leader first; None for a dynamic one."""
-        [first, *others] = instances
+        """Join with these instance ids (None: a dynamic member) and sync; return the member ids, the leader's first."""
+        [first, *other_instances] = instances
         [leader] = [self.join(instance=first)]
         members = [leader.member_id]
-        for instance in others:
+        for instance in other_instances:
             joined = self.join(instance=instance)
-            again = [self.join(member, at) for member, at in zip(members, instances, strict=False)]
+            rejoined = [self.join(member, at) for member, at in zip(members, instances, strict=False)]
             members.append(joined.member_id)
-            assert not any(each.error for each in again)
+            assert not any(each.error for each in rejoined)
         generation = self.group.generation
         for member in reversed(members):
             self.sync(member, generation, {member: member.encode() for member in members})
@@ -89,25 +89,25 @@ class Classic:
         return members
 
 
-class Waiting:
-    """The answer to a request, once there is one."""
+class PendingResponse:
+    """The response to a request, once it has arrived."""
 
     def __init__(self) -> None:
         self.answers: list[Mapping[str, Any]] = []
 
     def take(self, body: Mapping[str, Any]) -> None:
-        """Be answered."""
+        """Receive the response."""
         self.answers.append(body)
 
     @property
     def body(self) -> Mapping[str, Any]:
-        """The one answer."""
+        """The response; there must be exactly one."""
         [body] = self.answers
         return body
 
     @property
-    def waits(self) -> bool:
-        """Whether there is none yet."""
+    def is_pending(self) -> bool:
+        """Whether there is no response yet."""
         return not self.answers
 
     @property

@@ -1,4 +1,4 @@
-"""A consumer group without a broker, and members that do as they are told."""
+"""A consumer group without a broker, and members that follow its assignments."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from tests.kproxy.broker.fake_clock import FakeClock
 from tests.kproxy.broker.groups.journals import cluster
 
 
-class Consumers:
+class ConsumerGroupHarness:
     """A group and the topic ``t`` of four partitions; members are their ids. Times in ms."""
 
     def __init__(self, **configs: str) -> None:
         self.clock = FakeClock()
         self.use(cluster(self.clock, **configs))
 
-    def use(self, made: Cluster) -> None:
-        """Have the group in another cluster."""
-        self.cluster = made
-        self.topics = made.part(Topics)
-        self.groups = made.part(Groups)
+    def use(self, new_cluster: Cluster) -> None:
+        """Move the group to a different cluster."""
+        self.cluster = new_cluster
+        self.topics = new_cluster.part(Topics)
+        self.groups = new_cluster.part(Groups)
 
     def create(self, topic: str, partitions: int = 1) -> None:
-        """Make a topic."""
+        """Create a topic."""
         self.topics.create(topic, [[1]] * partitions)
 
     def parts(self, topic: str, *indexes: int) -> frozenset[tuple[str, int]]:
-        """Partitions of a topic as members name them."""
-        found = self.topics.named(topic)
-        assert found is not None
-        return frozenset((found.id, index) for index in indexes)
+        """Partitions of a topic, named by topic id."""
+        topic_state = self.topics.named(topic)
+        assert topic_state is not None
+        return frozenset((topic_state.id, index) for index in indexes)
 
     def consumer_heartbeat(self, member: str, epoch: int, **said: Any) -> Mapping[str, Any]:
-        """A heartbeat; its answer."""
+        """Send a heartbeat; return the response."""
         return self.groups.consumer_heartbeat("g", ConsumerHeartbeat(member, epoch, "client", "/127.0.0.1", **said))
 
     @property
     def group(self) -> ConsumerGroup:
-        """The group, once somebody has joined."""
-        found = self.groups.find("g")
-        assert isinstance(found, ConsumerGroup)
-        return found
+        """The group, which exists once a member has joined."""
+        group = self.groups.find("g")
+        assert isinstance(group, ConsumerGroup)
+        return group
 
     def join(self, member: str, topics: tuple[str, ...] = ("t",), **said: Any) -> Mapping[str, Any]:
         """Join with a rebalance timeout of 20 s."""
@@ -55,7 +55,7 @@ class Consumers:
         return self.consumer_heartbeat(member, 0, **{**first, **said})
 
     def error(self, member: str, epoch: int, **said: Any) -> Error:
-        """What a heartbeat is refused with."""
+        """Send a heartbeat; return the error."""
         try:
             self.consumer_heartbeat(member, epoch, **said)
         except Refused as refused:
@@ -63,12 +63,12 @@ class Consumers:
         return Error.NONE
 
     def settle(self, *members: str) -> None:
-        """Have the members do what they are told until there is nothing left to do."""
+        """Send heartbeats until every member owns exactly what it is assigned."""
         for _ in range(3 * len(members)):
             for member in members:
-                known = self.group.members[member]
-                self.consumer_heartbeat(member, known.epoch, owned=frozenset(known.assigned))
+                state = self.group.members[member]
+                self.consumer_heartbeat(member, state.epoch, owned=frozenset(state.assigned))
 
     def has(self, member: str) -> list[int]:
-        """The partitions that a member was told it has, of whatever topics."""
+        """The indexes of the partitions assigned to a member, of all topics."""
         return sorted(index for _, index in self.group.members[member].assigned)

@@ -1,4 +1,4 @@
-"""A journal in memory, from which a second cluster can go on."""
+"""A journal in memory, from which a second cluster can start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kproxy.broker.journal import NullJournal, Value
 from kproxy.broker.options import BrokerOptions
 
 
-class InMemory(NullJournal):
+class InMemoryJournal(NullJournal):
     """Keeps what JSON can hold, as a file would."""
 
     def __init__(self) -> None:
@@ -27,9 +27,9 @@ class InMemory(NullJournal):
             self.tables.setdefault(table, {})[key] = json.dumps(value)
 
 
-def cluster(clock: Clock, journal: InMemory | None = None, **configs: str) -> Cluster:
-    """A cluster with the topic ``t`` of four partitions; with a journal that of another it goes on from there."""
-    named = {key.replace("_", "."): value for key, value in configs.items()}
-    cluster = Cluster(BrokerOptions(topics={"t": 4}, configs=named), {}, clock, journal)
-    cluster.nodes[1] = BrokerNode(1, {"PLAINTEXT": ("127.0.0.1", 9092)})
-    return cluster
+def cluster(clock: Clock, journal: InMemoryJournal | None = None, **configs: str) -> Cluster:
+    """A cluster with the topic ``t`` of four partitions; the journal of an earlier cluster restores its state."""
+    options = {key.replace("_", "."): value for key, value in configs.items()}
+    result = Cluster(BrokerOptions(topics={"t": 4}, configs=options), {}, clock, journal)
+    result.nodes[1] = BrokerNode(1, {"PLAINTEXT": ("127.0.0.1", 9092)})
+    return result

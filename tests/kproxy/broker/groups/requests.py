@@ -30,7 +30,7 @@ def topic_id(ask: Asking, name: str = "t") -> str:
     return topic.id
 
 
-async def join(ask: Asking, version: int = 9, member_id: str = "", **more: Any) -> Mapping[str, Any]:
+async def join(ask: Asking, version: int = 9, member_id: str = "", **fields: Any) -> Mapping[str, Any]:
     body = {
         "group_id": "g",
         "session_timeout_ms": 10_000,
@@ -39,13 +39,13 @@ async def join(ask: Asking, version: int = 9, member_id: str = "", **more: Any) 
         "protocol_type": "consumer",
         "protocols": [{"name": name, "metadata": data} for name, data in RANGE.items()],
     }
-    answer: Mapping[str, Any] = await ask("JoinGroup", version, {**body, **more})
-    if answer["error_code"] == Error.MEMBER_ID_REQUIRED:
-        return await join(ask, version, answer["member_id"], **more)
-    return answer
+    response: Mapping[str, Any] = await ask("JoinGroup", version, {**body, **fields})
+    if response["error_code"] == Error.MEMBER_ID_REQUIRED:
+        return await join(ask, version, response["member_id"], **fields)
+    return response
 
 
-async def stable(ask: Asking, group: str = "g") -> str:
+async def join_stable_group(ask: Asking, group: str = "g") -> str:
     member = str((await join(ask, group_id=group))["member_id"])
     sync = {
         "group_id": group,
@@ -59,8 +59,8 @@ async def stable(ask: Asking, group: str = "g") -> str:
     return member
 
 
-async def preparing(ask: Asking) -> None:
-    """Wait until somebody else's request has begun a round."""
+async def wait_for_rebalance(ask: Asking) -> None:
+    """Wait until the request of a different client has started a rebalance."""
     group = ask.broker.cluster.part(Groups).classic("g")
     for _ in range(500):
         if group.state == "PreparingRebalance":
@@ -69,24 +69,24 @@ async def preparing(ask: Asking) -> None:
     raise TimeoutError
 
 
-async def commit(ask: Asking, version: int, offset: int, **more: Any) -> list[int]:
+async def commit(ask: Asking, version: int, offset: int, **fields: Any) -> list[int]:
     partitions = [
         {"partition_index": index, "committed_offset": offset, "committed_leader_epoch": 0, "committed_metadata": "m"}
         for index in (0, 9)
     ]
     topic = {"name": "t", "topic_id": topic_id(ask), "partitions": partitions}
-    body = {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": [topic], **more}
-    answer = await ask("OffsetCommit", version, body)
-    return [partition["error_code"] for topic in answer["topics"] for partition in topic["partitions"]]
+    body = {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": [topic], **fields}
+    response = await ask("OffsetCommit", version, body)
+    return [partition["error_code"] for topic in response["topics"] for partition in topic["partitions"]]
 
 
-async def fetched(ask: Asking, version: int, *, group: str = "g", everything: bool = False, **more: Any) -> Any:
-    asked_for = None if everything else [{"name": "t", "topic_id": topic_id(ask), "partition_indexes": [0, 1]}]
-    one = {"group_id": group, "topics": asked_for, **more}
-    answer = await ask("OffsetFetch", version, {"groups": [one], **one})
+async def fetch_offsets(ask: Asking, version: int, *, group: str = "g", all_topics: bool = False, **more: Any) -> Any:
+    topics = None if all_topics else [{"name": "t", "topic_id": topic_id(ask), "partition_indexes": [0, 1]}]
+    group_request = {"group_id": group, "topics": topics, **more}
+    response = await ask("OffsetFetch", version, {"groups": [group_request], **group_request})
     if version >= 8:
-        [answer] = answer["groups"]
-    return answer
+        [response] = response["groups"]
+    return response
 
 
 JOIN = {
@@ -97,7 +97,7 @@ JOIN = {
 }
 
 
-def one_offset(offset: int) -> Mapping[str, Any]:
+def offset_commit(offset: int) -> Mapping[str, Any]:
     partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
     return {
         "group_id": "g",
@@ -107,7 +107,7 @@ def one_offset(offset: int) -> Mapping[str, Any]:
     }
 
 
-FIRST: Mapping[str, Any] = {
+FIRST_HEARTBEAT: Mapping[str, Any] = {
     "group_id": "g",
     "member_id": "m",
     "member_epoch": 0,

@@ -7,62 +7,62 @@ import pytest
 
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.consumer_member import AWAY, LEAVING
-from tests.kproxy.broker.groups.consumers import Consumers
+from tests.kproxy.broker.groups.consumers import ConsumerGroupHarness
 
 
-def given(answer: Mapping[str, Any]) -> list[list[int]]:
+def assigned_partitions(answer: Mapping[str, Any]) -> list[list[int]]:
     return [topic["partitions"] for topic in answer["assignment"]["topic_partitions"]]
 
 
-def test_the_first_member_gets_everything_at_once() -> None:
-    consumers = Consumers()
-    answer = consumers.join("a")
-    assert answer["member_epoch"] == 2
-    assert answer["heartbeat_interval_ms"] == 5000
-    assert given(answer) == [[0, 1, 2, 3]]
+def test_first_member_gets_all_partitions_at_once() -> None:
+    consumers = ConsumerGroupHarness()
+    response = consumers.join("a")
+    assert response["member_epoch"] == 2
+    assert response["heartbeat_interval_ms"] == 5000
+    assert assigned_partitions(response) == [[0, 1, 2, 3]]
     assert consumers.group.state == "Stable"
     assert "assignment" not in consumers.consumer_heartbeat("a", 2)
 
 
-def test_a_second_member_gets_what_the_first_has_given_up() -> None:
-    consumers = Consumers()
+def test_second_member_gets_partitions_after_the_first_revokes_them() -> None:
+    consumers = ConsumerGroupHarness()
     consumers.join("a")
-    assert given(consumers.join("b")) == []
+    assert assigned_partitions(consumers.join("b")) == []
     assert consumers.group.state == "Reconciling"
-    told = consumers.consumer_heartbeat("a", 2)
-    assert told["member_epoch"] == 2
-    [kept] = given(told)
+    response = consumers.consumer_heartbeat("a", 2)
+    assert response["member_epoch"] == 2
+    [kept] = assigned_partitions(response)
     assert len(kept) == 2
-    assert "assignment" not in consumers.consumer_heartbeat("b", 3), "a has not said that it has given up anything"
+    assert "assignment" not in consumers.consumer_heartbeat("b", 3), "a has not reported any revocation"
     assert consumers.consumer_heartbeat("a", 2, owned=consumers.parts("t", 0, 1, 2, 3))["member_epoch"] == 2
     assert consumers.consumer_heartbeat("a", 2, owned=consumers.parts("t", *kept))["member_epoch"] == 3
-    [rest] = given(consumers.consumer_heartbeat("b", 3))
-    assert sorted(kept + rest) == [0, 1, 2, 3]
+    [others] = assigned_partitions(consumers.consumer_heartbeat("b", 3))
+    assert sorted(kept + others) == [0, 1, 2, 3]
     assert consumers.group.state == "Stable"
 
 
-def test_who_does_not_give_up_in_time_is_out() -> None:
-    consumers = Consumers()
+def test_removes_a_member_that_does_not_revoke_in_time() -> None:
+    consumers = ConsumerGroupHarness()
     consumers.join("a")
     consumers.join("b")
     consumers.consumer_heartbeat("a", 2)
     for _ in range(5):
-        consumers.clock.go_on(4_100)
+        consumers.clock.advance(4_100)
         consumers.consumer_heartbeat("b", consumers.group.members["b"].epoch)
     assert consumers.error("a", 2) is Error.UNKNOWN_MEMBER_ID
     assert consumers.has("b") == [0, 1, 2, 3]
 
 
-def test_a_silent_member_is_out_after_the_session_timeout_of_its_group() -> None:
-    consumers = Consumers(group_consumer_session_timeout_ms="45000")
+def test_removes_a_silent_member_after_the_session_timeout_of_the_group() -> None:
+    consumers = ConsumerGroupHarness(group_consumer_session_timeout_ms="45000")
     consumers.join("a")
-    consumers.clock.go_on(45_001)
+    consumers.clock.advance(45_001)
     assert consumers.group.state == "Empty"
     assert consumers.error("a", 2) is Error.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_leaves() -> None:
-    consumers = Consumers()
+def test_partitions_of_a_member_that_leaves_are_reassigned() -> None:
+    consumers = ConsumerGroupHarness()
     consumers.join("a")
     consumers.join("b")
     consumers.settle("a", "b")
@@ -72,8 +72,8 @@ def test_a_member_leaves() -> None:
     assert consumers.error("b", LEAVING) is Error.UNKNOWN_MEMBER_ID
 
 
-def test_epochs_that_a_member_cannot_have() -> None:
-    consumers = Consumers()
+def test_rejects_wrong_member_epochs() -> None:
+    consumers = ConsumerGroupHarness()
     consumers.join("a")
     consumers.join("b")
     consumers.settle("a", "b")
@@ -86,31 +86,31 @@ def test_epochs_that_a_member_cannot_have() -> None:
 
 
 def test_new_partitions_and_new_topics_are_assigned() -> None:
-    consumers = Consumers()
+    consumers = ConsumerGroupHarness()
     consumers.join("a", ("t", "later"))
     topic = consumers.topics.named("t")
     assert topic is not None
     consumers.topics.add_partitions(topic, [[1]])
-    assert given(consumers.consumer_heartbeat("a", 2)) == [[0, 1, 2, 3, 4]]
+    assert assigned_partitions(consumers.consumer_heartbeat("a", 2)) == [[0, 1, 2, 3, 4]]
     consumers.create("later")
-    assert len(given(consumers.consumer_heartbeat("a", 3))) == 2
+    assert len(assigned_partitions(consumers.consumer_heartbeat("a", 3))) == 2
 
 
-def test_a_topic_that_is_gone_is_taken_away() -> None:
-    consumers = Consumers()
+def test_deleted_topic_is_unassigned() -> None:
+    consumers = ConsumerGroupHarness()
     consumers.create("u")
     consumers.join("a", ("t", "u"))
     topic = consumers.topics.named("t")
     assert topic is not None
     consumers.topics.delete(topic)
-    assert given(consumers.consumer_heartbeat("a", 2)) == [[0]]
+    assert assigned_partitions(consumers.consumer_heartbeat("a", 2)) == [[0]]
 
 
-def test_a_pattern_subscribes_to_what_is_there_and_what_comes() -> None:
-    consumers = Consumers()
+def test_pattern_subscribes_to_existing_and_new_topics() -> None:
+    consumers = ConsumerGroupHarness()
     consumers.create("orders-eu")
-    answer = consumers.join("a", (), regex="orders-.*")
-    assert given(answer) == [[0]]
+    response = consumers.join("a", (), regex="orders-.*")
+    assert assigned_partitions(response) == [[0]]
     consumers.create("orders-us", 2)
     consumers.create("xorders-us")
     consumers.consumer_heartbeat("a", 2)
@@ -120,40 +120,40 @@ def test_a_pattern_subscribes_to_what_is_there_and_what_comes() -> None:
 
 
 @pytest.mark.parametrize("regex", ["(", "*", "(?=a)", "a" * 10_000, r"(a)\1"])
-def test_a_pattern_that_cannot_be_read_is_refused_and_nobody_joins(regex: str) -> None:
-    consumers = Consumers()
+def test_rejects_an_invalid_pattern_without_creating_a_group(regex: str) -> None:
+    consumers = ConsumerGroupHarness()
     with pytest.raises(Refused) as refused:
         consumers.join("a", (), regex=regex)
     assert refused.value.error is Error.INVALID_REGULAR_EXPRESSION
     assert consumers.groups.get("g") is None
 
 
-def test_a_pattern_finds_nothing_that_who_asks_may_not_see() -> None:
-    consumers = Consumers()
+def test_pattern_matches_only_topics_the_client_may_see() -> None:
+    consumers = ConsumerGroupHarness()
     consumers.create("secret")
     consumers.join("a", (), regex=".*", visible=lambda topic: topic != "secret")
     assert consumers.has("a") == [0, 1, 2, 3]
 
 
-def test_a_member_that_subscribes_to_something_else_gives_up_the_rest() -> None:
-    consumers = Consumers()
+def test_member_revokes_topics_it_no_longer_subscribes_to() -> None:
+    consumers = ConsumerGroupHarness()
     consumers.create("u", 2)
     consumers.join("a", ("t",))
-    told = consumers.consumer_heartbeat("a", 2, topics=frozenset({"u"}))
-    assert given(told) == []
-    assert given(consumers.consumer_heartbeat("a", 2, owned=frozenset())) == [[0, 1]]
+    response = consumers.consumer_heartbeat("a", 2, topics=frozenset({"u"}))
+    assert assigned_partitions(response) == []
+    assert assigned_partitions(consumers.consumer_heartbeat("a", 2, owned=frozenset())) == [[0, 1]]
 
 
-def test_a_member_that_unsubscribes_while_it_gives_up_gives_up_that_as_well() -> None:
-    consumers = Consumers()
+def test_member_that_unsubscribes_during_revocation_revokes_these_partitions_too() -> None:
+    consumers = ConsumerGroupHarness()
     consumers.create("u", 2)
     consumers.join("a", ("t", "u"))
     consumers.join("b", ("t",))
     consumers.consumer_heartbeat("a", 2)
     t, u = consumers.parts("t", 0, 1, 2, 3), consumers.parts("u", 0, 1)
     kept = consumers.group.members["a"].assigned.keys() & t
-    told = consumers.consumer_heartbeat("a", 2, topics=frozenset({"u"}), owned=t | u)
-    assert given(told) == [[0, 1]]
+    response = consumers.consumer_heartbeat("a", 2, topics=frozenset({"u"}), owned=t | u)
+    assert assigned_partitions(response) == [[0, 1]]
     assert consumers.group.members["a"].revoking.keys() == t, "what it had kept of t as well"
     consumers.consumer_heartbeat("a", 2, topics=frozenset(), owned=kept | u)
     assert consumers.has("a") == []
@@ -162,48 +162,48 @@ def test_a_member_that_unsubscribes_while_it_gives_up_gives_up_that_as_well() ->
     assert consumers.has("b") == [0, 1, 2, 3]
 
 
-def test_a_static_member_that_goes_for_a_while_keeps_its_partitions() -> None:
-    consumers = Consumers()
+def test_static_member_keeps_its_partitions_while_it_is_away() -> None:
+    consumers = ConsumerGroupHarness()
     consumers.join("a", instance_id="one")
     consumers.join("b", instance_id="two")
     consumers.settle("a", "b")
-    mine, epoch = consumers.has("b"), consumers.group.epoch
+    partitions, epoch = consumers.has("b"), consumers.group.epoch
     assert consumers.error("c", 0, instance_id="two") is Error.UNRELEASED_INSTANCE_ID
     assert consumers.consumer_heartbeat("b", AWAY, instance_id="two")["member_epoch"] == AWAY
     assert consumers.error("b", 4, instance_id="two") is Error.FENCED_MEMBER_EPOCH
-    answer = consumers.join("c", instance_id="two")
-    assert given(answer) == [mine]
+    response = consumers.join("c", instance_id="two")
+    assert assigned_partitions(response) == [partitions]
     assert consumers.group.epoch == epoch
     assert consumers.error("b", epoch, instance_id="two") is Error.FENCED_INSTANCE_ID
     assert consumers.error("b", epoch, instance_id="three") is Error.UNKNOWN_MEMBER_ID
 
 
-def test_a_static_member_that_does_not_come_back_is_out() -> None:
-    consumers = Consumers()
+def test_removes_a_static_member_that_does_not_return() -> None:
+    consumers = ConsumerGroupHarness()
     consumers.join("b", instance_id="two")
     consumers.consumer_heartbeat("b", AWAY, instance_id="two")
-    consumers.clock.go_on(45_001)
+    consumers.clock.advance(45_001)
     assert consumers.group.is_empty
 
 
-def test_a_group_has_no_more_members_than_it_may() -> None:
-    consumers = Consumers(group_consumer_max_size="1")
+def test_rejects_a_member_above_the_group_max_size() -> None:
+    consumers = ConsumerGroupHarness(group_consumer_max_size="1")
     consumers.join("a")
     with pytest.raises(Refused, match="maximum capacity of 1 members"):
         consumers.join("b")
     assert consumers.join("a")["member_epoch"] == 2
 
 
-def test_the_assignor_is_the_one_that_most_ask_for() -> None:
-    consumers = Consumers()
+def test_uses_the_assignor_that_most_members_request() -> None:
+    consumers = ConsumerGroupHarness()
     consumers.join("a")
     assert consumers.group.assignor == "uniform"
     consumers.consumer_heartbeat("a", 2, assignor="range")
     assert consumers.group.described()["assignor_name"] == "range"
 
 
-def test_describes_what_members_have_and_are_to_have() -> None:
-    consumers = Consumers()
+def test_describes_current_and_target_assignments() -> None:
+    consumers = ConsumerGroupHarness()
     consumers.join("a")
     consumers.join("b")
     consumers.consumer_heartbeat("a", 2)
@@ -214,14 +214,14 @@ def test_describes_what_members_have_and_are_to_have() -> None:
     assert b["assignment"] == {"topic_partitions": []}
 
 
-def test_who_may_commit_and_fetch_offsets() -> None:
-    consumers = Consumers()
+def test_commit_and_fetch_require_a_current_member_and_epoch() -> None:
+    consumers = ConsumerGroupHarness()
 
-    def commit(member: str, epoch: int, index: int = 0, **more: Any) -> Error:
+    def commit(member: str, epoch: int, index: int = 0, **options: Any) -> Error:
         [(topic, part)] = consumers.parts("t", index)
         try:
-            asked = {"transactional": False, "version": 9, **more}
-            consumers.group.check_commit(member, None, epoch, **asked)(topic, part)
+            arguments = {"transactional": False, "version": 9, **options}
+            consumers.group.check_commit(member, None, epoch, **arguments)(topic, part)
         except Refused as refused:
             return refused.error
         return Error.NONE
@@ -251,8 +251,8 @@ def test_who_may_commit_and_fetch_offsets() -> None:
         consumers.group.check_fetch("nobody", epoch)
 
 
-def test_many_members_come_and_go_and_no_partition_is_ever_with_two() -> None:
-    consumers = Consumers()
+def test_no_partition_has_two_owners_while_many_members_join_and_leave() -> None:
+    consumers = ConsumerGroupHarness()
     topic = consumers.topics.named("t")
     assert topic is not None
     consumers.topics.add_partitions(topic, [[1]] * 8)
@@ -260,8 +260,8 @@ def test_many_members_come_and_go_and_no_partition_is_ever_with_two() -> None:
     for number, name in enumerate(names):
         consumers.join(name)
         for each in names[: number + 1]:
-            known = consumers.group.members[each]
-            consumers.consumer_heartbeat(each, known.epoch, owned=frozenset(known.assigned))
+            state = consumers.group.members[each]
+            consumers.consumer_heartbeat(each, state.epoch, owned=frozenset(state.assigned))
             held = [
                 part for member in consumers.group.members.values() for part in (*member.assigned, *member.revoking)
             ]

@@ -8,101 +8,101 @@ from kproxy.broker.groups import offsets as module
 from kproxy.broker.groups.offsets import Committed, Offsets
 from kproxy.broker.topics import Topic, Topics
 from tests.kproxy.broker.fake_clock import FakeClock
-from tests.kproxy.broker.groups.journals import InMemory, cluster
+from tests.kproxy.broker.groups.journals import InMemoryJournal, cluster
 
 
-def topic(of: Cluster) -> Topic:
-    found = of.part(Topics).named("t")
-    assert found is not None
-    return found
+def topic(owner: Cluster) -> Topic:
+    result = owner.part(Topics).named("t")
+    assert result is not None
+    return result
 
 
-def at(of: Cluster, offset: int) -> Committed:
-    return Committed(offset, -1, "", of.clock.now(), topic(of).id)
+def committed_at(owner: Cluster, offset: int) -> Committed:
+    return Committed(offset, -1, "", owner.clock.now(), topic(owner).id)
 
 
-def reached(of: Cluster) -> dict[int, int]:
-    return {partition: one.offset for (_, partition), one in of.part(Offsets).of("g").items()}
+def committed_offsets(owner: Cluster) -> dict[int, int]:
+    return {partition: committed.offset for (_, partition), committed in owner.part(Offsets).of("g").items()}
 
 
-def test_what_is_staged_holds_when_the_transaction_is_committed() -> None:
-    one = cluster(FakeClock())
-    offsets = one.part(Offsets)
-    offsets.commit("g", {("t", 0): at(one, 5)})
-    offsets.stage(7, 0, "g", {("t", 0): at(one, 9), ("t", 1): at(one, 3)})
-    assert reached(one) == {0: 5}
+def test_staged_offsets_take_effect_on_commit() -> None:
+    owner = cluster(FakeClock())
+    offsets = owner.part(Offsets)
+    offsets.commit("g", {("t", 0): committed_at(owner, 5)})
+    offsets.stage(7, 0, "g", {("t", 0): committed_at(owner, 9), ("t", 1): committed_at(owner, 3)})
+    assert committed_offsets(owner) == {0: 5}
     assert offsets.pending("g") == {("t", 0), ("t", 1)}
     offsets.complete(7, 0, "g", commit=True)
-    assert reached(one) == {0: 9, 1: 3}
+    assert committed_offsets(owner) == {0: 9, 1: 3}
     assert not offsets.pending("g")
 
 
-def test_what_is_staged_is_dropped_when_it_is_aborted() -> None:
-    one = cluster(FakeClock())
-    offsets = one.part(Offsets)
-    offsets.stage(7, 0, "g", {("t", 0): at(one, 9)})
+def test_staged_offsets_are_dropped_on_abort() -> None:
+    owner = cluster(FakeClock())
+    offsets = owner.part(Offsets)
+    offsets.stage(7, 0, "g", {("t", 0): committed_at(owner, 9)})
     offsets.complete(7, 1, "g", commit=False)
-    assert reached(one) == {}
+    assert committed_offsets(owner) == {}
     assert not offsets.pending("g")
     assert list(offsets.groups()) == []
 
 
-def test_a_later_plain_commit_stays() -> None:
-    one = cluster(FakeClock())
-    offsets = one.part(Offsets)
-    offsets.stage(7, 0, "g", {("t", 0): at(one, 9)})
-    offsets.commit("g", {("t", 0): at(one, 11)})
+def test_later_plain_commit_wins_over_a_staged_one() -> None:
+    owner = cluster(FakeClock())
+    offsets = owner.part(Offsets)
+    offsets.stage(7, 0, "g", {("t", 0): committed_at(owner, 9)})
+    offsets.commit("g", {("t", 0): committed_at(owner, 11)})
     offsets.complete(7, 0, "g", commit=True)
-    assert reached(one) == {0: 11}
+    assert committed_offsets(owner) == {0: 11}
 
 
-def test_what_a_newer_epoch_and_other_producers_have_staged_stays_staged() -> None:
-    one = cluster(FakeClock())
-    offsets = one.part(Offsets)
-    offsets.stage(7, 3, "g", {("t", 0): at(one, 9)})
-    offsets.stage(8, 0, "g", {("t", 1): at(one, 4)})
+def test_completion_leaves_offsets_of_newer_epochs_and_other_producers_staged() -> None:
+    owner = cluster(FakeClock())
+    offsets = owner.part(Offsets)
+    offsets.stage(7, 3, "g", {("t", 0): committed_at(owner, 9)})
+    offsets.stage(8, 0, "g", {("t", 1): committed_at(owner, 4)})
     offsets.complete(7, 2, "g", commit=True)
     assert offsets.pending("g") == {("t", 0), ("t", 1)}
     offsets.complete(7, 3, "g", commit=True)
     assert offsets.pending("g") == {("t", 1)}
 
 
-def test_a_topic_that_is_made_anew_has_no_offsets() -> None:
-    one = cluster(FakeClock())
-    offsets, topics = one.part(Offsets), one.part(Topics)
-    offsets.commit("g", {("t", 0): at(one, 5)})
-    topics.delete(topic(one))
+def test_recreated_topic_has_no_offsets() -> None:
+    owner = cluster(FakeClock())
+    offsets, topics = owner.part(Offsets), owner.part(Topics)
+    offsets.commit("g", {("t", 0): committed_at(owner, 5)})
+    topics.delete(topic(owner))
     topics.create("t", [[1]])
-    assert reached(one) == {}
+    assert committed_offsets(owner) == {}
 
 
-def test_offsets_and_what_is_staged_outlive_a_restart() -> None:
-    clock, journal = FakeClock(), InMemory()
-    one = cluster(clock, journal)
-    offsets = one.part(Offsets)
-    offsets.commit("g", {("t", 0): at(one, 5), ("t", 2): at(one, 1)})
+def test_committed_and_staged_offsets_survive_a_restart() -> None:
+    clock, journal = FakeClock(), InMemoryJournal()
+    first = cluster(clock, journal)
+    offsets = first.part(Offsets)
+    offsets.commit("g", {("t", 0): committed_at(first, 5), ("t", 2): committed_at(first, 1)})
     offsets.delete("g", ("t", 2))
-    offsets.stage(7, 0, "g", {("t", 1): at(one, 3)})
-    two = cluster(clock, journal)
-    assert reached(two) == {0: 5}
-    two.part(Offsets).complete(7, 0, "g", commit=True)
-    assert reached(cluster(clock, journal)) == {0: 5, 1: 3}
-    two.part(Offsets).forget("g")
+    offsets.stage(7, 0, "g", {("t", 1): committed_at(first, 3)})
+    second = cluster(clock, journal)
+    assert committed_offsets(second) == {0: 5}
+    second.part(Offsets).complete(7, 0, "g", commit=True)
+    assert committed_offsets(cluster(clock, journal)) == {0: 5, 1: 3}
+    second.part(Offsets).forget("g")
     assert journal.tables["offsets"] == journal.tables["staged offsets"] == {}
 
 
-def test_offsets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_the_number_of_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_OFFSETS", 3)
-    one = cluster(FakeClock())
-    offsets = one.part(Offsets)
-    offsets.commit("g", {("t", index): at(one, 5) for index in range(2)})
-    offsets.stage(7, 0, "g", {("t", 3): at(one, 5)})
-    for more in (
-        lambda: offsets.commit("h", {("t", 0): at(one, 1)}),
-        lambda: offsets.stage(8, 0, "h", {("t", 0): at(one, 1)}),
+    owner = cluster(FakeClock())
+    offsets = owner.part(Offsets)
+    offsets.commit("g", {("t", index): committed_at(owner, 5) for index in range(2)})
+    offsets.stage(7, 0, "g", {("t", 3): committed_at(owner, 5)})
+    for add in (
+        lambda: offsets.commit("h", {("t", 0): committed_at(owner, 1)}),
+        lambda: offsets.stage(8, 0, "h", {("t", 0): committed_at(owner, 1)}),
     ):
         with pytest.raises(Refused) as refused:
-            more()
+            add()
         assert refused.value.error is Error.INVALID_COMMIT_OFFSET_SIZE
     offsets.forget("g")
-    offsets.commit("h", {("t", 0): at(one, 1)})
+    offsets.commit("h", {("t", 0): committed_at(owner, 1)})

@@ -14,24 +14,24 @@ from kproxy.broker.errors import Error
 from kproxy.broker.groups import offset_rows
 from tests.kproxy.broker.groups.classic_group import RANGE
 from tests.kproxy.broker.groups.requests import (
-    FIRST,
+    FIRST_HEARTBEAT,
     JOIN,
     UUID,
     commit,
-    fetched,
+    fetch_offsets,
     join,
-    one_offset,
-    preparing,
-    stable,
+    join_stable_group,
+    offset_commit,
     topic_id,
     versions,
+    wait_for_rebalance,
 )
-from tests.kproxy.broker.socket_client import asked
+from tests.kproxy.broker.socket_client import broker_client
 
 
 @pytest.mark.parametrize("version", versions("JoinGroup"))
-async def test_joins_in_every_version(version: int) -> None:
-    async with asked() as ask:
+async def test_join_group_works_in_every_version(version: int) -> None:
+    async with broker_client() as ask:
         body = await join(ask, version)
         assert body["error_code"] == 0
         assert body["protocol_name"] == "range"
@@ -42,52 +42,56 @@ async def test_joins_in_every_version(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions("SyncGroup"))
-async def test_syncs_and_leaves_in_every_version(version: int) -> None:
-    async with asked() as ask:
+async def test_sync_and_leave_work_in_every_version(version: int) -> None:
+    async with broker_client() as ask:
         member = (await join(ask))["member_id"]
-        who = {"group_id": "g", "member_id": member, "generation_id": 1}
-        names = {"protocol_type": "consumer", "protocol_name": "range"}
+        member_fields = {"group_id": "g", "member_id": member, "generation_id": 1}
+        protocol = {"protocol_type": "consumer", "protocol_name": "range"}
         assignments = [{"member_id": member, "assignment": b"all"}, {"member_id": "nobody", "assignment": b"x"}]
-        synced = await ask("SyncGroup", version, {**who, **names, "assignments": assignments})
+        synced = await ask("SyncGroup", version, {**member_fields, **protocol, "assignments": assignments})
         assert (synced["error_code"], synced["assignment"]) == (0, b"all")
         beat = min(version, 4)
-        assert (await ask("Heartbeat", beat, who))["error_code"] == 0
-        assert (await ask("Heartbeat", beat, {**who, "generation_id": 2}))["error_code"] == Error.ILLEGAL_GENERATION
-        left = await ask("LeaveGroup", version, {**who, "members": [{"member_id": member}, {"member_id": "nobody"}]})
+        assert (await ask("Heartbeat", beat, member_fields))["error_code"] == 0
+        assert (await ask("Heartbeat", beat, {**member_fields, "generation_id": 2}))[
+            "error_code"
+        ] == Error.ILLEGAL_GENERATION
+        left = await ask(
+            "LeaveGroup", version, {**member_fields, "members": [{"member_id": member}, {"member_id": "nobody"}]}
+        )
         assert left["error_code"] == 0
         assert [member["error_code"] for member in left.get("members", [])] in ([], [0, Error.UNKNOWN_MEMBER_ID])
-        again = await ask("LeaveGroup", version, {**who, "members": [{"member_id": member}]})
+        second_response = await ask("LeaveGroup", version, {**member_fields, "members": [{"member_id": member}]})
         assert Error.UNKNOWN_MEMBER_ID in (
-            again["error_code"],
-            *(member["error_code"] for member in again.get("members", [])),
+            second_response["error_code"],
+            *(member["error_code"] for member in second_response.get("members", [])),
         )
 
 
-async def test_a_join_waits_for_the_other_members() -> None:
-    async with asked() as ask:
-        first = await stable(ask)
-        other = ask.another()
+async def test_join_waits_for_the_other_members() -> None:
+    async with broker_client() as ask:
+        first = await join_stable_group(ask)
+        other = ask.second_client()
         await other.send("JoinGroup", 3, {**JOIN, "group_id": "g"})
-        await preparing(ask)
+        await wait_for_rebalance(ask)
         beat = await ask("Heartbeat", 4, {"group_id": "g", "member_id": first, "generation_id": 1})
         assert beat["error_code"] == Error.REBALANCE_IN_PROGRESS
-        again = await join(ask, member_id=first)
-        assert again["generation_id"] == (await other.receive("JoinGroup", 3))["generation_id"] == 2
+        rejoined = await join(ask, member_id=first)
+        assert rejoined["generation_id"] == (await other.receive("JoinGroup", 3))["generation_id"] == 2
         await other.hang_up()
 
 
-async def test_a_client_that_hangs_up_while_it_joins_is_still_counted_on() -> None:
-    async with asked() as ask:
-        first = await stable(ask)
-        other = ask.another()
+async def test_client_that_disconnects_while_joining_remains_a_member() -> None:
+    async with broker_client() as ask:
+        first = await join_stable_group(ask)
+        other = ask.second_client()
         await other.send("JoinGroup", 3, {**JOIN, "group_id": "g"})
-        await preparing(ask)
+        await wait_for_rebalance(ask)
         await other.hang_up()
         assert len((await join(ask, member_id=first))["members"]) == 2
 
 
 @pytest.mark.parametrize(
-    ("asked_for", "error"),
+    ("fields", "error"),
     [
         ({"group_id": ""}, Error.INVALID_GROUP_ID),
         ({"session_timeout_ms": 5_999}, Error.INVALID_SESSION_TIMEOUT),
@@ -97,40 +101,40 @@ async def test_a_client_that_hangs_up_while_it_joins_is_still_counted_on() -> No
         ({"protocol_type": ""}, Error.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-async def test_joins_that_are_refused(asked_for: Mapping[str, Any], error: Error) -> None:
-    async with asked() as ask:
-        assert (await join(ask, **asked_for))["error_code"] == error
+async def test_rejects_invalid_join_requests(fields: Mapping[str, Any], error: Error) -> None:
+    async with broker_client() as ask:
+        assert (await join(ask, **fields))["error_code"] == error
 
 
 @pytest.mark.parametrize("version", versions("DescribeGroups"))
-async def test_describes_in_every_version(version: int) -> None:
-    async with asked(topics={"t": 4}) as ask:
-        member = await stable(ask)
+async def test_describe_groups_works_in_every_version(version: int) -> None:
+    async with broker_client(topics={"t": 4}) as ask:
+        member = await join_stable_group(ask)
         body = {"groups": ["g", "nobody's"], "include_authorized_operations": True}
-        [found, dead] = (await ask("DescribeGroups", version, body))["groups"]
-        assert (found["group_state"], found["protocol_type"], found["protocol_data"]) == ("Stable", "consumer", "range")
-        [described] = found["members"]
+        [group, dead] = (await ask("DescribeGroups", version, body))["groups"]
+        assert (group["group_state"], group["protocol_type"], group["protocol_data"]) == ("Stable", "consumer", "range")
+        [described] = group["members"]
         assert (described["member_id"], described["client_host"]) == (member, "/127.0.0.1")
         assert (described["member_metadata"], described["member_assignment"]) == (RANGE["range"], b"all")
         assert dead["group_state"] == "Dead"
         assert dead["error_code"] == (Error.GROUP_ID_NOT_FOUND if version >= 6 else 0)
-        assert found.get("authorized_operations", 3400) == 0b110101001000
+        assert group.get("authorized_operations", 3400) == 0b110101001000
 
 
 @pytest.mark.parametrize("version", versions("ListGroups"))
-async def test_lists_in_every_version(version: int) -> None:
-    async with asked(topics={"t": 4}) as ask:
-        await stable(ask)
+async def test_list_groups_works_in_every_version(version: int) -> None:
+    async with broker_client(topics={"t": 4}) as ask:
+        await join_stable_group(ask)
         await commit(ask, 8, 1, group_id="simple")
-        found = {group["group_id"]: group for group in (await ask("ListGroups", version))["groups"]}
-        assert found.keys() == {"g", "simple"}
-        assert found["g"].get("group_state", "Stable") == "Stable"
-        assert found["g"].get("group_type", "classic") == "classic"
+        groups = {group["group_id"]: group for group in (await ask("ListGroups", version))["groups"]}
+        assert groups.keys() == {"g", "simple"}
+        assert groups["g"].get("group_state", "Stable") == "Stable"
+        assert groups["g"].get("group_type", "classic") == "classic"
 
 
-async def test_lists_by_state_and_kind() -> None:
-    async with asked(topics={"t": 4}) as ask:
-        await stable(ask)
+async def test_list_groups_filters_by_state_and_type() -> None:
+    async with broker_client(topics={"t": 4}) as ask:
+        await join_stable_group(ask)
         await commit(ask, 8, 1, group_id="simple")
 
         async def names(**filters: list[str]) -> list[str]:
@@ -143,9 +147,9 @@ async def test_lists_by_state_and_kind() -> None:
 
 
 @pytest.mark.parametrize("version", versions("DeleteGroups"))
-async def test_deletes_in_every_version(version: int) -> None:
-    async with asked(topics={"t": 4}) as ask:
-        await stable(ask)
+async def test_delete_groups_works_in_every_version(version: int) -> None:
+    async with broker_client(topics={"t": 4}) as ask:
+        await join_stable_group(ask)
         await commit(ask, 8, 1, group_id="simple")
         body = {"groups_names": ["g", "simple", "simple", "nobody's"]}
         results = (await ask("DeleteGroups", version, body))["results"]
@@ -154,14 +158,14 @@ async def test_deletes_in_every_version(version: int) -> None:
             ("simple", 0),
             ("nobody's", Error.GROUP_ID_NOT_FOUND),
         ]
-        assert (await fetched(ask, 7, group="simple", everything=True))["topics"] == []
+        assert (await fetch_offsets(ask, 7, group="simple", all_topics=True))["topics"] == []
 
 
-async def test_only_the_coordinator_answers_and_the_next_one_goes_on() -> None:
-    async with asked(brokers=2, topics={"t": 4}) as ask:
+async def test_only_the_coordinator_serves_a_group_and_its_successor_keeps_the_offsets() -> None:
+    async with broker_client(brokers=2, topics={"t": 4}) as ask:
         [coordinator] = (await ask("FindCoordinator", 4, {"coordinator_keys": ["g"]}))["coordinators"]
-        mine, other = coordinator["node_id"], 3 - coordinator["node_id"]
-        await ask("OffsetCommit", 8, one_offset(7), node=mine)
+        coordinator_id, other_id = coordinator["node_id"], 3 - coordinator["node_id"]
+        await ask("OffsetCommit", 8, offset_commit(7), node=coordinator_id)
         for api, version, body in (
             ("JoinGroup", 9, {"group_id": "g", **JOIN}),
             ("SyncGroup", 3, {"group_id": "g"}),
@@ -171,31 +175,31 @@ async def test_only_the_coordinator_answers_and_the_next_one_goes_on() -> None:
             ("OffsetFetch", 5, {"group_id": "g"}),
             ("ConsumerGroupHeartbeat", 0, {"group_id": "g", "member_id": "m", "member_epoch": 1}),
         ):
-            assert (await ask(api, version, body, node=other))["error_code"] == Error.NOT_COORDINATOR, api
-        [topic] = (await ask("OffsetCommit", 8, one_offset(8), node=other))["topics"]
+            assert (await ask(api, version, body, node=other_id))["error_code"] == Error.NOT_COORDINATOR, api
+        [topic] = (await ask("OffsetCommit", 8, offset_commit(8), node=other_id))["topics"]
         assert topic["partitions"][0]["error_code"] == Error.NOT_COORDINATOR
-        [topic] = (await ask("TxnOffsetCommit", 3, one_offset(8), node=other))["topics"]
+        [topic] = (await ask("TxnOffsetCommit", 3, offset_commit(8), node=other_id))["topics"]
         assert topic["partitions"][0]["error_code"] == Error.NOT_COORDINATOR
         for api, key in (("DescribeGroups", "groups"), ("ConsumerGroupDescribe", "group_ids")):
-            [group] = (await ask(api, 0, {key: ["g"]}, node=other))["groups"]
+            [group] = (await ask(api, 0, {key: ["g"]}, node=other_id))["groups"]
             assert group["error_code"] == Error.NOT_COORDINATOR, api
-        [result] = (await ask("DeleteGroups", 2, {"groups_names": ["g"]}, node=other))["results"]
+        [result] = (await ask("DeleteGroups", 2, {"groups_names": ["g"]}, node=other_id))["results"]
         assert result["error_code"] == Error.NOT_COORDINATOR
-        assert (await ask("ListGroups", 5, node=other))["groups"] == []
-        await ask.broker.stop_node(mine)
-        [topic] = (await ask("OffsetFetch", 5, {"group_id": "g", "topics": None}, node=other))["topics"]
+        assert (await ask("ListGroups", 5, node=other_id))["groups"] == []
+        await ask.broker.stop_node(coordinator_id)
+        [topic] = (await ask("OffsetFetch", 5, {"group_id": "g", "topics": None}, node=other_id))["topics"]
         assert topic["partitions"][0]["committed_offset"] == 7
 
 
 @pytest.mark.parametrize("version", versions("ConsumerGroupHeartbeat"))
-async def test_a_consumer_group_in_every_version(version: int) -> None:
-    async with asked(topics={"t": 4}) as ask:
-        first = {**FIRST, "member_id": "m" if version >= 1 else ""}
+async def test_consumer_group_works_in_every_version(version: int) -> None:
+    async with broker_client(topics={"t": 4}) as ask:
+        first = {**FIRST_HEARTBEAT, "member_id": "m" if version >= 1 else ""}
         joined = await ask("ConsumerGroupHeartbeat", version, first)
         assert (joined["error_code"], joined["member_epoch"]) == (0, 2)
         assert joined["assignment"]["topic_partitions"] == [{"topic_id": topic_id(ask), "partitions": [0, 1, 2, 3]}]
-        who = {"group_id": "g", "member_id": joined["member_id"], "topic_partitions": None}
-        beat = await ask("ConsumerGroupHeartbeat", version, {**who, "member_epoch": 2})
+        member_fields = {"group_id": "g", "member_id": joined["member_id"], "topic_partitions": None}
+        beat = await ask("ConsumerGroupHeartbeat", version, {**member_fields, "member_epoch": 2})
         assert (beat["error_code"], beat["assignment"]) == (0, None)
         [group] = (await ask("ConsumerGroupDescribe", version, {"group_ids": ["g"]}))["groups"]
         assert (group["group_state"], group["group_epoch"], group["assignor_name"]) == ("Stable", 2, "uniform")
@@ -203,21 +207,21 @@ async def test_a_consumer_group_in_every_version(version: int) -> None:
         assert member["assignment"] == member["target_assignment"]
         assert member["assignment"]["topic_partitions"][0]["topic_name"] == "t"
         epoch = {"member_id": joined["member_id"], "member_epoch": 2}
-        assert (await fetched(ask, 9, **epoch))["error_code"] == 0
-        assert (await fetched(ask, 9, **{**epoch, "member_epoch": 3}))["error_code"] == Error.STALE_MEMBER_EPOCH
-        assert (await fetched(ask, 9, **{**epoch, "member_id": "x"}))["error_code"] == Error.UNKNOWN_MEMBER_ID
+        assert (await fetch_offsets(ask, 9, **epoch))["error_code"] == 0
+        assert (await fetch_offsets(ask, 9, **{**epoch, "member_epoch": 3}))["error_code"] == Error.STALE_MEMBER_EPOCH
+        assert (await fetch_offsets(ask, 9, **{**epoch, "member_id": "x"}))["error_code"] == Error.UNKNOWN_MEMBER_ID
         refused = await join(ask, protocol_type="connect")
         assert refused["error_code"] == Error.INCONSISTENT_GROUP_PROTOCOL
         body = {"group_id": "g", "members": [{"member_id": joined["member_id"]}]}
         [removed] = (await ask("LeaveGroup", 5, body))["members"]
         assert removed["error_code"] == 0
-        lost = await ask("ConsumerGroupHeartbeat", version, {**who, "member_epoch": 2})
+        lost = await ask("ConsumerGroupHeartbeat", version, {**member_fields, "member_epoch": 2})
         assert lost["error_code"] == Error.UNKNOWN_MEMBER_ID
         assert (await join(ask))["error_code"] == 0, "an empty group becomes a classic one"
 
 
 @pytest.mark.parametrize(
-    ("said", "error"),
+    ("fields", "error"),
     [
         ({"group_id": ""}, Error.INVALID_REQUEST),
         ({"member_id": ""}, Error.INVALID_REQUEST),
@@ -234,17 +238,17 @@ async def test_a_consumer_group_in_every_version(version: int) -> None:
         ({"member_epoch": -1}, Error.GROUP_ID_NOT_FOUND),
     ],
 )
-async def test_heartbeats_that_are_refused(said: Mapping[str, Any], error: Error) -> None:
-    async with asked(topics={"t": 4}) as ask:
-        answer = await ask("ConsumerGroupHeartbeat", 1, {**FIRST, **said})
-        assert answer["error_code"] == error
-        assert answer["error_message"]
+async def test_rejects_invalid_consumer_group_heartbeats(fields: Mapping[str, Any], error: Error) -> None:
+    async with broker_client(topics={"t": 4}) as ask:
+        response = await ask("ConsumerGroupHeartbeat", 1, {**FIRST_HEARTBEAT, **fields})
+        assert response["error_code"] == error
+        assert response["error_message"]
         assert (await ask("ListGroups", 5))["groups"] == []
 
 
-async def test_groups_that_somebody_may_not_use(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rejects_requests_about_unauthorized_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "allowed", lambda request, operation, kind, name: kind != "GROUP")
-    async with asked(topics={"t": 4}) as ask:
+    async with broker_client(topics={"t": 4}) as ask:
         assert (await join(ask))["error_code"] == Error.GROUP_AUTHORIZATION_FAILED
         for api, version in (
             ("SyncGroup", 3),
@@ -253,72 +257,74 @@ async def test_groups_that_somebody_may_not_use(monkeypatch: pytest.MonkeyPatch)
             ("OffsetDelete", 0),
             ("OffsetFetch", 5),
         ):
-            answer = await ask(api, version, {"group_id": "g"})
-            assert answer["error_code"] == Error.GROUP_AUTHORIZATION_FAILED, api
-        assert (await ask("ConsumerGroupHeartbeat", 1, FIRST))["error_code"] == Error.GROUP_AUTHORIZATION_FAILED
+            response = await ask(api, version, {"group_id": "g"})
+            assert response["error_code"] == Error.GROUP_AUTHORIZATION_FAILED, api
+        assert (await ask("ConsumerGroupHeartbeat", 1, FIRST_HEARTBEAT))[
+            "error_code"
+        ] == Error.GROUP_AUTHORIZATION_FAILED
         assert await commit(ask, 8, 1) == [Error.GROUP_AUTHORIZATION_FAILED] * 2
         for api, key in (("DescribeGroups", "groups"), ("ConsumerGroupDescribe", "group_ids")):
             [group] = (await ask(api, 0, {key: ["g"]}))["groups"]
             assert group["error_code"] == Error.GROUP_AUTHORIZATION_FAILED, api
         [result] = (await ask("DeleteGroups", 2, {"groups_names": ["g"]}))["results"]
         assert result["error_code"] == Error.GROUP_AUTHORIZATION_FAILED
-        [topic] = (await fetched(ask, 1))["topics"]
+        [topic] = (await fetch_offsets(ask, 1))["topics"]
         assert {partition["error_code"] for partition in topic["partitions"]} == {Error.GROUP_AUTHORIZATION_FAILED}
 
 
-async def test_topics_that_somebody_may_not_see(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with asked(topics={"t": 4}) as ask:
+async def test_rejects_requests_about_unauthorized_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with broker_client(topics={"t": 4}) as ask:
         await commit(ask, 8, 1)
-        await ask("ConsumerGroupHeartbeat", 1, {**FIRST, "group_id": "c"})
+        await ask("ConsumerGroupHeartbeat", 1, {**FIRST_HEARTBEAT, "group_id": "c"})
         for module in (offset_rows, offset_fetch, consumer_group_describe, access):
             monkeypatch.setattr(module, "allowed", lambda request, operation, kind, name: kind != "TOPIC")
         assert await commit(ask, 8, 1) == [Error.TOPIC_AUTHORIZATION_FAILED] * 2
         for version in (5, 10):
-            [topic] = (await fetched(ask, version))["topics"]
+            [topic] = (await fetch_offsets(ask, version))["topics"]
             assert {partition["error_code"] for partition in topic["partitions"]} == {Error.TOPIC_AUTHORIZATION_FAILED}
-        assert (await fetched(ask, 7, everything=True))["topics"] == []
-        beat = await ask("ConsumerGroupHeartbeat", 1, FIRST)
+        assert (await fetch_offsets(ask, 7, all_topics=True))["topics"] == []
+        beat = await ask("ConsumerGroupHeartbeat", 1, FIRST_HEARTBEAT)
         assert beat["error_code"] == Error.TOPIC_AUTHORIZATION_FAILED
         [group] = (await ask("ConsumerGroupDescribe", 1, {"group_ids": ["c"]}))["groups"]
         assert (group["error_code"], group["members"]) == (Error.TOPIC_AUTHORIZATION_FAILED, [])
 
 
-async def test_groups_of_other_kinds_and_without_a_name() -> None:
-    async with asked(topics={"t": 4}) as ask:
-        await ask("ConsumerGroupHeartbeat", 1, FIRST)
+async def test_rejects_groups_of_a_different_type_or_without_a_name() -> None:
+    async with broker_client(topics={"t": 4}) as ask:
+        await ask("ConsumerGroupHeartbeat", 1, FIRST_HEARTBEAT)
         for api, version in (("SyncGroup", 3), ("Heartbeat", 4), ("LeaveGroup", 5)):
             assert (await ask(api, version, {"group_id": ""}))["error_code"] == Error.INVALID_GROUP_ID, api
         for api in ("SyncGroup", "Heartbeat"):
             for group in ("g", "nobody's"):
-                who = {"group_id": group, "member_id": "m", "generation_id": 2}
-                assert (await ask(api, 3, who))["error_code"] == Error.UNKNOWN_MEMBER_ID, api
+                member_fields = {"group_id": group, "member_id": "m", "generation_id": 2}
+                assert (await ask(api, 3, member_fields))["error_code"] == Error.UNKNOWN_MEMBER_ID, api
         mandatory = {"group_id": "g", "member_id": "m", "generation_id": 2, "protocol_type": "consumer"}
         assert (await ask("SyncGroup", 5, mandatory))["error_code"] == Error.INCONSISTENT_GROUP_PROTOCOL
         [described] = (await ask("DescribeGroups", 6, {"groups": ["g"]}))["groups"]
         assert described["error_code"] == Error.GROUP_ID_NOT_FOUND
-        await stable(ask, "classic")
+        await join_stable_group(ask, "classic")
         body = {"group_ids": ["classic", "nobody's", ""], "include_authorized_operations": True}
         codes = [group["error_code"] for group in (await ask("ConsumerGroupDescribe", 1, body))["groups"]]
         assert codes == [Error.GROUP_ID_NOT_FOUND, Error.GROUP_ID_NOT_FOUND, Error.INVALID_GROUP_ID]
 
 
-async def test_a_field_that_is_null_where_it_may_not_be_ends_the_connection() -> None:
-    async def asked_about_null() -> None:
-        async with asked() as ask:
+async def test_null_in_a_non_nullable_field_closes_the_connection() -> None:
+    async def send_null() -> None:
+        async with broker_client() as ask:
             await ask.send_bytes(bytes.fromhex("000c 0003 00000001 0001 61 ffff 00000001 0001 61 ffff"))
             with pytest.raises(asyncio.IncompleteReadError):
                 await ask.receive("Heartbeat", 3)
 
     with pytest.raises(AssertionError, match="group_id: null where the protocol allows none"):
-        await asked_about_null()
+        await send_null()
 
 
-async def test_a_request_about_more_than_can_be_answered_ends_the_connection() -> None:
-    async def asked_about_many() -> None:
-        async with asked() as ask:
+async def test_request_for_too_many_groups_closes_the_connection() -> None:
+    async def send_many() -> None:
+        async with broker_client() as ask:
             await ask.send("DescribeGroups", 5, {"groups": [""] * 200_001})
             with pytest.raises(asyncio.IncompleteReadError):
                 await ask.receive("DescribeGroups", 5)
 
     with pytest.raises(AssertionError, match="more than 200000 elements"):
-        await asked_about_many()
+        await send_many()

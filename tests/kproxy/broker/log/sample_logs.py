@@ -11,7 +11,7 @@ from kproxy.broker.log.appending import AppendResult, append
 from kproxy.broker.log.settings import LogSettings
 from kproxy.broker.options import BrokerOptions
 
-#: When the tests happen, ms.
+#: The time of the tests, in ms.
 NOW = 1_700_000_000_000
 
 SETTINGS = LogSettings(
@@ -34,29 +34,29 @@ def cluster(**options: Any) -> Cluster:
 
 
 def log(owner: Cluster | None = None) -> Log:
-    """An empty log whose first leader has begun."""
-    log = Log(owner or cluster(), "t", "topic-id", 0)
-    log.begin_epoch(0)
-    return log
+    """An empty log in its first leader epoch."""
+    result = Log(owner or cluster(), "t", "topic-id", 0)
+    result.begin_epoch(0)
+    return result
 
 
-def sent(count: int = 1, *, at: int = NOW, key: bytes | None = b"k", size: int = 1, **batch: Any) -> bytes:
-    """A batch as a client sends it, its records a millisecond apart."""
+def produced_batch(count: int = 1, *, at: int = NOW, key: bytes | None = b"k", size: int = 1, **batch: Any) -> bytes:
+    """A batch as a producer sends it, its records a millisecond apart."""
     records = [{"key": key, "value": b"v" * size, "timestamp": at + index} for index in range(count)]
     return encode([{"records": records, **batch}])
 
 
-def write(to: Log, data: bytes, settings: LogSettings = SETTINGS, now: int = NOW) -> AppendResult:
+def write(log_: Log, data: bytes, settings: LogSettings = SETTINGS, now: int = NOW) -> AppendResult:
     """Append what a client sent."""
-    return append(to, memoryview(data), settings, now)
+    return append(log_, memoryview(data), settings, now)
 
 
-def records(of: Log, offset: int = 0) -> list[dict[str, Any]]:
+def records(log_: Log, offset: int = 0) -> list[dict[str, Any]]:
     """Every record from an offset on, of batches whose CRC is right."""
-    found = []
-    for kept in of.batches(offset, of.end_offset):
-        [batch] = decode(kept.data)
+    result = []
+    for stored in log_.batches(offset, log_.end_offset):
+        [batch] = decode(stored.data)
         assert batch["crc_valid"]
         assert "error" not in batch
-        found += batch["records"]
-    return [record for record in found if record["offset"] >= offset]
+        result += batch["records"]
+    return [record for record in result if record["offset"] >= offset]

@@ -15,23 +15,23 @@ def epochs() -> Epochs:
 
 
 @pytest.mark.parametrize(
-    ("asked", "answer"),
+    ("epoch", "expected"),
     [(-1, (-1, -1)), (0, (0, 10)), (1, (0, 10)), (2, (2, 20)), (4, (2, 20)), (5, (5, 30)), (6, (-1, -1))],
 )
-def test_the_end_of_an_epoch(epochs: Epochs, asked: int, answer: tuple[int, int]) -> None:
-    assert epochs.end(asked, 30) == answer
+def test_finds_the_end_offset_of_an_epoch(epochs: Epochs, epoch: int, expected: tuple[int, int]) -> None:
+    assert epochs.end(epoch, 30) == expected
 
 
-def test_the_epoch_at_an_offset(epochs: Epochs) -> None:
+def test_finds_the_epoch_at_an_offset(epochs: Epochs) -> None:
     assert [epochs.at(offset) for offset in (0, 9, 10, 19, 20, 99)] == [0, 0, 2, 2, 5, 5]
 
 
-def test_an_older_epoch_says_nothing(epochs: Epochs) -> None:
+def test_ignores_an_older_epoch(epochs: Epochs) -> None:
     epochs.begin(4, 25)
     assert epochs.latest == 5
 
 
-def test_what_was_deleted_belongs_to_nobody(epochs: Epochs) -> None:
+def test_deleted_offsets_have_no_epoch(epochs: Epochs) -> None:
     epochs.forget_before(15)
     assert epochs.at(14) == -1
     assert epochs.end(1, 30) == (1, 15)

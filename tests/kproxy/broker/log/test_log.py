@@ -6,30 +6,30 @@ from dissectors.records import decode
 from kproxy.broker.log import Log
 from kproxy.broker.log.conversion import downgraded
 from kproxy.broker.log.logs import Logs
-from tests.kproxy.broker.log.sample_logs import NOW, cluster, log, records, sent, write
+from tests.kproxy.broker.log.sample_logs import NOW, cluster, log, produced_batch, records, write
 
 
-def sizes(of: Log) -> list[int]:
-    return [len(batch.data) for batch in of.batches(0, of.end_offset)]
+def sizes(log_: Log) -> list[int]:
+    return [len(batch.data) for batch in log_.batches(0, log_.end_offset)]
 
 
 def test_reads_whole_batches_from_the_one_that_holds_the_offset() -> None:
     to = log()
     for _ in range(5):
-        write(to, sent(10))
-    one = sizes(to)[0]
-    assert [batch.base_offset for batch in to.read(15, 50, 3 * one, one_at_least=True)] == [10, 20, 30]
-    assert [batch.base_offset for batch in to.read(15, 50, 3 * one - 1, one_at_least=True)] == [10, 20]
+        write(to, produced_batch(10))
+    batch_size = sizes(to)[0]
+    assert [batch.base_offset for batch in to.read(15, 50, 3 * batch_size, one_at_least=True)] == [10, 20, 30]
+    assert [batch.base_offset for batch in to.read(15, 50, 3 * batch_size - 1, one_at_least=True)] == [10, 20]
     assert [batch.base_offset for batch in to.read(15, 50, 0, one_at_least=True)] == [10]
-    assert to.read(15, 50, one - 1, one_at_least=False) == []
-    assert to.read(50, 50, one, one_at_least=True) == []
-    assert [batch.base_offset for batch in to.read(0, 20, 10 * one, one_at_least=True)] == [0, 10]
+    assert to.read(15, 50, batch_size - 1, one_at_least=False) == []
+    assert to.read(50, 50, batch_size, one_at_least=True) == []
+    assert [batch.base_offset for batch in to.read(0, 20, 10 * batch_size, one_at_least=True)] == [0, 10]
 
 
-def test_finds_the_first_record_of_a_time() -> None:
+def test_finds_the_first_record_since_a_time() -> None:
     to = log()
     for at in (NOW, NOW + 50, NOW + 20, NOW + 100):
-        write(to, sent(3, at=at))
+        write(to, produced_batch(3, at=at))
     assert to.record_since(0) == (0, NOW)
     assert to.record_since(NOW + 2) == (2, NOW + 2)
     assert to.record_since(NOW + 3) == (3, NOW + 50)
@@ -38,20 +38,20 @@ def test_finds_the_first_record_of_a_time() -> None:
     assert to.greatest_timestamp == NOW + 102
 
 
-def test_finds_times_also_where_later_ones_were_deleted() -> None:
+def test_finds_records_by_time_after_later_times_were_deleted() -> None:
     to = log()
     for at in (NOW + 100, NOW, NOW + 50):
-        write(to, sent(2, at=at))
+        write(to, produced_batch(2, at=at))
     to.delete_before(2)
     assert to.record_since(NOW + 50) == (4, NOW + 50)
     assert to.record_since(NOW + 90) is None
     assert to.greatest_timestamp == NOW + 51
 
 
-def test_deleting_keeps_the_batch_that_the_log_begins_in() -> None:
+def test_deleting_keeps_the_batch_that_holds_the_start_offset() -> None:
     to = log()
     for _ in range(3):
-        write(to, sent(10))
+        write(to, produced_batch(10))
     size = to.size
     to.delete_before(15)
     assert (to.start_offset, to.end_offset) == (15, 30)
@@ -62,54 +62,54 @@ def test_deleting_keeps_the_batch_that_the_log_begins_in() -> None:
     assert (to.start_offset, to.end_offset, to.size) == (30, 30, 0)
 
 
-def test_all_logs_together_hold_no_more_than_the_cap() -> None:
+def test_all_logs_together_stay_within_the_cap() -> None:
     owner = cluster(retention_bytes=100_000)
     small, large = log(owner), Log(owner, "large", "another-id", 0)
-    write(small, sent(size=1000))
+    write(small, produced_batch(size=1000))
     for _ in range(1000):
-        write(large, sent(size=1000))
+        write(large, produced_batch(size=1000))
         assert small.memory + large.memory <= 100_000
     assert small.size > 0
     assert large.start_offset > 900
     assert large.end_offset == 1000
     large.close()
     for _ in range(200):
-        write(small, sent(size=1000))
+        write(small, produced_batch(size=1000))
     assert 90_000 < small.memory <= 100_000
 
 
-def test_a_cap_below_one_batch_holds_nothing() -> None:
+def test_cap_below_one_batch_retains_nothing() -> None:
     to = log(cluster(retention_bytes=10))
-    write(to, sent(3))
+    write(to, produced_batch(3))
     assert (to.start_offset, to.end_offset, to.size) == (3, 3, 0)
 
 
-def test_retention_by_size_and_time() -> None:
+def test_retention_deletes_by_size_and_time() -> None:
     to = log()
     for at in range(10):
-        write(to, sent(at=NOW + at))
-    one = to.size // 10
-    to.retain(8 * one, None)
+        write(to, produced_batch(at=NOW + at))
+    batch_size = to.size // 10
+    to.retain(8 * batch_size, None)
     assert to.start_offset == 2
-    to.retain(8 * one - 1, None)
-    assert to.start_offset == 2  # not below what is asked for
+    to.retain(8 * batch_size - 1, None)
+    assert to.start_offset == 2  # never below the requested size
     to.retain(-1, NOW + 5)
     assert to.start_offset == 5
     to.retain(-1, None)
     assert to.start_offset == 5
 
 
-def test_batches_without_time_do_not_grow_old() -> None:
+def test_batches_without_a_timestamp_do_not_expire() -> None:
     to = log()
-    write(to, sent(at=-1))
+    write(to, produced_batch(at=-1))
     to.retain(-1, NOW)
     assert to.start_offset == 0
 
 
-def test_a_log_that_begins_again_counts_no_more() -> None:
+def test_closed_log_is_not_tracked() -> None:
     owner = cluster()
     to = log(owner)
-    write(to, sent(3))
+    write(to, produced_batch(3))
     to.close()
     assert to.closed
     assert owner.part(Logs).start_offset(to.key) == 0
@@ -117,24 +117,24 @@ def test_a_log_that_begins_again_counts_no_more() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
-def test_old_clients_get_old_messages(magic: int, codec: str) -> None:
+def test_old_clients_get_down_converted_messages(magic: int, codec: str) -> None:
     to = log()
-    write(to, sent(5))
-    write(to, sent(3, compression=codec))
+    write(to, produced_batch(5))
+    write(to, produced_batch(3, compression=codec))
     [batch] = to.batches(6, 8)
-    read = [record for message in decode(downgraded(batch, magic, 6)) for record in message["records"]]
-    assert [record["offset"] for record in read] == ([6, 7] if codec == "none" else [5, 6, 7])
-    assert all(record["value"] == b"v" for record in read)
-    assert [record.get("timestamp") for record in read][-1] == (NOW + 2 if magic else None)
+    converted = [record for message in decode(downgraded(batch, magic, 6)) for record in message["records"]]
+    assert [record["offset"] for record in converted] == ([6, 7] if codec == "none" else [5, 6, 7])
+    assert all(record["value"] == b"v" for record in converted)
+    assert [record.get("timestamp") for record in converted][-1] == (NOW + 2 if magic else None)
 
 
-def test_old_clients_get_no_markers() -> None:
+def test_old_clients_get_no_control_batches() -> None:
     to = log()
     to.append_marker(1, 0, 0, commit=True)
     assert downgraded(next(to.batches(0, 1)), 1, 0) == b""
 
 
-def test_a_marker_is_a_control_batch_as_kafka_writes_it() -> None:
+def test_transaction_marker_is_a_control_batch_in_kafkas_format() -> None:
     to = log()
     to.append_marker(4711, 3, 9, commit=False)
     [batch] = decode(next(to.batches(0, 1)).data)

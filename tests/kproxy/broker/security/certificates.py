@@ -1,4 +1,4 @@
-"""A certificate that signs itself, for listeners and clients on loopback."""
+"""A self-signed certificate for listeners and clients on loopback."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ NAME = x509.Name(
 )
 
 
-def self_signed(path: Path) -> Path:
+def write_self_signed(path: Path) -> Path:
     """Write a PEM file with the certificate and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.datetime.now(datetime.UTC)
-    made = (
+    certificate = (
         x509.CertificateBuilder()
         .subject_name(NAME)
         .issuer_name(NAME)
@@ -39,11 +39,11 @@ def self_signed(path: Path) -> Path:
         .sign(key, hashes.SHA256())
     )
     as_pem = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    path.write_bytes(key.private_bytes(*as_pem) + made.public_bytes(serialization.Encoding.PEM))
+    path.write_bytes(key.private_bytes(*as_pem) + certificate.public_bytes(serialization.Encoding.PEM))
     return path
 
 
-def trusting(certificate: Path, *, as_client: bool = False) -> ssl.SSLContext:
+def tls_context(certificate: Path, *, as_client: bool = False) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=certificate)
     if as_client:
         context.load_cert_chain(certificate)

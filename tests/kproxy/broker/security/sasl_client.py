@@ -1,4 +1,4 @@
-"""The client's side of SASL, as RFC 5802 and RFC 7628 write it down."""
+"""The client's side of SASL, as in RFC 5802 and RFC 7628."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ScramClient:
         self.expected = b""  # last message of the server
 
     def final(self, server_first: bytes) -> bytes:
-        """The proof, for what the server has answered to `first`."""
+        """The client's final message, for the server's response to `first`."""
         fields = dict(part.split("=", 1) for part in server_first.decode().split(","))
         salt, iterations = base64.b64decode(fields["s"]), int(fields["i"])
         salted = hashlib.pbkdf2_hmac(self._digest, self._password.encode(), salt, iterations)
@@ -34,7 +34,7 @@ class ScramClient:
         bare = f"c=biws,r={fields['r']}"
         signed = f"{self._bare},{server_first.decode()},{bare}".encode()
         signature = hmac.digest(stored_key, signed, self._digest)
-        proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
+        proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
         server_key = hmac.digest(salted, b"Server Key", self._digest)
         self.expected = b"v=" + base64.b64encode(hmac.digest(server_key, signed, self._digest))
         return f"{bare},p={base64.b64encode(proof).decode()}".encode()
@@ -46,19 +46,19 @@ def unsecured(claims: Mapping[str, Any], algorithm: str = "none") -> str:
     return ".".join(part.decode() for part in parts) + "."
 
 
-def bearer(token: str) -> bytes:
+def bearer_message(token: str) -> bytes:
     """The first message of OAUTHBEARER."""
     return f"n,,\x01auth=Bearer {token}\x01\x01".encode()
 
 
-async def plain(ask: Asking, name: str = "alice", password: str = "secret", version: int = 2) -> Any:
-    """Log in over PLAIN; the answer to it."""
-    assert (await ask("SaslHandshake", 1, {"mechanism": "PLAIN"}))["error_code"] == 0
-    return await ask("SaslAuthenticate", version, {"auth_bytes": f"\0{name}\0{password}".encode()})
+async def login_plain(client: Asking, name: str = "alice", password: str = "secret", version: int = 2) -> Any:
+    """Log in with PLAIN; return the last response."""
+    assert (await client("SaslHandshake", 1, {"mechanism": "PLAIN"}))["error_code"] == 0
+    return await client("SaslAuthenticate", version, {"auth_bytes": f"\0{name}\0{password}".encode()})
 
 
-async def scram(ask: Asking, mechanism: str, client: ScramClient) -> Any:
-    """Log in over SCRAM; the answer to it."""
+async def login_scram(ask: Asking, mechanism: str, client: ScramClient) -> Any:
+    """Log in with SCRAM; return the last response."""
     assert (await ask("SaslHandshake", 1, {"mechanism": mechanism}))["error_code"] == 0
     first = await ask("SaslAuthenticate", 2, {"auth_bytes": client.first})
     if first["error_code"]:

@@ -10,8 +10,8 @@ from kproxy.broker.cluster import Cluster
 from kproxy.broker.errors import Error
 from kproxy.broker.options import BrokerOptions
 from kproxy.broker.security.acls import Acl, Acls, codes
-from tests.kproxy.broker.security.sasl_client import plain
-from tests.kproxy.broker.socket_client import Asking, asked
+from tests.kproxy.broker.security.sasl_client import login_plain
+from tests.kproxy.broker.socket_client import Asking, broker_client
 
 HOST = "10.0.0.1"
 
@@ -42,17 +42,17 @@ def may_read(acls: Acls, name: str = "orders", principal: str = "User:alice", ho
     return acls.allow(principal, host, "READ", "TOPIC", name)
 
 
-def test_without_acls_everybody_may_do_everything() -> None:
+def test_everyone_is_allowed_everything_if_acls_are_off() -> None:
     assert may_read(Cluster(BrokerOptions(), {}).part(Acls))
 
 
-def test_without_an_entry_only_super_users_may() -> None:
+def test_only_super_users_are_allowed_without_an_acl() -> None:
     assert not may_read(with_acls())
     assert may_read(with_acls(), principal="User:admin")
     assert not may_read(with_acls(), principal="User:administrator")
 
 
-def test_configs_of_kafka_say_so_too() -> None:
+def test_kafka_configs_enable_acls_and_super_users() -> None:
     name = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     configs = {"authorizer.class.name": name, "super.users": "User:root; User:admin;"}
     acls = Cluster(BrokerOptions(configs=configs), {}).part(Acls)
@@ -64,7 +64,7 @@ def test_configs_of_kafka_say_so_too() -> None:
     ]
 
 
-def test_or_everybody_if_so_configured_as_long_as_there_is_none() -> None:
+def test_everyone_is_allowed_if_so_configured_and_no_acl_matches() -> None:
     configs = {"allow.everyone.if.no.acl.found": "true"}
     assert may_read(with_acls(configs=configs))
     assert not may_read(with_acls(acl(principal="User:bob"), configs=configs))
@@ -88,7 +88,7 @@ def test_or_everybody_if_so_configured_as_long_as_there_is_none() -> None:
         (acl(kind="GROUP"), False),
     ],
 )
-def test_an_entry_allows_what_it_is_about(entry: Acl, expected: bool) -> None:
+def test_acl_allows_only_what_it_matches(entry: Acl, expected: bool) -> None:
     assert may_read(with_acls(entry)) is expected
 
 
@@ -102,19 +102,19 @@ def test_an_entry_allows_what_it_is_about(entry: Acl, expected: bool) -> None:
         acl(principal="User:*", permission="DENY"),
     ],
 )
-def test_who_is_denied_something_is_not_allowed_it_by_anything_else(denied: Acl) -> None:
+def test_deny_takes_precedence_over_allow(denied: Acl) -> None:
     assert not may_read(with_acls(acl(), acl(name="*"), acl("ALL"), denied))
     assert may_read(with_acls(denied), principal="User:admin")
 
 
 @pytest.mark.parametrize("operation", ["READ", "WRITE", "DELETE", "ALTER"])
-def test_who_may_do_something_with_a_topic_may_see_it(operation: str) -> None:
+def test_read_write_delete_or_alter_implies_describe(operation: str) -> None:
     assert with_acls(acl(operation)).allow("User:alice", HOST, "DESCRIBE", "TOPIC", "orders")
     denied = with_acls(acl("DESCRIBE"), acl(operation, permission="DENY"))
     assert denied.allow("User:alice", HOST, "DESCRIBE", "TOPIC", "orders")
 
 
-def test_who_may_alter_configs_may_see_them() -> None:
+def test_alter_configs_implies_describe_configs() -> None:
     assert with_acls(acl("ALTER_CONFIGS")).allow("User:alice", HOST, "DESCRIBE_CONFIGS", "TOPIC", "orders")
     assert not with_acls(acl("READ")).allow("User:alice", HOST, "DESCRIBE_CONFIGS", "TOPIC", "orders")
 
@@ -133,7 +133,7 @@ def test_who_may_alter_configs_may_see_them() -> None:
         ([acl(name="*"), acl(name="o", pattern="PREFIXED", permission="DENY")], True),
     ],
 )
-def test_whether_there_is_anything_that_somebody_may_read(entries: Sequence[Acl], expected: bool) -> None:
+def test_reports_whether_any_topic_may_be_read(entries: Sequence[Acl], expected: bool) -> None:
     assert with_acls(*entries).allow_some("User:alice", HOST, "READ", "TOPIC") is expected
 
 
@@ -157,21 +157,21 @@ ANY = {
 }
 
 
-async def create(ask: Asking, *entries: Acl) -> list[int]:
+async def create_acls(ask: Asking, *entries: Acl) -> list[int]:
     fields = [dict(zip(FIELDS, entry, strict=True)) for entry in entries]
     body = await ask("CreateAcls", 3, {"creations": fields})
     return [result["error_code"] for result in body["results"]]
 
 
-async def described(ask: Asking, **changes: Any) -> list[str]:
+async def describe_acls(ask: Asking, **changes: Any) -> list[str]:
     """The resources' names, each as often as it has entries."""
     body = await ask("DescribeAcls", 3, {**ANY, **changes})
     assert body["error_code"] == 0
     return [resource["resource_name"] for resource in body["resources"] for _ in resource["acls"]]
 
 
-async def test_entries_are_added_once_and_found_by_what_they_say() -> None:
-    async with asked(acls=True, super_users=("User:ANONYMOUS",)) as ask:
+async def test_acls_are_added_once_and_found_by_filters() -> None:
+    async with broker_client(acls=True, super_users=("User:ANONYMOUS",)) as ask:
         entries = (
             acl(),
             acl("WRITE"),
@@ -179,19 +179,19 @@ async def test_entries_are_added_once_and_found_by_what_they_say() -> None:
             acl(name="*", permission="DENY"),
             acl(kind="CLUSTER", name="kafka-cluster", operation="ALTER", host=HOST),
         )
-        assert await create(ask, *entries, entries[0]) == [0] * 6
-        assert await described(ask) == ["orders", "orders", "ord", "*", "kafka-cluster"]
-        assert await described(ask, resource_type_filter=4) == ["kafka-cluster"]
-        assert await described(ask, principal_filter="User:bob") == ["ord"]
-        assert await described(ask, host_filter=HOST) == ["kafka-cluster"]
-        assert await described(ask, permission_type=2) == ["*"]
-        assert await described(ask, operation=4) == ["orders"]
-        assert await described(ask, pattern_type_filter=4) == ["ord"]
-        assert await described(ask, resource_name_filter="orders") == ["orders", "orders"]
+        assert await create_acls(ask, *entries, entries[0]) == [0] * 6
+        assert await describe_acls(ask) == ["orders", "orders", "ord", "*", "kafka-cluster"]
+        assert await describe_acls(ask, resource_type_filter=4) == ["kafka-cluster"]
+        assert await describe_acls(ask, principal_filter="User:bob") == ["ord"]
+        assert await describe_acls(ask, host_filter=HOST) == ["kafka-cluster"]
+        assert await describe_acls(ask, permission_type=2) == ["*"]
+        assert await describe_acls(ask, operation=4) == ["orders"]
+        assert await describe_acls(ask, pattern_type_filter=4) == ["ord"]
+        assert await describe_acls(ask, resource_name_filter="orders") == ["orders", "orders"]
         match = {"pattern_type_filter": 2, "resource_type_filter": 2}
-        assert await described(ask, resource_name_filter="orders", **match) == ["orders", "orders", "ord", "*"]
-        assert await described(ask, resource_name_filter="x", **match) == ["*"]
-        assert await described(ask, operation=99) == []
+        assert await describe_acls(ask, resource_name_filter="orders", **match) == ["orders", "orders", "ord", "*"]
+        assert await describe_acls(ask, resource_name_filter="x", **match) == ["*"]
+        assert await describe_acls(ask, operation=99) == []
 
 
 @pytest.mark.parametrize(
@@ -202,15 +202,15 @@ async def test_entries_are_added_once_and_found_by_what_they_say() -> None:
         ("CreateAcls", {"creations": [dict(zip(FIELDS, acl(), strict=True)) | {"resource_pattern_type": 0}]}),
     ],
 )
-async def test_the_code_for_unknown_closes_the_connection(api: str, body: dict[str, Any]) -> None:
-    async with asked() as ask:
+async def test_unknown_enum_code_closes_the_connection(api: str, body: dict[str, Any]) -> None:
+    async with broker_client() as ask:
         with pytest.raises(asyncio.IncompleteReadError):
             await ask(api, 3, body)
 
 
-async def test_entries_are_taken_away_by_filters() -> None:
-    async with asked(acls=True, super_users=("User:ANONYMOUS",)) as ask:
-        await create(ask, acl(), acl("WRITE"), acl(name="other"))
+async def test_delete_acls_removes_matching_acls() -> None:
+    async with broker_client(acls=True, super_users=("User:ANONYMOUS",)) as ask:
+        await create_acls(ask, acl(), acl("WRITE"), acl(name="other"))
         filters = [
             {**ANY, "resource_name_filter": "orders"},
             {**ANY, "resource_name_filter": "orders"},
@@ -221,7 +221,7 @@ async def test_entries_are_taken_away_by_filters() -> None:
         assert [acl["operation"] for acl in first["matching_acls"]] == [3, 4]
         assert second["matching_acls"] == first["matching_acls"]
         assert third["error_code"] == Error.INVALID_REQUEST
-        assert await described(ask) == ["other"]
+        assert await describe_acls(ask) == ["other"]
 
 
 @pytest.mark.parametrize(
@@ -238,38 +238,40 @@ async def test_entries_are_taken_away_by_filters() -> None:
         acl(kind="CLUSTER", name="my-cluster"),
     ],
 )
-async def test_what_no_entry_can_say(entry: Acl) -> None:
-    async with asked(acls=True, super_users=("User:ANONYMOUS",)) as ask:
-        assert await create(ask, entry, acl()) == [Error.INVALID_REQUEST, 0]
-        assert await described(ask) == ["orders"]
+async def test_rejects_an_invalid_acl(entry: Acl) -> None:
+    async with broker_client(acls=True, super_users=("User:ANONYMOUS",)) as ask:
+        assert await create_acls(ask, entry, acl()) == [Error.INVALID_REQUEST, 0]
+        assert await describe_acls(ask) == ["orders"]
 
 
-async def test_in_the_oldest_version_all_patterns_are_literal() -> None:
-    async with asked(acls=True, super_users=("User:ANONYMOUS",)) as ask:
+async def test_patterns_are_literal_in_version_1() -> None:
+    async with broker_client(acls=True, super_users=("User:ANONYMOUS",)) as ask:
         fields = {key: value for key, value in zip(FIELDS, acl(), strict=True) if key != "resource_pattern_type"}
         assert (await ask("CreateAcls", 1, {"creations": [fields]}))["results"][0]["error_code"] == 0
-        assert await described(ask, pattern_type_filter=3) == ["orders"]
+        assert await describe_acls(ask, pattern_type_filter=3) == ["orders"]
 
 
-async def test_without_acls_there_is_no_security() -> None:
-    async with asked() as ask:
-        assert await create(ask, acl()) == [Error.SECURITY_DISABLED]
+async def test_acl_requests_fail_if_acls_are_off() -> None:
+    async with broker_client() as ask:
+        assert await create_acls(ask, acl()) == [Error.SECURITY_DISABLED]
         assert (await ask("DescribeAcls", 3, ANY))["error_code"] == Error.SECURITY_DISABLED
         body = await ask("DeleteAcls", 3, {"filters": [ANY]})
         assert body["filter_results"][0]["error_code"] == Error.SECURITY_DISABLED
 
 
-async def test_only_who_may_alter_the_cluster_changes_them() -> None:
+async def test_changing_acls_requires_alter_on_the_cluster() -> None:
     users = {"alice": "secret", "admin": "secret"}
-    async with asked(acls=True, super_users=("User:admin",), sasl=("PLAIN",), users=users, topics={"orders": 1}) as ask:
-        await plain(ask, "alice")
+    async with broker_client(
+        acls=True, super_users=("User:admin",), sasl=("PLAIN",), users=users, topics={"orders": 1}
+    ) as ask:
+        await login_plain(ask, "alice")
         refused = Error.CLUSTER_AUTHORIZATION_FAILED
-        assert await create(ask, acl("DESCRIBE")) == [refused]
+        assert await create_acls(ask, acl("DESCRIBE")) == [refused]
         assert (await ask("DescribeAcls", 3, ANY))["error_code"] == refused
         topics = {"topics": [{"name": "orders"}]}
         assert (await ask("Metadata", 4, topics))["topics"][0]["error_code"] == Error.TOPIC_AUTHORIZATION_FAILED
-        admin = ask.another()
-        await plain(admin, "admin")
-        assert await create(admin, acl("DESCRIBE")) == [0]
+        admin = ask.second_client()
+        await login_plain(admin, "admin")
+        assert await create_acls(admin, acl("DESCRIBE")) == [0]
         await admin.hang_up()
         assert (await ask("Metadata", 4, topics))["topics"][0]["error_code"] == 0

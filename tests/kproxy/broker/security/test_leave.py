@@ -1,4 +1,4 @@
-"""What somebody may do who may do nothing: each API is asked."""
+"""Every API, requested by a client that has no permission."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from dissectors import schemas
 from dissectors.wire.layout import Field, layout
 from kproxy.broker.registry import served
-from tests.kproxy.broker.socket_client import asked
+from tests.kproxy.broker.socket_client import broker_client
 
-#: These need no leave, or show only what one has leave to see.
-FREE = {
+#: These need no permission, or return only what the client may see.
+UNRESTRICTED = {
     "ApiVersions",
     "SaslHandshake",
     "SaslAuthenticate",
@@ -22,12 +22,12 @@ FREE = {
     "DescribeCluster",
     "GetTelemetrySubscriptions",
     "PushTelemetry",
-    "CreateDelegationToken",  # of tokens the owner decides
+    "CreateDelegationToken",  # the owner of a token is authorized
     "RenewDelegationToken",
     "ExpireDelegationToken",
     "DescribeDelegationToken",
 }
-BY_NAME = {"Produce": 12, "Fetch": 12, "DeleteTopics": 5}  # of later versions: topics by id, which nobody knows
+LAST_VERSION_BY_NAME = {"Produce": 12, "Fetch": 12, "DeleteTopics": 5}  # later versions name topics by id
 NUMBERS = {
     "acks": 1, "transaction_timeout_ms": 1000, "resource_type": 2, "resource_type_filter": 2, "pattern_type_filter": 3,
     "resource_pattern_type": 3, "operation": 3, "permission_type": 3,
@@ -36,14 +36,14 @@ NAMES = {"transactional_id": "t", "v3_and_below_transactional_id": "t", "topic_i
 
 
 def value(field: Field) -> Any:
-    found: Any = field.default
+    result: Any = field.default
     if field.struct is not None:
-        found = {field.name: value(field) for field in field.struct.fields}
+        result = {field.name: value(field) for field in field.struct.fields}
     elif "string" in field.type:
-        found = NAMES.get(field.name, "a")
+        result = NAMES.get(field.name, "a")
     elif "int" in field.type:
-        found = NUMBERS.get(field.name, 0)
-    return [found] if field.array else found
+        result = NUMBERS.get(field.name, 0)
+    return [result] if field.array else result
 
 
 def errors(body: Any) -> Iterator[str]:
@@ -57,14 +57,14 @@ def errors(body: Any) -> Iterator[str]:
             yield from errors(element)
 
 
-@pytest.mark.parametrize("name", sorted(api.api.name for api in served().values() if api.api.name not in FREE))
-async def test_nothing_goes_without_leave(name: str) -> None:
-    known = schemas.api_by_name(name)
-    assert known is not None
-    version = BY_NAME.get(name, served()[known.key].highest)
+@pytest.mark.parametrize("name", sorted(api.api.name for api in served().values() if api.api.name not in UNRESTRICTED))
+async def test_every_api_requires_authorization(name: str) -> None:
+    api_info = schemas.api_by_name(name)
+    assert api_info is not None
+    version = LAST_VERSION_BY_NAME.get(name, served()[api_info.key].highest)
     fields = {field.name: value(field) for field in layout(f"{name}Request", version).fields}
-    async with asked(topics={"a": 1}, acls=True) as ask:
+    async with broker_client(topics={"a": 1}, acls=True) as ask:
         body = await ask(name, version, fields)
-    found = set(errors(body)) - {"NONE"}
-    assert found
-    assert all(error.endswith("_AUTHORIZATION_FAILED") for error in found)
+    codes = set(errors(body)) - {"NONE"}
+    assert codes
+    assert all(error.endswith("_AUTHORIZATION_FAILED") for error in codes)

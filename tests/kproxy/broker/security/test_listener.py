@@ -1,4 +1,4 @@
-"""A broker with several listeners: each asks of its clients what its protocol says, and tells them its own address."""
+"""A broker with several listeners: each applies its security protocol and advertises its own address."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 
 from kproxy.broker import Broker
 from kproxy.broker.errors import Error
-from tests.kproxy.broker.security.certificates import self_signed, trusting
-from tests.kproxy.broker.security.sasl_client import plain
+from tests.kproxy.broker.security.certificates import tls_context, write_self_signed
+from tests.kproxy.broker.security.sasl_client import login_plain
 from tests.kproxy.broker.socket_client import Asking
 
 ALL = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
-class At(Asking):
+class ListenerClient(Asking):
     """A client of one listener."""
 
     def __init__(self, broker: Broker, listener: str, tls: ssl.SSLContext | None = None) -> None:
@@ -33,50 +33,50 @@ class At(Asking):
         return self._streams[node]
 
     async def brokers(self) -> dict[int, tuple[str, int]]:
-        answer = await self("Metadata", 9, {"topics": []})
-        return {broker["node_id"]: (broker["host"], broker["port"]) for broker in answer["brokers"]}
+        response = await self("Metadata", 9, {"topics": []})
+        return {broker["node_id"]: (broker["host"], broker["port"]) for broker in response["brokers"]}
 
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return self_signed(tmp_path_factory.mktemp("tls") / "both.pem")
+    return write_self_signed(tmp_path_factory.mktemp("tls") / "both.pem")
 
 
-def secured(certificate: Path) -> dict[str, Any]:
+def security_options_of(certificate: Path) -> dict[str, Any]:
     return {"tls_certificate": certificate, "sasl": ["PLAIN"], "users": {"alice": "secret"}}
 
 
-async def test_each_protocol_has_its_listener_and_each_listener_its_address(certificate: Path) -> None:
-    async with Broker(brokers=2, listeners=ALL, topics={"t": 2}, **secured(certificate)) as broker:
+async def test_every_listener_uses_its_protocol_and_advertises_its_own_address(certificate: Path) -> None:
+    async with Broker(brokers=2, listeners=ALL, topics={"t": 2}, **security_options_of(certificate)) as broker:
         assert broker.listeners == ALL
         assert broker.bootstrap == broker.bootstrap_of("PLAINTEXT")
         for name in ALL:
-            client = At(broker, name, trusting(certificate))
+            client = ListenerClient(broker, name, tls_context(certificate))
             if name.startswith("SASL"):
-                assert (await plain(client, "alice", "secret"))["error_code"] == Error.NONE
-            told = dict(enumerate((("127.0.0.1", port) for port in broker.ports_of(name)), 1))
-            assert await client.brokers() == told
-            found = await client("FindCoordinator", 4, {"coordinator_keys": ["g"]})
-            [coordinator] = found["coordinators"]
-            assert (coordinator["host"], coordinator["port"]) == told[coordinator["node_id"]]
+                assert (await login_plain(client, "alice", "secret"))["error_code"] == Error.NONE
+            addresses = dict(enumerate((("127.0.0.1", port) for port in broker.ports_of(name)), 1))
+            assert await client.brokers() == addresses
+            response = await client("FindCoordinator", 4, {"coordinator_keys": ["g"]})
+            [coordinator] = response["coordinators"]
+            assert (coordinator["host"], coordinator["port"]) == addresses[coordinator["node_id"]]
             cluster = await client("DescribeCluster", 0, {})
-            assert {broker["broker_id"]: (broker["host"], broker["port"]) for broker in cluster["brokers"]} == told
+            assert {broker["broker_id"]: (broker["host"], broker["port"]) for broker in cluster["brokers"]} == addresses
             await client.hang_up()
         ports = [port for name in ALL for port in broker.ports_of(name)]
         assert len(set(ports)) == len(ports) == 8
 
 
-async def test_who_does_not_log_in_is_not_answered_where_clients_log_in(certificate: Path) -> None:
-    said: list[str] = []
-    async with Broker(listeners=ALL, report=said.append, **secured(certificate)) as broker:
-        client = At(broker, "SASL_PLAINTEXT")
+async def test_sasl_listener_closes_a_connection_that_does_not_log_in(certificate: Path) -> None:
+    reports: list[str] = []
+    async with Broker(listeners=ALL, report=reports.append, **security_options_of(certificate)) as broker:
+        client = ListenerClient(broker, "SASL_PLAINTEXT")
         with pytest.raises(asyncio.IncompleteReadError):
             await client.brokers()
         await client.hang_up()
-    assert said == ["/127.0.0.1: Metadata v9 before the login that this listener requires; connection closed"]
+    assert reports == ["/127.0.0.1: Metadata v9 before the login that this listener requires; connection closed"]
 
 
-async def test_a_broker_that_is_started_again_has_all_its_listeners(certificate: Path) -> None:
+async def test_restarted_broker_has_all_its_listeners(certificate: Path) -> None:
     names = ("PLAINTEXT", "SSL")
     async with Broker(listeners=names, brokers=2, tls_certificate=certificate) as broker:
         await broker.stop_node(2)
@@ -85,18 +85,18 @@ async def test_a_broker_that_is_started_again_has_all_its_listeners(certificate:
                 await asyncio.open_connection("127.0.0.1", broker.ports_of(name)[1])
         await broker.start_node(2)
         for name in names:
-            client = At(broker, name, trusting(certificate))
+            client = ListenerClient(broker, name, tls_context(certificate))
             await client("Metadata", 9, {"topics": []}, node=2)
             await client.hang_up(2)
 
 
-async def test_listeners_have_names_of_their_own_and_other_addresses() -> None:
+async def test_listeners_can_have_custom_names_and_advertised_addresses() -> None:
     async with Broker(
         listeners=("INTERNAL", "EXTERNAL"),
         configs={"listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT"},
         advertised={"EXTERNAL": [("kafka.example", 9094)]},
     ) as broker:
-        inside, outside = At(broker, "INTERNAL"), At(broker, "EXTERNAL")
+        inside, outside = ListenerClient(broker, "INTERNAL"), ListenerClient(broker, "EXTERNAL")
         assert await inside.brokers() == {1: ("127.0.0.1", broker.ports_of("INTERNAL")[0])}
         assert await outside.brokers() == {1: ("kafka.example", 9094)}
         body = {
@@ -110,21 +110,21 @@ async def test_listeners_have_names_of_their_own_and_other_addresses() -> None:
     assert config["value"].startswith("INTERNAL://127.0.0.1:")
 
 
-async def test_the_only_listener_is_named_for_what_it_does(certificate: Path) -> None:
+async def test_single_listener_is_named_after_its_security_protocol(certificate: Path) -> None:
     options: list[tuple[str, Mapping[str, Any]]] = [
         ("PLAINTEXT", {}),
         ("SSL", {"tls_certificate": certificate}),
         ("SASL_PLAINTEXT", {"sasl": ["PLAIN"]}),
         ("SASL_SSL", {"tls_certificate": certificate, "sasl": ["PLAIN"]}),
     ]
-    for name, given in options:
-        async with Broker(advertised=[("kafka.example", 9094)], **given) as broker:
+    for name, security_options in options:
+        async with Broker(advertised=[("kafka.example", 9094)], **security_options) as broker:
             assert broker.listeners == (name,)
             assert broker.cluster.nodes[1].addresses == {name: ("kafka.example", 9094)}
 
 
 @pytest.mark.parametrize(
-    ("options", "why"),
+    ("options", "message"),
     [
         ({"listeners": ["SSL"]}, "listener SSL uses TLS but has no certificate"),
         ({"listeners": ["SASL_PLAINTEXT"]}, "listener SASL_PLAINTEXT uses SASL but has no mechanism"),
@@ -143,7 +143,7 @@ async def test_the_only_listener_is_named_for_what_it_does(certificate: Path) ->
         ({"advertised": {"SSL": [("a", 1)]}}, "advertised: unknown listener SSL; listeners: PLAINTEXT"),
     ],
 )
-async def test_listeners_that_do_not_fit_are_said(options: Mapping[str, Any], why: str) -> None:
-    with pytest.raises(ValueError, match=why):
+async def test_rejects_inconsistent_listener_options(options: Mapping[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         async with Broker(**options):
             pass

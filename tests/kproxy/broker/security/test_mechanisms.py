@@ -14,7 +14,7 @@ from kproxy.broker.security.exchange import Identity, LoginFailed, SaslExchange
 from kproxy.broker.security.login import MECHANISMS
 from kproxy.broker.security.tokens import Tokens
 from tests.kproxy.broker.fake_clock import FakeClock
-from tests.kproxy.broker.security.sasl_client import DIGESTS, ScramClient, bearer, unsecured
+from tests.kproxy.broker.security.sasl_client import DIGESTS, ScramClient, bearer_message, unsecured
 
 USERS = {"alice": "secret", "a,b=c": "secret"}
 
@@ -32,14 +32,14 @@ def failure(exchange: SaslExchange, message: bytes) -> str | None:
     return failed.value.message
 
 
-def test_plain_takes_name_and_password() -> None:
+def test_plain_accepts_name_and_password() -> None:
     plain, _ = exchange("PLAIN")
     assert plain.step(b"\0alice\0secret") == b""
     assert plain.identity == Identity("alice")
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "error"),
     [
         (b"\0alice\0wrong", "Authentication failed: Invalid username or password"),
         (b"\0nobody\0secret", "Authentication failed: Invalid username or password"),
@@ -54,11 +54,11 @@ def test_plain_takes_name_and_password() -> None:
         (b"\xff\xfe", "Invalid SASL/PLAIN response: expected 3 tokens, got 1"),
     ],
 )
-def test_plain_says_what_is_wrong(message: bytes, told: str) -> None:
-    assert failure(exchange("PLAIN")[0], message) == told
+def test_plain_reports_an_invalid_message(message: bytes, error: str) -> None:
+    assert failure(exchange("PLAIN")[0], message) == error
 
 
-def test_scram_as_the_rfc_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scram_matches_the_example_of_the_rfc(monkeypatch: pytest.MonkeyPatch) -> None:
     """The example of RFC 7677, section 3."""
     scram, cluster = exchange("SCRAM-SHA-256")
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
@@ -74,25 +74,25 @@ def test_scram_as_the_rfc_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("mechanism", list(DIGESTS))
-@pytest.mark.parametrize(("written", "name"), [("alice", "alice"), ("a=2Cb=3Dc", "a,b=c")])
-def test_scram_takes_the_proof_of_the_password(mechanism: str, written: str, name: str) -> None:
+@pytest.mark.parametrize(("encoded", "name"), [("alice", "alice"), ("a=2Cb=3Dc", "a,b=c")])
+def test_scram_accepts_the_proof_of_the_password(mechanism: str, encoded: str, name: str) -> None:
     scram, _ = exchange(mechanism)
-    client = ScramClient(mechanism, written, "secret")
+    client = ScramClient(mechanism, encoded, "secret")
     assert scram.step(client.final(scram.step(client.first))) == client.expected
     assert scram.identity == Identity(name)
 
 
 @pytest.mark.parametrize(
-    ("change", "by"),
+    ("old", "new"),
     [(b"c=biws", b"c=eSws"), (b"clientnonce", b"othernonce!"), (b",p=", b",p=AAAA"), (b",p=", b",p=!"), (b"p=", b"q=")],
 )
-def test_scram_takes_nothing_else(change: bytes, by: bytes) -> None:
+def test_scram_rejects_an_altered_final_message(old: bytes, new: bytes) -> None:
     scram, _ = exchange("SCRAM-SHA-256")
     client = ScramClient("SCRAM-SHA-256", "alice", "secret")
-    assert failure(scram, client.final(scram.step(client.first)).replace(change, by)) is None
+    assert failure(scram, client.final(scram.step(client.first)).replace(old, new)) is None
 
 
-def test_scram_does_not_take_the_proof_of_another_password() -> None:
+def test_scram_rejects_the_proof_of_a_wrong_password() -> None:
     scram, _ = exchange("SCRAM-SHA-512")
     client = ScramClient("SCRAM-SHA-512", "alice", "wrong")
     assert failure(scram, client.final(scram.step(client.first))) is None
@@ -101,17 +101,17 @@ def test_scram_does_not_take_the_proof_of_another_password() -> None:
 @pytest.mark.parametrize(
     "message", [b"", b"n,,n=nobody,r=x", b"y,,n=alice,r=x", b"n,,n=alice", b"n,,n=a=b,r=x", b"\xff" * 9, b"n,,r=x"]
 )
-def test_scram_has_to_begin_with_somebody(message: bytes) -> None:
+def test_scram_rejects_an_invalid_first_message(message: bytes) -> None:
     assert failure(exchange("SCRAM-SHA-256")[0], message) is None
 
 
-def test_scram_logs_nobody_in_as_somebody_else() -> None:
+def test_scram_rejects_a_different_authorization_id() -> None:
     client = ScramClient("SCRAM-SHA-256", "alice", "secret", authorize="bob")
-    told = failure(exchange("SCRAM-SHA-256")[0], client.first)
-    assert told == "Authentication failed: Client requested an authorization id that is different from username"
+    message = failure(exchange("SCRAM-SHA-256")[0], client.first)
+    assert message == "Authentication failed: Client requested an authorization id that is different from username"
 
 
-def test_a_token_logs_its_owner_in_until_it_expires() -> None:
+def test_delegation_token_authenticates_its_owner_until_it_expires() -> None:
     clock = FakeClock()
     _, cluster = exchange("SCRAM-SHA-256", clock, **{"delegation.token.secret.key": "key"})
     tokens = cluster.part(Tokens)
@@ -122,17 +122,17 @@ def test_a_token_logs_its_owner_in_until_it_expires() -> None:
     scram.step(client.final(scram.step(client.first)))
     assert scram.identity == Identity("alice", clock.now() + 1000, by_token=True)
     assert failure(MECHANISMS["SCRAM-SHA-512"](cluster), ScramClient("SCRAM-SHA-512", token.id, password).first) is None
-    clock.go_on(1001)
+    clock.advance(1001)
     assert failure(MECHANISMS["SCRAM-SHA-512"](cluster), client.first) is None
 
 
 def claims(**changes: Any) -> dict[str, Any]:
-    return {"sub": "alice", "iat": 1000, "exp": 1100, **changes}  # in seconds; the clock begins at 1000
+    return {"sub": "alice", "iat": 1000, "exp": 1100, **changes}  # in seconds; the clock starts at 1000
 
 
-def test_bearer_takes_a_token_of_this_time() -> None:
+def test_bearer_accepts_a_valid_token() -> None:
     oauth, _ = exchange("OAUTHBEARER")
-    assert oauth.step(bearer(unsecured(claims()))) == b""
+    assert oauth.step(bearer_message(unsecured(claims()))) == b""
     assert oauth.identity == Identity("alice", 1_100_000)
 
 
@@ -154,20 +154,20 @@ def test_bearer_takes_a_token_of_this_time() -> None:
         "AAAA.AAAA.",
     ],
 )
-def test_bearer_refuses_any_other_when_it_is_told_that_the_client_has_read_why(token: str) -> None:
+def test_bearer_rejects_an_invalid_token_after_the_client_acknowledges_the_error(token: str) -> None:
     oauth, _ = exchange("OAUTHBEARER")
-    assert oauth.step(bearer(token)) == b'{"status":"invalid_token"}'
+    assert oauth.step(bearer_message(token)) == b'{"status":"invalid_token"}'
     assert failure(oauth, b"\x01") == '{"status":"invalid_token"}'
 
 
 @pytest.mark.parametrize(
     "message", [b"", b"\x01", b"n,,\x01\x01", b"n,,\x01auth=Basic YQ==\x01\x01", b"n,,\x01a=b\x01\x01"]
 )
-def test_bearer_has_to_begin_with_a_token(message: bytes) -> None:
+def test_bearer_rejects_a_first_message_without_a_token(message: bytes) -> None:
     assert failure(exchange("OAUTHBEARER")[0], message) is None
 
 
-def test_bearer_logs_nobody_in_as_somebody_else() -> None:
-    told = failure(exchange("OAUTHBEARER")[0], bearer(unsecured(claims())).replace(b"n,,", b"n,a=bob,"))
-    assert told is not None
-    assert "authorization id (bob) that is different from the token's principal name (alice)" in told
+def test_bearer_rejects_a_different_authorization_id() -> None:
+    message = failure(exchange("OAUTHBEARER")[0], bearer_message(unsecured(claims())).replace(b"n,,", b"n,a=bob,"))
+    assert message is not None
+    assert "authorization id (bob) that is different from the token's principal name (alice)" in message

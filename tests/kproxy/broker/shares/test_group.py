@@ -14,69 +14,69 @@ from kproxy.broker.shares.group import LEAVING, ShareGroup, ShareHeartbeat
 from kproxy.broker.shares.states import ShareStates
 from kproxy.broker.topics import Topics
 from tests.kproxy.broker.fake_clock import FakeClock
-from tests.kproxy.broker.groups.journals import InMemory, cluster
+from tests.kproxy.broker.groups.journals import InMemoryJournal, cluster
 
 
-class Sharers:
+class ShareGroupHarness:
     """The group ``g`` and the topic ``t`` of four partitions; members are their ids."""
 
     def __init__(self, **configs: str) -> None:
         self.clock = FakeClock()
-        self.journal = InMemory()
+        self.journal = InMemoryJournal()
         self._configs = configs
         self.restart()
 
     def restart(self) -> None:
-        """Go on from what was kept."""
+        """Restore the stored state in a new cluster."""
         self.cluster = cluster(self.clock, self.journal, **self._configs)
         self.groups = self.cluster.part(Groups)
 
     @property
     def group(self) -> ShareGroup:
-        """The group, made if it is not there."""
+        """The group, created if it does not exist."""
         return self.groups.share("g", create=True)
 
     def heartbeat(self, member: str, epoch: int, topics: tuple[str, ...] | None = None) -> Mapping[str, Any]:
-        """A heartbeat; its answer."""
+        """Send a heartbeat; return the response."""
         named = None if topics is None else frozenset(topics)
         return self.group.heartbeat(ShareHeartbeat(member, epoch, "client", "/127.0.0.1", None, named))
 
     def join(self, member: str, *topics: str) -> Mapping[str, Any]:
-        """The first heartbeat; for ``t`` unless told."""
+        """Send the first heartbeat; subscribe to ``t`` by default."""
         return self.heartbeat(member, 0, topics or ("t",))
 
     def error(self, member: str, epoch: int) -> Error:
-        """What a heartbeat is refused with."""
+        """Send a heartbeat that is refused; return the error."""
         with pytest.raises(Refused) as refused:
             self.heartbeat(member, epoch)
         return refused.value.error
 
 
-def given(answer: Mapping[str, Any]) -> list[list[int]]:
+def assigned_partitions(answer: Mapping[str, Any]) -> list[list[int]]:
     return [topic["partitions"] for topic in answer["assignment"]["topic_partitions"]]
 
 
-def test_the_first_member_reads_everything() -> None:
-    sharers = Sharers()
-    answer = sharers.join("a")
-    assert (answer["member_epoch"], answer["heartbeat_interval_ms"]) == (2, 5000)
-    assert given(answer) == [[0, 1, 2, 3]]
+def test_first_member_gets_all_partitions() -> None:
+    sharers = ShareGroupHarness()
+    response = sharers.join("a")
+    assert (response["member_epoch"], response["heartbeat_interval_ms"]) == (2, 5000)
+    assert assigned_partitions(response) == [[0, 1, 2, 3]]
     assert "assignment" not in sharers.heartbeat("a", 2)
     assert sharers.group.state == "Stable"
     assert len(sharers.cluster.part(ShareStates).of("g")) == 4
 
 
-def test_two_members_have_half_each() -> None:
-    sharers = Sharers()
+def test_two_members_get_half_of_the_partitions_each() -> None:
+    sharers = ShareGroupHarness()
     sharers.join("a")
-    [second] = given(sharers.join("b"))
-    told = sharers.heartbeat("a", 2)
-    assert told["member_epoch"] == 3
-    assert sorted(second + given(told)[0]) == [0, 1, 2, 3]
+    [second] = assigned_partitions(sharers.join("b"))
+    response = sharers.heartbeat("a", 2)
+    assert response["member_epoch"] == 3
+    assert sorted(second + assigned_partitions(response)[0]) == [0, 1, 2, 3]
 
 
-def test_epochs_that_a_member_cannot_have() -> None:
-    sharers = Sharers()
+def test_rejects_wrong_member_epochs() -> None:
+    sharers = ShareGroupHarness()
     sharers.join("a")
     sharers.join("b")
     sharers.heartbeat("a", 2)
@@ -87,40 +87,40 @@ def test_epochs_that_a_member_cannot_have() -> None:
     assert sharers.join("a")["member_epoch"] == 3
 
 
-def test_a_member_leaves() -> None:
-    sharers = Sharers()
+def test_partitions_of_a_member_that_leaves_are_reassigned() -> None:
+    sharers = ShareGroupHarness()
     sharers.join("a")
     sharers.join("b")
     sharers.heartbeat("a", 2)
     assert sharers.heartbeat("b", LEAVING) == {"member_id": "b", "member_epoch": LEAVING}
-    answer = sharers.heartbeat("a", 3)
-    assert (answer["member_epoch"], given(answer)) == (4, [[0, 1, 2, 3]])
+    response = sharers.heartbeat("a", 3)
+    assert (response["member_epoch"], assigned_partitions(response)) == (4, [[0, 1, 2, 3]])
     assert sharers.error("b", LEAVING) is Error.UNKNOWN_MEMBER_ID
     sharers.heartbeat("a", LEAVING)
     assert sharers.group.state == "Empty"
 
 
-def test_a_silent_member_is_out() -> None:
-    sharers = Sharers()
+def test_removes_a_silent_member_after_the_session_timeout() -> None:
+    sharers = ShareGroupHarness()
     sharers.join("a")
-    sharers.clock.go_on(40_000)
+    sharers.clock.advance(40_000)
     sharers.heartbeat("a", 2)
-    sharers.clock.go_on(44_999)
+    sharers.clock.advance(44_999)
     assert sharers.group.members
-    sharers.clock.go_on(2)
+    sharers.clock.advance(2)
     assert sharers.error("a", 2) is Error.UNKNOWN_MEMBER_ID
 
 
-def test_a_topic_that_comes_later() -> None:
-    sharers = Sharers()
-    assert given(sharers.join("a", "later")) == []
+def test_assigns_a_subscribed_topic_when_it_is_created() -> None:
+    sharers = ShareGroupHarness()
+    assert assigned_partitions(sharers.join("a", "later")) == []
     sharers.cluster.part(Topics).create("later", [[1]] * 2)
-    answer = sharers.heartbeat("a", 2)
-    assert (answer["member_epoch"], given(answer)) == (3, [[0, 1]])
+    response = sharers.heartbeat("a", 2)
+    assert (response["member_epoch"], assigned_partitions(response)) == (3, [[0, 1]])
 
 
-def test_a_group_has_only_so_many_members() -> None:
-    sharers = Sharers(group_share_max_size="2")
+def test_rejects_a_member_above_the_group_max_size() -> None:
+    sharers = ShareGroupHarness(group_share_max_size="2")
     sharers.join("a")
     sharers.join("b")
     with pytest.raises(Refused) as refused:
@@ -129,8 +129,8 @@ def test_a_group_has_only_so_many_members() -> None:
     sharers.join("a")
 
 
-def test_a_share_group_is_no_other() -> None:
-    sharers = Sharers()
+def test_share_group_cannot_become_a_different_type() -> None:
+    sharers = ShareGroupHarness()
     sharers.join("a")
     for empty in (False, True):
         if empty:
@@ -146,21 +146,21 @@ def test_a_share_group_is_no_other() -> None:
         sharers.groups.share("c", create=True)
 
 
-def test_a_group_outlives_a_restart_and_silent_members_do_not() -> None:
-    sharers = Sharers()
+def test_group_survives_a_restart_and_silent_members_time_out() -> None:
+    sharers = ShareGroupHarness()
     sharers.join("a")
     sharers.join("b")
     sharers.restart()
     assert sharers.heartbeat("b", 3)["member_epoch"] == 3
     assert len(sharers.cluster.part(ShareStates).of("g")) == 4
-    sharers.clock.go_on(45_001)
+    sharers.clock.advance(45_001)
     assert sharers.group.is_empty
-    sharers.clock.go_on(30 * 24 * 3_600_000)
+    sharers.clock.advance(30 * 24 * 3_600_000)
     assert [group.id for group in sharers.groups] == ["g"], "it is not forgotten in time"
 
 
-def test_a_deleted_group_has_no_offsets() -> None:
-    sharers = Sharers()
+def test_deleting_a_group_deletes_its_offsets() -> None:
+    sharers = ShareGroupHarness()
     sharers.join("a")
     with pytest.raises(Refused) as refused:
         sharers.group.check_deletion()
@@ -173,7 +173,7 @@ def test_a_deleted_group_has_no_offsets() -> None:
 
 @pytest.mark.parametrize("members", range(1, 8))
 @pytest.mark.parametrize("partitions", range(1, 6))
-def test_all_are_busy_and_all_is_read(members: int, partitions: int) -> None:
+def test_every_member_and_every_partition_is_assigned_evenly(members: int, partitions: int) -> None:
     target: dict[str, frozenset[tuple[str, int]]] = {}
     for count in (members, members + 1, members):  # one comes and goes
         subscribers = [
@@ -186,7 +186,7 @@ def test_all_are_busy_and_all_is_read(members: int, partitions: int) -> None:
         assert max(loads) - min(loads) <= 1
 
 
-def test_members_read_only_their_topics() -> None:
+def test_members_get_only_partitions_of_their_topics() -> None:
     subscribers = [
         Subscriber("a", None, frozenset("t"), frozenset()),
         Subscriber("b", None, frozenset("tu"), frozenset()),

@@ -13,13 +13,13 @@ from kproxy.broker.features import Features
 from kproxy.broker.shares.shares import Shares
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import Transactions
-from tests.kproxy.broker.broker_watch import Step, watched
+from tests.kproxy.broker.broker_watch import Step, watch_steps
 from tests.kproxy.broker.data_asked import append_transactional, batch, log_of, offsets, produce, topic_id
-from tests.kproxy.broker.socket_client import Asking, asked
+from tests.kproxy.broker.socket_client import Asking, broker_client
 
 CONFIGS = {"group.share.record.lock.duration.ms": "60000"}
 ACCEPT, RELEASE, RENEW = 1, 2, 4
-Said = Sequence[tuple[int, int, list[int]]]
+Acknowledgements = Sequence[tuple[int, int, list[int]]]
 
 
 class Member:
@@ -31,18 +31,18 @@ class Member:
         self.epoch = 0
 
     async def join(self) -> None:
-        """Join, and have the group begin at the beginning."""
+        """Join, and let the group start at the earliest offset."""
         config = {"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}
         resource = {"resource_type": 32, "resource_name": "g", "configs": [config]}
         await self.ask("IncrementalAlterConfigs", 1, {"resources": [resource]})
         assert (await self.heartbeat(0, ["t"]))["error_code"] == 0
 
     async def heartbeat(self, epoch: int, topics: list[str] | None = None) -> Any:
-        """A heartbeat."""
+        """Send a heartbeat; return the response."""
         return await self.ask("ShareGroupHeartbeat", 1, share_heartbeat(self.name, epoch, topics))
 
-    def wanted(self, said: Said = (), **fields: Any) -> dict[str, Any]:
-        """A ShareFetch that does not wait."""
+    def wanted(self, acknowledgements: Acknowledgements = (), **fields: Any) -> dict[str, Any]:
+        """A ShareFetch request that does not wait."""
         return {
             "group_id": "g",
             "member_id": self.name,
@@ -51,27 +51,31 @@ class Member:
             "max_bytes": 1 << 20,
             "max_records": 500,
             "batch_size": 500,
-            "topics": topics(topic_id(self.ask, "t"), said),
+            "topics": topics(topic_id(self.ask, "t"), acknowledgements),
         } | fields
 
-    async def fetch(self, said: Said = (), *, version: int = 2, **fields: Any) -> Mapping[str, Any]:
-        """The answer for the partition, if there is one; else the whole answer."""
-        whole = await self.ask("ShareFetch", version, self.wanted(said, **fields))
-        self.epoch += whole["error_code"] == 0
-        return dict(whole["responses"][0]["partitions"][0] if whole["responses"] else whole)
+    async def fetch(
+        self, acknowledgements: Acknowledgements = (), *, version: int = 2, **fields: Any
+    ) -> Mapping[str, Any]:
+        """The response for the partition if there is one, else the whole response."""
+        response = await self.ask("ShareFetch", version, self.wanted(acknowledgements, **fields))
+        self.epoch += response["error_code"] == 0
+        return dict(response["responses"][0]["partitions"][0] if response["responses"] else response)
 
-    async def acquire(self, said: Said = (), **fields: Any) -> list[tuple[int, int, int]]:
-        """First and last offset of what it gets, and how often that was delivered."""
-        answer = await self.fetch(said, **fields)
-        return [tuple(record.values()) for record in answer.get("acquired_records", ())]
+    async def acquire(self, acknowledgements: Acknowledgements = (), **fields: Any) -> list[tuple[int, int, int]]:
+        """First offset, last offset and delivery count of each run of acquired records."""
+        response = await self.fetch(acknowledgements, **fields)
+        return [tuple(record.values()) for record in response.get("acquired_records", ())]
 
-    async def say(self, said: Said, *, version: int = 2, **fields: Any) -> Mapping[str, Any]:
-        """The answer of ShareAcknowledge for the partition, or the whole if it has none."""
-        named = {"group_id": "g", "member_id": self.name, "share_session_epoch": self.epoch}
-        wanted = named | {"topics": topics(topic_id(self.ask, "t"), said)} | fields
-        whole = await self.ask("ShareAcknowledge", version, wanted)
-        self.epoch += whole["error_code"] == 0
-        return dict(whole["responses"][0]["partitions"][0] if whole["responses"] else whole)
+    async def acknowledge(
+        self, acknowledgements: Acknowledgements, *, version: int = 2, **fields: Any
+    ) -> Mapping[str, Any]:
+        """The ShareAcknowledge response for the partition, or the whole response if it has none."""
+        identity = {"group_id": "g", "member_id": self.name, "share_session_epoch": self.epoch}
+        request = identity | {"topics": topics(topic_id(self.ask, "t"), acknowledgements)} | fields
+        response = await self.ask("ShareAcknowledge", version, request)
+        self.epoch += response["error_code"] == 0
+        return dict(response["responses"][0]["partitions"][0] if response["responses"] else response)
 
 
 def share_heartbeat(member: str, epoch: int, names: list[str] | None = None) -> dict[str, Any]:
@@ -84,40 +88,40 @@ def share_heartbeat(member: str, epoch: int, names: list[str] | None = None) -> 
     }
 
 
-def topics(topic: str, said: Said) -> list[dict[str, Any]]:
-    batches = [{"first_offset": a, "last_offset": b, "acknowledge_types": types} for a, b, types in said]
+def topics(topic: str, acknowledgements: Acknowledgements) -> list[dict[str, Any]]:
+    batches = [{"first_offset": a, "last_offset": b, "acknowledge_types": types} for a, b, types in acknowledgements]
     return [{"topic_id": topic, "partitions": [{"partition_index": 0, "acknowledgement_batches": batches}]}]
 
 
-async def described(ask: Asking, group: str = "g", version: int = 1) -> list[Mapping[str, Any]]:
+async def describe_offsets(ask: Asking, group: str = "g", version: int = 1) -> list[Mapping[str, Any]]:
     body = {"groups": [{"group_id": group, "topics": None}]}
-    [found] = (await ask("DescribeShareGroupOffsets", version, body))["groups"]
-    return [partition for topic in found["topics"] for partition in topic["partitions"]]
+    [group_] = (await ask("DescribeShareGroupOffsets", version, body))["groups"]
+    return [partition for topic in group_["topics"] for partition in topic["partitions"]]
 
 
 @pytest.mark.parametrize("version", [1, 2])
 async def test_records_are_acquired_and_acknowledged(version: int) -> None:
-    async with asked(topics={"t": 1}, configs=CONFIGS) as ask:
+    async with broker_client(topics={"t": 1}, configs=CONFIGS) as ask:
         member = Member(ask)
         await member.join()
         await produce(ask, batch(3))
-        got = await member.fetch(version=version)
-        assert offsets(dict(got)) == [0, 1, 2]
-        assert got["acquired_records"] == [{"first_offset": 0, "last_offset": 2, "delivery_count": 1}]
-        assert (await member.say([(0, 1, [ACCEPT])], version=version))["error_code"] == 0
+        response = await member.fetch(version=version)
+        assert offsets(dict(response)) == [0, 1, 2]
+        assert response["acquired_records"] == [{"first_offset": 0, "last_offset": 2, "delivery_count": 1}]
+        assert (await member.acknowledge([(0, 1, [ACCEPT])], version=version))["error_code"] == 0
         await produce(ask, batch(1))
-        got = await member.fetch([(2, 2, [ACCEPT])], version=version)
-        assert got["acknowledge_error_code"] == 0
-        assert offsets(dict(got)) == [3]
-        [partition] = await described(ask)
+        response = await member.fetch([(2, 2, [ACCEPT])], version=version)
+        assert response["acknowledge_error_code"] == 0
+        assert offsets(dict(response)) == [3]
+        [partition] = await describe_offsets(ask)
         assert (partition["start_offset"], partition["lag"]) == (2, 1)
 
 
-async def test_a_fetch_waits_for_records() -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_share_fetch_waits_for_records() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         member = Member(ask)
         await member.join()
-        other = ask.another()
+        other = ask.second_client()
         async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
             fetching = tasks.create_task(member.acquire(max_wait_ms=10_000))
             await asyncio.sleep(0.05)
@@ -126,9 +130,9 @@ async def test_a_fetch_waits_for_records() -> None:
         await other.hang_up()
 
 
-async def test_a_fetch_waits_for_what_others_give_back() -> None:
-    async with asked(topics={"t": 1}) as ask:
-        first, second = Member(ask), Member(ask.another(), "m2")
+async def test_share_fetch_waits_for_released_records() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
+        first, second = Member(ask), Member(ask.second_client(), "m2")
         await first.join()
         await produce(ask, batch(2))
         assert await first.acquire() == [(0, 1, 1)]
@@ -140,31 +144,31 @@ async def test_a_fetch_waits_for_what_others_give_back() -> None:
         await second.ask.hang_up()
 
 
-async def test_a_fetch_gets_nothing_when_its_session_has_ended() -> None:
-    async with asked(topics={"t": 1}) as ask:
-        member, again = Member(ask), Member(ask.another())
+async def test_pending_fetch_fails_when_its_session_is_replaced() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
+        member, replacement = Member(ask), Member(ask.second_client())
         await member.join()
         async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
             fetching = tasks.create_task(member.fetch(max_wait_ms=10_000))
             await asyncio.sleep(0.05)
-            await again.fetch()
-            await produce(again.ask, batch(2))
+            await replacement.fetch()
+            await produce(replacement.ask, batch(2))
         assert fetching.result()["error_code"] == Error.SHARE_SESSION_NOT_FOUND
-        assert await again.acquire() == [(0, 1, 1)]
-        await again.ask.hang_up()
+        assert await replacement.acquire() == [(0, 1, 1)]
+        await replacement.ask.hang_up()
 
 
-async def test_a_connection_to_one_broker_holds_nothing_of_another() -> None:
-    async with asked(brokers=2, topics={"t": 2}) as ask:
-        member, found = Member(ask), ask.broker.cluster.part(Topics).named("t")
-        assert found is not None
+async def test_disconnect_releases_only_records_of_that_broker() -> None:
+    async with broker_client(brokers=2, topics={"t": 2}) as ask:
+        member, topic = Member(ask), ask.broker.cluster.part(Topics).named("t")
+        assert topic is not None
         for node in (1, 2):  # one of them is the coordinator
             await ask("ShareGroupHeartbeat", 1, share_heartbeat("m1", 0, ["t"]), node=node)
-        wanted = topics(found.id, [])
-        wanted[0]["partitions"].append({"partition_index": 1, "acknowledgement_batches": []})
+        requested = topics(topic.id, [])
+        requested[0]["partitions"].append({"partition_index": 1, "acknowledgement_batches": []})
         shares = []
-        for partition in found.partitions:
-            await ask("ShareFetch", 2, member.wanted(topics=wanted), node=partition.leader)
+        for partition in topic.partitions:
+            await ask("ShareFetch", 2, member.wanted(topics=requested), node=partition.leader)
             await produce(ask, batch(1), partition=partition.index, node=partition.leader)
             following = member.wanted(topics=[], share_session_epoch=1)
             await ask("ShareFetch", 2, following, node=partition.leader)
@@ -174,38 +178,38 @@ async def test_a_connection_to_one_broker_holds_nothing_of_another() -> None:
             shares.append(share)
         async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
             tasks.create_task(any_of([shares[0].changed], 5000))
-            await ask.hang_up(found.partitions[0].leader)
+            await ask.hang_up(topic.partitions[0].leader)
         assert [share.next_offset for share in shares] == [0, 1]
 
 
-async def test_a_session_ends_with_what_it_has() -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_closing_a_session_releases_its_records() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         member = Member(ask)
         await member.join()
         await produce(ask, batch(2))
         await member.acquire()
-        assert (await member.say([(0, 0, [ACCEPT])], share_session_epoch=-1))["error_code"] == 0
+        assert (await member.acknowledge([(0, 0, [ACCEPT])], share_session_epoch=-1))["error_code"] == 0
         assert (await member.fetch())["error_code"] == Error.SHARE_SESSION_NOT_FOUND
         member.epoch = 0
         assert await member.acquire() == [(1, 1, 2)]
 
 
-async def test_the_last_fetch_of_a_session_acknowledges_and_gives_back_the_rest() -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_final_fetch_acknowledges_and_releases_the_remaining_records() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         member = Member(ask)
         await member.join()
         await produce(ask, batch(3))
         await member.acquire()
-        answer = await member.fetch([(0, 1, [ACCEPT])], share_session_epoch=-1)
-        assert (answer["acknowledge_error_code"], answer["records"]) == (0, b"")
+        response = await member.fetch([(0, 1, [ACCEPT])], share_session_epoch=-1)
+        assert (response["acknowledge_error_code"], response["records"]) == (0, b"")
         assert await Member(ask, "m2").acquire() == [(2, 2, 2)]
 
 
-async def test_epochs_of_sessions() -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_rejects_wrong_session_epochs() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         member = Member(ask)
         await member.join()
-        assert (await member.say([], share_session_epoch=0))["error_code"] == Error.INVALID_SHARE_SESSION_EPOCH
+        assert (await member.acknowledge([], share_session_epoch=0))["error_code"] == Error.INVALID_SHARE_SESSION_EPOCH
         assert (await member.fetch(share_session_epoch=1))["error_code"] == Error.SHARE_SESSION_NOT_FOUND
         assert (await member.fetch([(0, 0, [ACCEPT])]))["error_code"] == Error.INVALID_REQUEST
         await member.fetch()
@@ -213,26 +217,26 @@ async def test_epochs_of_sessions() -> None:
         assert "responses" in await member.fetch(), "nothing is new"
 
 
-async def test_there_are_only_so_many_sessions() -> None:
-    async with asked(topics={"t": 1}, configs={"group.share.max.share.sessions": "1"}) as ask:
+async def test_limits_the_number_of_sessions() -> None:
+    async with broker_client(topics={"t": 1}, configs={"group.share.max.share.sessions": "1"}) as ask:
         await Member(ask).join()
         assert (await Member(ask).fetch())["error_code"] == 0
         assert (await Member(ask, "m2").fetch(max_wait_ms=1))["error_code"] == Error.SHARE_SESSION_LIMIT_REACHED
 
 
-async def test_renewals() -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_renewal_requires_the_renew_flag() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         member = Member(ask)
         await member.join()
         await produce(ask, batch(2))
         await member.acquire()
-        assert (await member.say([(0, 0, [RENEW])]))["error_code"] == Error.INVALID_REQUEST
-        assert (await member.say([(0, 0, [RENEW])], is_renew_ack=True))["error_code"] == 0
+        assert (await member.acknowledge([(0, 0, [RENEW])]))["error_code"] == Error.INVALID_REQUEST
+        assert (await member.acknowledge([(0, 0, [RENEW])], is_renew_ack=True))["error_code"] == 0
         refused = await member.fetch([(0, 0, [RENEW])], is_renew_ack=True)
         assert refused["error_code"] == Error.INVALID_REQUEST
-        answer = await member.fetch([(1, 1, [RENEW])], is_renew_ack=True, max_bytes=0, min_bytes=0, max_records=0)
-        assert answer["acknowledge_error_code"] == 0
-        assert (await member.say([(0, 1, [ACCEPT])]))["error_code"] == 0
+        response = await member.fetch([(1, 1, [RENEW])], is_renew_ack=True, max_bytes=0, min_bytes=0, max_records=0)
+        assert response["acknowledge_error_code"] == 0
+        assert (await member.acknowledge([(0, 1, [ACCEPT])]))["error_code"] == 0
 
 
 @pytest.mark.parametrize(
@@ -245,11 +249,11 @@ async def test_renewals() -> None:
         ({"share_session_epoch": -7}, Error.SHARE_SESSION_NOT_FOUND),
     ],
 )
-async def test_fetches_that_are_refused(fields: dict[str, Any], error: Error) -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_rejects_invalid_share_fetches(fields: dict[str, Any], error: Error) -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         assert (await Member(ask).fetch(**fields))["error_code"] == error
         assert (
-            await Member(ask).say(
+            await Member(ask).acknowledge(
                 [],
                 share_session_epoch=fields.get("share_session_epoch", 1),
                 **{name: value for name, value in fields.items() if name != "share_session_epoch"},
@@ -270,34 +274,34 @@ async def test_fetches_that_are_refused(fields: dict[str, Any], error: Error) ->
         {"forgotten_topics_data": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAQQ", "partitions": [-1, 2**31 - 1]}]},
     ],
 )
-async def test_numbers_that_nobody_means(fields: dict[str, Any]) -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_accepts_out_of_range_numbers(fields: dict[str, Any]) -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         member = Member(ask)
         await member.join()
         await produce(ask, batch(2))
         assert (await member.fetch(**fields))["error_code"] == 0
 
 
-async def test_partitions_that_are_not_there() -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_rejects_unknown_partitions() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         member = Member(ask)
         await member.join()
-        nobodys = topics(NULL_UUID, [])
+        null_id = topics(NULL_UUID, [])
         unknown = topics("AAAAAAAAAAAAAAAAAAAAQQ", [])
         beyond = topics(topic_id(ask, "t"), [])
         beyond[0]["partitions"][0]["partition_index"] = -1
-        for asked_for, error in (
-            (nobodys, Error.UNKNOWN_TOPIC_ID),
+        for requested, error in (
+            (null_id, Error.UNKNOWN_TOPIC_ID),
             (unknown, Error.UNKNOWN_TOPIC_ID),
             (beyond, Error.UNKNOWN_TOPIC_OR_PARTITION),
         ):
-            assert (await member.fetch(topics=asked_for, share_session_epoch=0))["error_code"] == error
+            assert (await member.fetch(topics=requested, share_session_epoch=0))["error_code"] == error
             member.epoch = 1
-            assert (await member.say([], topics=asked_for))["error_code"] == error
+            assert (await member.acknowledge([], topics=requested))["error_code"] == error
 
 
-async def test_a_partition_that_another_broker_leads() -> None:
-    async with asked(brokers=2, topics={"t": 1}) as ask:
+async def test_response_names_the_leader_of_a_partition() -> None:
+    async with broker_client(brokers=2, topics={"t": 1}) as ask:
         member = Member(ask)
         coordinators = await ask("FindCoordinator", 6, {"key_type": 0, "coordinator_keys": ["g"]})
         node = coordinators["coordinators"][0]["node_id"]
@@ -305,18 +309,18 @@ async def test_a_partition_that_another_broker_leads() -> None:
         partition = ask.broker.cluster.part(Topics).partition("t", 0)
         assert partition is not None
         other = 3 - partition.leader
-        whole = await ask("ShareFetch", 2, member.wanted(), node=other)
-        [answer] = whole["responses"][0]["partitions"]
+        response = await ask("ShareFetch", 2, member.wanted(), node=other)
+        [answer] = response["responses"][0]["partitions"]
         assert answer["error_code"] == Error.NOT_LEADER_OR_FOLLOWER
         assert answer["current_leader"]["leader_id"] == partition.leader
-        assert [endpoint["node_id"] for endpoint in whole["node_endpoints"]] == [partition.leader]
+        assert [endpoint["node_id"] for endpoint in response["node_endpoints"]] == [partition.leader]
         assert (await ask("ShareGroupHeartbeat", 1, share_heartbeat("m1", 2), node=3 - node))[
             "error_code"
         ] == Error.NOT_COORDINATOR
 
 
-async def test_records_of_aborted_transactions() -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_skips_records_of_aborted_transactions() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         member = Member(ask)
         await member.join()
         config = {"name": "share.isolation.level", "config_operation": 0, "value": "read_committed"}
@@ -328,13 +332,13 @@ async def test_records_of_aborted_transactions() -> None:
         assert await member.acquire() == [(0, 0, 1)], "the transaction is open"
         log_of(ask).append_marker(5, 0, 0, commit=False)
         assert await member.acquire() == [(3, 4, 1)]
-        await member.say([(0, 0, [ACCEPT]), (3, 4, [ACCEPT])])
+        await member.acknowledge([(0, 0, [ACCEPT]), (3, 4, [ACCEPT])])
         assert (await member.acquire()) == []
         ask.broker.cluster.part(Transactions).close()
 
 
-async def test_groups_are_described_listed_and_deleted() -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_describes_lists_and_deletes_share_groups() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         member = Member(ask)
         await member.join()
         [group] = (await ask("ShareGroupDescribe", 1, {"group_ids": ["g"]}))["groups"]
@@ -349,7 +353,7 @@ async def test_groups_are_described_listed_and_deleted() -> None:
         assert deleted["error_code"] == 0
         errors = (await ask("ShareGroupDescribe", 1, {"group_ids": ["g", ""]}))["groups"]
         assert [error["error_code"] for error in errors] == [Error.GROUP_ID_NOT_FOUND, Error.INVALID_GROUP_ID]
-        assert await described(ask) == []
+        assert await describe_offsets(ask) == []
 
 
 @pytest.mark.parametrize(
@@ -366,34 +370,34 @@ async def test_groups_are_described_listed_and_deleted() -> None:
         ({"member_epoch": -1}, Error.GROUP_ID_NOT_FOUND),
     ],
 )
-async def test_heartbeats_that_are_refused(fields: dict[str, Any], error: Error) -> None:
-    async with asked(topics={"t": 1}) as ask:
-        answer = await ask("ShareGroupHeartbeat", 1, share_heartbeat("m", 0, ["t"]) | fields)
-        assert answer["error_code"] == error
+async def test_rejects_invalid_share_group_heartbeats(fields: dict[str, Any], error: Error) -> None:
+    async with broker_client(topics={"t": 1}) as ask:
+        response = await ask("ShareGroupHeartbeat", 1, share_heartbeat("m", 0, ["t"]) | fields)
+        assert response["error_code"] == error
 
 
-async def test_offsets_of_a_group_are_set_and_deleted() -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_alters_and_deletes_offsets_of_a_group() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         member = Member(ask)
         await produce(ask, batch(5))
-        places = [{"partition_index": index, "start_offset": offset} for index, offset in ((0, 2), (1, 0), (0, -5))]
-        wanted = {"group_id": "g", "topics": [{"topic_name": "t", "partitions": places}]}
-        answer = await ask("AlterShareGroupOffsets", 0, wanted)
+        partitions = [{"partition_index": index, "start_offset": offset} for index, offset in ((0, 2), (1, 0), (0, -5))]
+        alteration = {"group_id": "g", "topics": [{"topic_name": "t", "partitions": partitions}]}
+        answer = await ask("AlterShareGroupOffsets", 0, alteration)
         errors = [partition["error_code"] for partition in answer["responses"][0]["partitions"]]
         assert errors == [0, Error.UNKNOWN_TOPIC_OR_PARTITION, Error.INVALID_REQUEST]
-        [partition] = await described(ask)
+        [partition] = await describe_offsets(ask)
         assert (partition["start_offset"], partition["lag"]) == (2, 3)
-        [old] = await described(ask, version=0)
+        [old] = await describe_offsets(ask, version=0)
         assert old["start_offset"] == 2
         await member.join()
         assert await member.acquire() == [(2, 4, 1)]
-        named = {"group_id": "g", "topics": [{"topic_name": "t"}, {"topic_name": "u"}]}
-        assert (await ask("AlterShareGroupOffsets", 0, wanted))["error_code"] == Error.NON_EMPTY_GROUP
-        assert (await ask("DeleteShareGroupOffsets", 0, named))["error_code"] == Error.NON_EMPTY_GROUP
+        deletion = {"group_id": "g", "topics": [{"topic_name": "t"}, {"topic_name": "u"}]}
+        assert (await ask("AlterShareGroupOffsets", 0, alteration))["error_code"] == Error.NON_EMPTY_GROUP
+        assert (await ask("DeleteShareGroupOffsets", 0, deletion))["error_code"] == Error.NON_EMPTY_GROUP
         await member.heartbeat(-1)
-        answer = await ask("DeleteShareGroupOffsets", 0, named)
+        answer = await ask("DeleteShareGroupOffsets", 0, deletion)
         assert [response["error_code"] for response in answer["responses"]] == [0, Error.UNKNOWN_TOPIC_OR_PARTITION]
-        answer = await ask("DeleteShareGroupOffsets", 0, named)
+        answer = await ask("DeleteShareGroupOffsets", 0, deletion)
         assert answer["responses"][0]["error_message"] == "There is no offset information to delete."
         for name in ("AlterShareGroupOffsets", "DeleteShareGroupOffsets"):
             assert (await ask(name, 0, {"group_id": ""}))["error_code"] == Error.INVALID_GROUP_ID
@@ -401,42 +405,42 @@ async def test_offsets_of_a_group_are_set_and_deleted() -> None:
         assert (await ask("DeleteShareGroupOffsets", 0, unknown))["error_code"] == Error.GROUP_ID_NOT_FOUND
 
 
-async def test_offsets_of_topics_that_nobody_has() -> None:
-    async with asked(topics={"t": 1}) as ask:
-        named = [{"topic_name": "t", "partitions": [0, 9]}, {"topic_name": "u", "partitions": [3]}]
-        [group] = (await ask("DescribeShareGroupOffsets", 1, {"groups": [{"group_id": "g", "topics": named}]}))[
+async def test_unknown_offsets_are_minus_1() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
+        topics_ = [{"topic_name": "t", "partitions": [0, 9]}, {"topic_name": "u", "partitions": [3]}]
+        [group] = (await ask("DescribeShareGroupOffsets", 1, {"groups": [{"group_id": "g", "topics": topics_}]}))[
             "groups"
         ]
         assert group["error_code"] == 0
-        found = [
+        offsets_ = [
             (partition["partition_index"], partition["start_offset"], partition["lag"])
             for topic in group["topics"]
             for partition in topic["partitions"]
         ]
-        assert found == [(0, -1, -1), (9, -1, -1), (3, -1, -1)]
+        assert offsets_ == [(0, -1, -1), (9, -1, -1), (3, -1, -1)]
 
 
-async def test_a_group_goes_on_after_a_restart(tmp_path: Any) -> None:
-    async with asked(topics={"t": 1}, data=tmp_path) as ask:
+async def test_group_survives_a_restart(tmp_path: Any) -> None:
+    async with broker_client(topics={"t": 1}, data=tmp_path) as ask:
         member = Member(ask)
         await member.join()
         await produce(ask, batch(3))
         await member.acquire()
-        await member.say([(0, 0, [ACCEPT]), (1, 1, [RELEASE])])
-    async with asked(data=tmp_path) as ask:
+        await member.acknowledge([(0, 0, [ACCEPT]), (1, 1, [RELEASE])])
+    async with broker_client(data=tmp_path) as ask:
         member = Member(ask)
         assert (await member.heartbeat(2))["error_code"] == 0
         assert await member.acquire() == [(1, 1, 2), (2, 2, 1)]
 
 
-async def test_share_groups_can_be_off() -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_share_requests_fail_if_the_feature_is_disabled() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         member = Member(ask)
         ask.broker.cluster.part(Features).finalize("share.version", 0)
         groups = [
             await member.heartbeat(0, ["t"]),
             await member.fetch(),
-            await member.say([]),
+            await member.acknowledge([]),
             (await ask("ShareGroupDescribe", 1, {"group_ids": ["g"]}))["groups"][0],
             (await ask("DescribeShareGroupOffsets", 1, {"groups": [{"group_id": "g", "topics": None}]}))["groups"][0],
             await ask("AlterShareGroupOffsets", 0, {"group_id": "g"}),
@@ -446,7 +450,7 @@ async def test_share_groups_can_be_off() -> None:
 
 
 async def test_kproxy_finds_nothing_wrong() -> None:
-    async with asked(topics={"t": 1}) as ask:
+    async with broker_client(topics={"t": 1}) as ask:
         member = Member(ask)
         fetch = member.wanted()
     create = {"topics": [{"name": "t", "num_partitions": 1, "replication_factor": 1}], "timeout_ms": 1000}
@@ -463,4 +467,4 @@ async def test_kproxy_finds_nothing_wrong() -> None:
         Step("DeleteShareGroupOffsets", 0, {"group_id": "g", "topics": [{"topic_name": "t"}]}),
         Step("DeleteGroups", 2, {"groups_names": ["g"]}),
     ]
-    assert [finding for finding in await watched((), steps) if finding.severity != "info"] == []
+    assert [finding for finding in await watch_steps((), steps) if finding.severity != "info"] == []

@@ -9,17 +9,17 @@ from kproxy.broker.errors import Error
 from kproxy.broker.shares.state_requests import combined
 from kproxy.broker.shares.states import StateBatch
 from tests.kproxy.broker.data_asked import topic_id
-from tests.kproxy.broker.socket_client import Asking, asked
+from tests.kproxy.broker.socket_client import Asking, broker_client
 
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
 
 
-def batches(*each: tuple[int, int, int, int]) -> list[StateBatch]:
-    return [StateBatch(*one) for one in each]
+def batches(*rows: tuple[int, int, int, int]) -> list[StateBatch]:
+    return [StateBatch(*row) for row in rows]
 
 
 @pytest.mark.parametrize(
-    ("said", "start", "made"),
+    ("rows", "start", "expected"),
     [
         ([], 0, []),
         ([(0, 9, 0, 1)], 4, [(4, 9, 0, 1)]),
@@ -33,41 +33,41 @@ def batches(*each: tuple[int, int, int, int]) -> list[StateBatch]:
         ([(0, 5, 0, 1), (0, 5, 0, 1)], 0, [(0, 5, 0, 1)]),
     ],
 )
-def test_batches_are_put_over_each_other(
-    said: list[tuple[int, int, int, int]], start: int, made: list[tuple[int, int, int, int]]
+def test_combines_overlapping_batches(
+    rows: list[tuple[int, int, int, int]], start: int, expected: list[tuple[int, int, int, int]]
 ) -> None:
-    assert combined(batches(*said), start) == batches(*made)
-    assert combined(batches(*reversed(said)), start) == batches(*made)
+    assert combined(batches(*rows), start) == batches(*expected)
+    assert combined(batches(*reversed(rows)), start) == batches(*expected)
 
 
-async def asked_for(ask: Asking, name: str, version: int = 0, group: str = "g", **fields: Any) -> Mapping[str, Any]:
-    """The answer for partition 0 of ``t``, or another one that the fields name."""
+async def request_state(ask: Asking, name: str, version: int = 0, group: str = "g", **fields: Any) -> Mapping[str, Any]:
+    """The response for partition 0 of ``t``, or for a partition that `fields` name."""
     partition = {"partition": 0} | fields
     topics = [{"topic_id": topic_id(ask, "t"), "partitions": [partition]}]
-    answer = await ask(f"{name}ShareGroupState", version, {"group_id": group, "topics": topics})
-    return dict(answer["results"][0]["partitions"][0])
+    response = await ask(f"{name}ShareGroupState", version, {"group_id": group, "topics": topics})
+    return dict(response["results"][0]["partitions"][0])
 
 
-async def test_a_state_is_made_read_written_and_deleted() -> None:
-    async with asked(topics={"t": 1}) as ask:
-        assert (await asked_for(ask, "Read"))["error_code"] == Error.INVALID_REQUEST
-        assert (await asked_for(ask, "Write"))["error_code"] == Error.INVALID_REQUEST
-        assert (await asked_for(ask, "Initialize", state_epoch=3, start_offset=5))["error_code"] == 0
-        assert (await asked_for(ask, "Read"))["start_offset"] == 5
-        said = [{"first_offset": 6, "last_offset": 7, "delivery_state": ACKNOWLEDGED, "delivery_count": 1}]
-        fields = {"state_epoch": 3, "leader_epoch": 0, "start_offset": -1, "state_batches": said}
-        assert (await asked_for(ask, "Write", 1, **fields, delivery_complete_count=2))["error_code"] == 0
-        read = await asked_for(ask, "Read")
-        assert (read["state_epoch"], read["start_offset"], read["state_batches"]) == (3, 5, said)
+async def test_initializes_reads_writes_and_deletes_a_state() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
+        assert (await request_state(ask, "Read"))["error_code"] == Error.INVALID_REQUEST
+        assert (await request_state(ask, "Write"))["error_code"] == Error.INVALID_REQUEST
+        assert (await request_state(ask, "Initialize", state_epoch=3, start_offset=5))["error_code"] == 0
+        assert (await request_state(ask, "Read"))["start_offset"] == 5
+        batch_rows = [{"first_offset": 6, "last_offset": 7, "delivery_state": ACKNOWLEDGED, "delivery_count": 1}]
+        fields = {"state_epoch": 3, "leader_epoch": 0, "start_offset": -1, "state_batches": batch_rows}
+        assert (await request_state(ask, "Write", 1, **fields, delivery_complete_count=2))["error_code"] == 0
+        state = await request_state(ask, "Read")
+        assert (state["state_epoch"], state["start_offset"], state["state_batches"]) == (3, 5, batch_rows)
         topics = [{"topic_id": topic_id(ask, "t"), "partitions": [{"partition": 0}]}]
         for version in (0, 1):
             summary = await ask("ReadShareGroupStateSummary", version, {"group_id": "g", "topics": topics})
             [partition] = summary["results"][0]["partitions"]
             assert partition["start_offset"] == 5
         assert partition["delivery_complete_count"] == 2
-        assert (await asked_for(ask, "Delete"))["error_code"] == 0
-        assert (await asked_for(ask, "Delete"))["error_code"] == 0
-        assert (await asked_for(ask, "Read"))["error_code"] == Error.INVALID_REQUEST
+        assert (await request_state(ask, "Delete"))["error_code"] == 0
+        assert (await request_state(ask, "Delete"))["error_code"] == 0
+        assert (await request_state(ask, "Read"))["error_code"] == Error.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ async def test_a_state_is_made_read_written_and_deleted() -> None:
         ("Delete", {"partition": -7}, Error.INVALID_REQUEST),
     ],
 )
-async def test_requests_that_are_refused(name: str, fields: dict[str, Any], error: Error) -> None:
-    async with asked(topics={"t": 1}) as ask:
-        await asked_for(ask, "Initialize", state_epoch=3, start_offset=5)
-        assert (await asked_for(ask, "Read", leader_epoch=5))["error_code"] == 0
-        assert (await asked_for(ask, name, **fields))["error_code"] == error
+async def test_rejects_invalid_state_requests(name: str, fields: dict[str, Any], error: Error) -> None:
+    async with broker_client(topics={"t": 1}) as ask:
+        await request_state(ask, "Initialize", state_epoch=3, start_offset=5)
+        assert (await request_state(ask, "Read", leader_epoch=5))["error_code"] == 0
+        assert (await request_state(ask, name, **fields))["error_code"] == error
 
 
 @pytest.mark.parametrize(
@@ -104,17 +104,17 @@ async def test_requests_that_are_refused(name: str, fields: dict[str, Any], erro
         (1, 2**63 - 1, ACKNOWLEDGED, 1),
     ],
 )
-async def test_batches_that_cannot_be(batch: tuple[int, int, int, int]) -> None:
+async def test_rejects_invalid_state_batches(batch: tuple[int, int, int, int]) -> None:
     names = ("first_offset", "last_offset", "delivery_state", "delivery_count")
-    async with asked(topics={"t": 1}) as ask:
-        await asked_for(ask, "Initialize", state_epoch=3, start_offset=0)
-        said = [dict(zip(names, batch, strict=True))]
-        refused = await asked_for(ask, "Write", 1, state_epoch=3, state_batches=said)
+    async with broker_client(topics={"t": 1}) as ask:
+        await request_state(ask, "Initialize", state_epoch=3, start_offset=0)
+        batch_rows = [dict(zip(names, batch, strict=True))]
+        refused = await request_state(ask, "Write", 1, state_epoch=3, state_batches=batch_rows)
         assert refused["error_code"] == Error.INVALID_REQUEST
 
 
-async def test_requests_for_nothing() -> None:
-    async with asked(topics={"t": 1}) as ask:
+async def test_empty_requests_have_empty_results() -> None:
+    async with broker_client(topics={"t": 1}) as ask:
         empty = [{"topic_id": topic_id(ask, "t"), "partitions": []}]
         for name in ("Initialize", "Read", "Write", "Delete"):
             for body in ({"group_id": "g", "topics": empty}, {"group_id": "", "topics": []}):

@@ -1,4 +1,4 @@
-"""A broker in another process, which can be killed."""
+"""A broker in a separate process, which can be killed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ asyncio.run(serve())
 """
 
 
-class Elsewhere:
-    """A broker in another process, as `Asking` needs to know it."""
+class RemoteBroker:
+    """A broker in a different process, as a client needs to know it."""
 
     def __init__(self, port: int) -> None:
         self.ports = (port,)
 
 
-async def served_elsewhere(
+async def start_broker_process(
     data: Path, *, fsync: bool = False, printed: Path | None = None
 ) -> tuple[asyncio.subprocess.Process, int]:
     """Start a broker with the topic ``t`` of two partitions; the process and its port. `printed` gets its reports."""

@@ -1,4 +1,4 @@
-"""A file that only grows, where the disk answers at once: newer Pythons then return a future that is done already."""
+"""An append-only file on a disk that responds at once: newer Pythons then return a future that is already done."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from kproxy.broker.storage.append_file import AppendOnlyFile
 
 
-class Done(asyncio.Future[object]):
-    """Is done; fails those who ask without end, and so never let the event loop run."""
+class DoneFuture(asyncio.Future[object]):
+    """A completed future; fails callers that poll `done` forever and so block the event loop."""
 
     asked = 0
 
@@ -27,18 +27,18 @@ class Done(asyncio.Future[object]):
 async def _work_in_threads_is_done_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = asyncio.get_running_loop()
 
-    def run(_executor: object, work: Callable[..., object], *args: object) -> Done:
-        future = Done(loop=loop)
+    def run_at_once(_executor: object, work: Callable[..., object], *args: object) -> DoneFuture:
+        future = DoneFuture(loop=loop)
         try:
             future.set_result(work(*args))
         except OSError as error:
             future.set_exception(error)
         return future
 
-    monkeypatch.setattr(loop, "run_in_executor", run)
+    monkeypatch.setattr(loop, "run_in_executor", run_at_once)
 
 
-async def test_is_synced(tmp_path: Path) -> None:
+async def test_synced_writes_reach_the_file(tmp_path: Path) -> None:
     file = AppendOnlyFile(tmp_path / "log")
     for data in (b"one", b"two"):
         file.append(data)
@@ -47,7 +47,7 @@ async def test_is_synced(tmp_path: Path) -> None:
     assert file.path.read_bytes() == b"onetwo"
 
 
-async def test_takes_no_more_after_an_fsync_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rejects_writes_after_a_failed_fsync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = AppendOnlyFile(tmp_path / "log")
     file.append(b"one")
 

@@ -19,10 +19,10 @@ from kproxy.broker.storage import journal as journal_module
 from kproxy.broker.storage_errors import CODES
 from kproxy.broker.storage_health import StorageHealth
 from tests.kproxy.broker.data_asked import batch, fetch, log_of, offsets, produce
-from tests.kproxy.broker.every_api import APIS, OPTIONS, WITH_LOGIN, Client, logs_in
+from tests.kproxy.broker.every_api import APIS, OPTIONS, WITH_LOGIN, Client, needs_login
 from tests.kproxy.broker.fake_clock import FakeClock
-from tests.kproxy.broker.socket_client import Asking, asked
-from tests.kproxy.broker.storage.broker_process import Elsewhere, served_elsewhere
+from tests.kproxy.broker.socket_client import Asking, broker_client
+from tests.kproxy.broker.storage.broker_process import RemoteBroker, start_broker_process
 
 
 class Disk:
@@ -32,7 +32,7 @@ class Disk:
         self.full = False
         write, mkdir = os.write, Path.mkdir
 
-        def writing(fd: int, data: bytes | memoryview) -> int:
+        def fake_write(fd: int, data: bytes | memoryview) -> int:
             # asyncio writes to sockets and pipes in other ways, so these are files; a part still fits
             if self.full and stat.S_ISREG(os.fstat(fd).st_mode):
                 if len(data) > 4:
@@ -40,13 +40,13 @@ class Disk:
                 raise OSError(28, "No space left on device")
             return write(fd, data)
 
-        def making(path: Path, *args: Any, **options: Any) -> None:
+        def fake_mkdir(path: Path, *args: Any, **options: Any) -> None:
             if self.full and not path.exists():
                 raise OSError(28, "No space left on device", str(path))
             mkdir(path, *args, **options)
 
-        monkeypatch.setattr(os, "write", writing)
-        monkeypatch.setattr(Path, "mkdir", making)
+        monkeypatch.setattr(os, "write", fake_write)
+        monkeypatch.setattr(Path, "mkdir", fake_mkdir)
 
 
 @pytest.fixture
@@ -68,95 +68,95 @@ def codes(values: Any) -> set[int]:
         return {code for element in values for code in codes(element)}
     if not isinstance(values, Mapping):
         return set()
-    own = {value for name, value in values.items() if name.endswith("error_code")}
-    return own | {code for inner in values.values() for code in codes(inner)}
+    direct = {value for name, value in values.items() if name.endswith("error_code")}
+    return direct | {code for inner in values.values() for code in codes(inner)}
 
 
 @pytest.mark.parametrize(("api", "end"), [(api, end) for api in sorted(APIS) for end in (0, -1)])
 async def test_every_api_responds_with_an_error_if_its_changes_cannot_be_stored(
     api: str, end: int, tmp_path: Path, disk: Disk
 ) -> None:
-    said: list[str] = []
-    async with asked(said=said, data=tmp_path, **(WITH_LOGIN if logs_in(api) else OPTIONS)) as ask:
-        client, own, journal = Client(ask, "g"), ask.__call__, ask.broker.cluster.journal
+    reports: list[str] = []
+    async with broker_client(reports=reports, data=tmp_path, **(WITH_LOGIN if needs_login(api) else OPTIONS)) as ask:
+        client, real_call, journal = Client(ask, "g"), ask.__call__, ask.broker.cluster.journal
         changes = 0
 
-        async def full(name: str, version: int, body: Mapping[str, Any]) -> Any:
+        async def call_with_full_disk(name: str, version: int, body: Mapping[str, Any]) -> Any:
             nonlocal changes
-            before, disk.full = journal.changes, name == api
-            response = await own(name, version, body)
-            changes, disk.full = journal.changes - before, False
+            before, disk.call_with_full_disk = journal.changes, name == api
+            response = await real_call(name, version, body)
+            changes, disk.call_with_full_disk = journal.changes - before, False
             return response
 
-        client._ask = full  # type: ignore[assignment]
+        client._ask = call_with_full_disk  # type: ignore[assignment]
         response = await client.ask(api, APIS[api][end])
     if changes and api != "Metadata":
         assert codes(response) & {CODES[api], Error.COORDINATOR_LOAD_IN_PROGRESS}, response
     elif api in ("Produce", "CreateTopics"):  # do not get as far as the journal
         assert Error.KAFKA_STORAGE_ERROR in codes(response)
-    assert [line for line in said if "connection closed" in line] == []
+    assert [line for line in reports if "connection closed" in line] == []
 
 
-async def test_an_outage_and_its_end_are_reported_once(tmp_path: Path, disk: Disk, clock: FakeClock) -> None:
-    said: list[str] = []
-    async with asked(said=said, data=tmp_path, topics={"t": 1}) as ask:
+async def test_outage_and_its_end_are_reported_once(tmp_path: Path, disk: Disk, clock: FakeClock) -> None:
+    reports: list[str] = []
+    async with broker_client(reports=reports, data=tmp_path, topics={"t": 1}) as ask:
         await produce(ask, batch())
         disk.full = True
         for _ in range(3):
             assert (await produce(ask, batch()))["error_code"] == Error.KAFKA_STORAGE_ERROR
-            assert (await found(ask))["error_code"] == Error.COORDINATOR_NOT_AVAILABLE
+            assert (await find_coordinator(ask))["error_code"] == Error.COORDINATOR_NOT_AVAILABLE
         assert (await fetch(ask))["error_code"] == Error.NONE
-        [outage] = said
+        [outage] = reports
         assert outage.startswith(f"the built-in broker cannot write {tmp_path}/logs/t-0/{0:020d}.log: No space left on")
         assert outage.endswith("; free some space")
-        clock.go_on(5000)
+        clock.advance(5000)
         disk.full = False
-        clock.go_on(1000)
-        [recovery] = said[1:]
+        clock.advance(1000)
+        [recovery] = reports[1:]
         assert recovery.startswith(f"the built-in broker can write {tmp_path} again, after 6 s in which ")
-        assert (await found(ask))["error_code"] == Error.NONE
+        assert (await find_coordinator(ask))["error_code"] == Error.NONE
         assert (await produce(ask, batch()))["base_offset"] == 1
         disk.full = True
         await produce(ask, batch())
-        assert len(said) == 3
+        assert len(reports) == 3
 
 
-async def test_what_waits_is_stored_when_there_is_room_without_another_request(
+async def test_pending_changes_are_stored_when_space_is_free_without_a_new_request(
     tmp_path: Path, disk: Disk, clock: FakeClock
 ) -> None:
-    said: list[str] = []
-    async with asked(said=said, data=tmp_path, topics={"t": 1}) as ask:
+    reports: list[str] = []
+    async with broker_client(reports=reports, data=tmp_path, topics={"t": 1}) as ask:
         disk.full = True
-        assert codes(await ask("OffsetCommit", 8, commit_of(5))) == {Error.NOT_COORDINATOR}
+        assert codes(await ask("OffsetCommit", 8, offset_commit(5))) == {Error.NOT_COORDINATOR}
         assert not ask.broker.cluster.journal.is_stored
         disk.full = False
-        clock.go_on(2000)
+        clock.advance(2000)
         assert ask.broker.cluster.journal.is_stored
         assert b'[\\"g\\", \\"t\\", 0]' in (tmp_path / "journal.jsonl").read_bytes()
 
 
-async def test_a_topic_that_cannot_be_stored_does_not_exist(tmp_path: Path, disk: Disk) -> None:
-    said: list[str] = []
-    async with asked(said=said, data=tmp_path) as ask:
+async def test_topic_that_cannot_be_stored_is_not_created(tmp_path: Path, disk: Disk) -> None:
+    reports: list[str] = []
+    async with broker_client(reports=reports, data=tmp_path) as ask:
         disk.full = True
-        made = {"name": "made", "num_partitions": 3, "replication_factor": 1}
-        assert codes(await ask("CreateTopics", 5, {"topics": [made]})) == {Error.KAFKA_STORAGE_ERROR}
+        topic = {"name": "made", "num_partitions": 3, "replication_factor": 1}
+        assert codes(await ask("CreateTopics", 5, {"topics": [topic]})) == {Error.KAFKA_STORAGE_ERROR}
         assert (await ask("Metadata", 9, {"topics": None}))["topics"] == []
         disk.full = False
-        assert codes(await ask("CreateTopics", 5, {"topics": [made]})) == {Error.NONE}
+        assert codes(await ask("CreateTopics", 5, {"topics": [topic]})) == {Error.NONE}
 
 
-def test_a_write_that_fails_again_and_again_is_no_new_outage(tmp_path: Path) -> None:
-    said: list[str] = []
+def test_repeated_write_failures_are_one_outage(tmp_path: Path) -> None:
+    reports: list[str] = []
     clock = FakeClock()
-    health = StorageHealth(tmp_path, said.append, clock)
+    health = StorageHealth(tmp_path, reports.append, clock)
     for _ in range(20):
         health.failed(tmp_path / "one", OSError(5, "Input/output error"))
-        clock.go_on(900)
-    assert len(said) == 1
+        clock.advance(900)
+    assert len(reports) == 1
     assert not list(tmp_path.iterdir())
-    clock.go_on(3000)
-    assert len(said) == 2
+    clock.advance(3000)
+    assert len(reports) == 2
 
 
 def test_pending_entries_cost_little_while_the_disk_stays_full(
@@ -167,12 +167,12 @@ def test_pending_entries_cost_little_while_the_disk_stays_full(
     lines = 0
     line = journal_module._line
 
-    def counted(*args: Any) -> bytes:
+    def count_line(*args: Any) -> bytes:
         nonlocal lines
         lines += 1
         return line(*args)
 
-    monkeypatch.setattr(journal_module, "_line", counted)
+    monkeypatch.setattr(journal_module, "_line", count_line)
     for number in range(4000):
         journal.put("t", str(number % 2000), {"n": number})
     assert lines < 40_000
@@ -182,12 +182,12 @@ def test_pending_entries_cost_little_while_the_disk_stays_full(
     assert dict(FileJournal(tmp_path, fsync=False).entries("t")) == {str(n - 2000): {"n": n} for n in range(2000, 4000)}
 
 
-async def found(ask: Asking) -> Any:
+async def find_coordinator(ask: Asking) -> Any:
     """The coordinator of a group."""
     return await ask("FindCoordinator", 0, {"key": "g"})
 
 
-def commit_of(offset: int) -> dict[str, Any]:
+def offset_commit(offset: int) -> dict[str, Any]:
     """A commit for ``t-0`` outside of a group's generations."""
     commit = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
     topics = [{"name": "t", "partitions": [commit]}]
@@ -202,28 +202,26 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     mounted = tmp_path / "disk"
     mounted.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(mounted)]
-    made = subprocess.run(mount, capture_output=True, text=True)
-    if made.returncode:
-        pytest.skip(f"cannot mount here: {made.stderr.strip()}")
+    result = subprocess.run(mount, capture_output=True, text=True)
+    if result.returncode:
+        pytest.skip(f"cannot mount here: {result.stderr.strip()}")
     yield mounted
     subprocess.run(["umount", mounted], check=True)
 
 
 @pytest.mark.root
-async def test_acknowledged_is_stored_through_a_full_disk_a_kill_and_a_restart(
-    small_disk: Path, tmp_path: Path
-) -> None:
+async def test_acknowledged_data_survives_a_full_disk_a_kill_and_a_restart(small_disk: Path, tmp_path: Path) -> None:
     filler, data, printed = small_disk / "filler", small_disk / "data", tmp_path / "printed"
     filler.write_bytes(bytes(500_000))
-    process, port = await served_elsewhere(data, printed=printed)
-    ask = Asking(Elsewhere(port), "load")  # type: ignore[arg-type]
+    process, port = await start_broker_process(data, printed=printed)
+    ask = Asking(RemoteBroker(port), "load")  # type: ignore[arg-type]
     acknowledged, refused, committed = 0, 0, 0
     try:
         while refused < 50:
-            answer = await produce(ask, batch(size=3000))
-            acknowledged += answer["error_code"] == Error.NONE
-            refused += answer["error_code"] == Error.KAFKA_STORAGE_ERROR
-            if codes(await ask("OffsetCommit", 8, commit_of(acknowledged))) == {Error.NONE}:
+            response = await produce(ask, batch(size=3000))
+            acknowledged += response["error_code"] == Error.NONE
+            refused += response["error_code"] == Error.KAFKA_STORAGE_ERROR
+            if codes(await ask("OffsetCommit", 8, offset_commit(acknowledged))) == {Error.NONE}:
                 committed = acknowledged
         assert acknowledged > 50
         assert len(offsets(await fetch(ask))) == acknowledged
@@ -235,6 +233,6 @@ async def test_acknowledged_is_stored_through_a_full_disk_a_kill_and_a_restart(
         await process.wait()
         (await ask.streams(1))[1].transport.abort()
     assert printed.read_text().count("No space left on device") == 1
-    async with asked(data=data) as again:
-        assert log_of(again).end_offset == acknowledged + 1
-        assert again.broker.cluster.part(Offsets).of("g")["t", 0].offset >= committed > 50
+    async with broker_client(data=data) as restarted:
+        assert log_of(restarted).end_offset == acknowledged + 1
+        assert restarted.broker.cluster.part(Offsets).of("g")["t", 0].offset >= committed > 50

@@ -18,7 +18,7 @@ def entries(directory: Path, table: str = "t") -> dict[str, object]:
         journal.close()
 
 
-def test_the_last_value_of_a_key_outlives_a_restart(tmp_path: Path) -> None:
+def test_last_value_of_a_key_survives_a_restart(tmp_path: Path) -> None:
     journal = FileJournal(tmp_path / "new", fsync=False)
     journal.put("t", "a", {"n": 1})
     journal.put("t", "b", {"n": 2, "deep": [{"x": None}]})
@@ -32,28 +32,28 @@ def test_the_last_value_of_a_key_outlives_a_restart(tmp_path: Path) -> None:
     assert entries(tmp_path / "new", "u") == {"a": {"n": 3}}
 
 
-def test_what_was_put_is_with_the_operating_system_at_once(tmp_path: Path) -> None:
+def test_put_writes_to_the_file_at_once(tmp_path: Path) -> None:
     journal = FileJournal(tmp_path, fsync=False)
     journal.put("t", "a", {})
     assert (tmp_path / "journal.jsonl").read_bytes() == b'["t","a",{}]\n'
     journal.close()
 
 
-def test_a_torn_last_line_is_dropped(tmp_path: Path) -> None:
+def test_drops_a_torn_last_line(tmp_path: Path) -> None:
     (tmp_path / "journal.jsonl").write_bytes(b'["t","a",{"n":1}]\n["t","b",{"n"')
     assert entries(tmp_path) == {"a": {"n": 1}}
     assert (tmp_path / "journal.jsonl").read_bytes() == b'["t","a",{"n":1}]\n'
 
 
 @pytest.mark.parametrize("line", [b"{}", b"\xff\xfe", b'["t","a"]', b'["t",1,{}]', b""])
-def test_another_broken_line_is_told(tmp_path: Path, line: bytes) -> None:
+def test_reports_any_other_corrupt_line(tmp_path: Path, line: bytes) -> None:
     (tmp_path / "journal.jsonl").write_bytes(b'["t","a",{}]\n' + line + b'\n["t","b",{}]\n')
     with pytest.raises(DataDirectoryError, match="line 2 is not an entry"):
         FileJournal(tmp_path, fsync=False)
     assert b'"b"' in (tmp_path / "journal.jsonl").read_bytes()
 
 
-def test_a_directory_has_one_owner(tmp_path: Path) -> None:
+def test_directory_can_be_opened_by_one_process_only(tmp_path: Path) -> None:
     journal = FileJournal(tmp_path, fsync=False)
     with pytest.raises(DataDirectoryError, match="in use by another process"):
         FileJournal(tmp_path, fsync=False)
@@ -61,13 +61,13 @@ def test_a_directory_has_one_owner(tmp_path: Path) -> None:
     FileJournal(tmp_path, fsync=False).close()
 
 
-def test_a_file_is_no_directory(tmp_path: Path) -> None:
+def test_rejects_a_file_in_place_of_the_directory(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DataDirectoryError, match="File exists"):
         FileJournal(tmp_path / "file", fsync=False)
 
 
-def test_it_is_written_anew_when_it_is_mostly_waste(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_journal_is_compacted_when_it_is_mostly_obsolete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_WASTE", 10_000)
     journal = FileJournal(tmp_path, fsync=False)
     for number in range(10_000):
@@ -78,7 +78,7 @@ def test_it_is_written_anew_when_it_is_mostly_waste(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("fsync", [False, True])
-async def test_a_full_disk_is_told_until_there_is_room_again(
+async def test_full_disk_is_an_error_until_there_is_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: bool
 ) -> None:
     journal = FileJournal(tmp_path, fsync=fsync)
@@ -86,14 +86,14 @@ async def test_a_full_disk_is_told_until_there_is_room_again(
     await journal.synced()
     write = os.write
 
-    def half(fd: int, data: memoryview) -> int:
-        monkeypatch.setattr(os, "write", full)
+    def write_part(fd: int, data: memoryview) -> int:
+        monkeypatch.setattr(os, "write", fail)
         return write(fd, data[:3])
 
-    def full(fd: int, data: memoryview) -> int:
+    def fail(fd: int, data: memoryview) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "write", half)
+    monkeypatch.setattr(os, "write", write_part)
     journal.put("t", "b", {})
     with pytest.raises(Refused) as caught:
         await journal.synced()
@@ -105,15 +105,15 @@ async def test_a_full_disk_is_told_until_there_is_room_again(
     assert list(entries(tmp_path)) == ["a", "b", "c"]
 
 
-async def test_a_failed_fsync_is_never_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_fsync_is_permanent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = FileJournal(tmp_path, fsync=True)
 
-    def failing(fd: int) -> None:
+    def fail(fd: int) -> None:
         raise OSError(5, "Input/output error")
 
     journal.put("t", "a", {})
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", failing)
+        patch.setattr(os, "fsync", fail)
         with pytest.raises(Refused):
             await journal.synced()
     with pytest.raises(Refused) as caught:

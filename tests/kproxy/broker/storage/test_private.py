@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.kproxy.broker.data_asked import batch, produce
-from tests.kproxy.broker.socket_client import asked
+from tests.kproxy.broker.socket_client import broker_client
 
 
 @pytest.fixture
-def used(tmp_path: Path) -> Path:
+def used_directory(tmp_path: Path) -> Path:
     """A directory that others may list, as a user or an older version made it."""
     tmp_path.chmod(0o755)
     return tmp_path
@@ -21,9 +21,9 @@ def used(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _open_umask() -> Iterator[None]:
-    before = os.umask(0)
+    previous = os.umask(0)
     yield
-    os.umask(before)
+    os.umask(previous)
 
 
 def modes(directory: Path) -> dict[Path, int]:
@@ -31,20 +31,24 @@ def modes(directory: Path) -> dict[Path, int]:
     return {path: path.stat().st_mode & 0o777 for path in (directory, *directory.rglob("*"))}
 
 
-async def test_what_it_creates_is_private(tmp_path: Path) -> None:
-    async with asked(data=tmp_path / "data", topics={"t": 1}) as ask:
+async def test_created_files_are_private(tmp_path: Path) -> None:
+    async with broker_client(data=tmp_path / "data", topics={"t": 1}) as ask:
         await produce(ask, batch())
-        found = modes(tmp_path / "data")
-    assert len(found) > 5
-    assert found == {path: 0o700 if path.is_dir() else 0o600 for path in found}
+        file_modes = modes(tmp_path / "data")
+    assert len(file_modes) > 5
+    assert file_modes == {path: 0o700 if path.is_dir() else 0o600 for path in file_modes}
 
 
-async def test_what_an_older_version_left_to_the_umask_is_closed(used: Path) -> None:
-    async with asked(data=used, topics={"t": 1}) as ask:
+async def test_files_of_older_versions_are_made_private(used_directory: Path) -> None:
+    async with broker_client(data=used_directory, topics={"t": 1}) as ask:
         await produce(ask, batch())
-    for path in modes(used):
+    for path in modes(used_directory):
         path.chmod(0o755 if path.is_dir() else 0o644)
-    async with asked(data=used, topics={"t": 1}):
-        found = modes(used)
-    assert found[used] == 0o755  # the user's own directory stays as it is
-    assert (found[used / "logs"], found[used / "journal.jsonl"], found[used / ".lock"]) == (0o700, 0o600, 0o600)
+    async with broker_client(data=used_directory, topics={"t": 1}):
+        file_modes = modes(used_directory)
+    assert file_modes[used_directory] == 0o755  # the user's own directory stays as it is
+    assert (
+        file_modes[used_directory / "logs"],
+        file_modes[used_directory / "journal.jsonl"],
+        file_modes[used_directory / ".lock"],
+    ) == (0o700, 0o600, 0o600)

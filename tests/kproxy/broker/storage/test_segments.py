@@ -16,11 +16,11 @@ from kproxy.broker.log.logs import Logs
 from kproxy.broker.options import BrokerOptions
 from kproxy.broker.storage import FileJournal
 from kproxy.broker.storage import segments as module
-from tests.kproxy.broker.log.sample_logs import records, sent, write
+from tests.kproxy.broker.log.sample_logs import produced_batch, records, write
 
 
 @contextmanager
-def kept(data: Path, topic_id: str = "A" * 22, **options: Any) -> Iterator[Log]:
+def open_log(data: Path, topic_id: str = "A" * 22, **options: Any) -> Iterator[Log]:
     """The log ``t-0`` of a cluster that keeps its data, from start to stop."""
     journal = FileJournal(data, fsync=False)
     cluster = Cluster(BrokerOptions(data=data, **options), {}, journal=journal)
@@ -37,27 +37,27 @@ def files(data: Path) -> list[str]:
     return sorted(path.name for path in (data / "logs" / "t-0").glob("*.log"))
 
 
-def test_a_log_is_there_again_after_a_restart(tmp_path: Path) -> None:
-    with kept(tmp_path) as log:
-        write(log, sent(3))
-        write(log, sent(2, producer_id=7, producer_epoch=1, base_sequence=0, is_transactional=True))
+def test_log_survives_a_restart(tmp_path: Path) -> None:
+    with open_log(tmp_path) as log:
+        write(log, produced_batch(3))
+        write(log, produced_batch(2, producer_id=7, producer_epoch=1, base_sequence=0, is_transactional=True))
         log.append_marker(7, 1, 4, commit=False)
-        write(log, sent(2, producer_id=7, producer_epoch=1, base_sequence=2, is_transactional=True))
-        before = records(log)
-    with kept(tmp_path) as log:
-        assert records(log) == before
+        write(log, produced_batch(2, producer_id=7, producer_epoch=1, base_sequence=2, is_transactional=True))
+        old_records = records(log)
+    with open_log(tmp_path) as log:
+        assert records(log) == old_records
         assert (log.start_offset, log.end_offset, log.last_stable_offset) == (0, 8, 6)
-        assert [each[:3] for each in log.aborted(0, 8)] == [(7, 3, 5)]
+        assert [aborted[:3] for aborted in log.aborted(0, 8)] == [(7, 3, 5)]
         state = log.producers.get(7)
         assert state is not None
         assert (state.epoch, state.last_sequence, state.coordinator_epoch, state.transaction_start) == (1, 3, 4, 6)
         assert log.epochs.end(0, log.end_offset) == (0, 8)
-        assert write(log, sent()).base_offset == 8
+        assert write(log, produced_batch()).base_offset == 8
 
 
 def test_files_have_kafkas_format_and_names(tmp_path: Path) -> None:
-    with kept(tmp_path) as log:
-        write(log, sent(3))
+    with open_log(tmp_path) as log:
+        write(log, produced_batch(3))
         [batch] = log.batches(0, 3)
     directory = tmp_path / "logs" / "t-0"
     assert (directory / "00000000000000000000.log").read_bytes() == batch.data
@@ -65,143 +65,143 @@ def test_files_have_kafkas_format_and_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 20, 60, 80])
-def test_a_cut_off_end_is_removed(tmp_path: Path, cut: int) -> None:
-    with kept(tmp_path) as log:
-        write(log, sent(3))
-        write(log, sent(3, size=100))
+def test_truncated_batch_at_the_end_is_removed(tmp_path: Path, cut: int) -> None:
+    with open_log(tmp_path) as log:
+        write(log, produced_batch(3))
+        write(log, produced_batch(3, size=100))
     path = tmp_path / "logs" / "t-0" / "00000000000000000000.log"
     os.truncate(path, path.stat().st_size - cut)
-    with kept(tmp_path) as log:
+    with open_log(tmp_path) as log:
         assert log.end_offset == 3
-        write(log, sent(2))
-    with kept(tmp_path) as log:
+        write(log, produced_batch(2))
+    with open_log(tmp_path) as log:
         assert [record["offset"] for record in records(log)] == [0, 1, 2, 3, 4]
 
 
-def test_what_follows_a_flipped_bit_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_from_a_flipped_bit_on_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SEGMENT_BYTES", 300)
-    with kept(tmp_path) as log:
+    with open_log(tmp_path) as log:
         for _ in range(6):
-            write(log, sent(size=100))
+            write(log, produced_batch(size=100))
     directory = tmp_path / "logs" / "t-0"
     assert len(files(tmp_path)) == 6
     path = directory / files(tmp_path)[2]
     data = bytearray(path.read_bytes())
     data[-3] ^= 1
     path.write_bytes(data)
-    with kept(tmp_path) as log:
+    with open_log(tmp_path) as log:
         assert log.end_offset == 2
-        write(log, sent())
-    with kept(tmp_path) as log:
+        write(log, produced_batch())
+    with open_log(tmp_path) as log:
         assert [record["offset"] for record in records(log)] == [0, 1, 2]
 
 
-def test_segments_go_with_what_was_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segments_are_deleted_with_their_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SEGMENT_BYTES", 500)
-    with kept(tmp_path) as log:
+    with open_log(tmp_path) as log:
         for _ in range(9):
-            write(log, sent(size=100))
+            write(log, produced_batch(size=100))
         assert files(tmp_path) == [f"{base:020d}.log" for base in (0, 2, 4, 6, 8)]
         log.delete_before(5)
         assert files(tmp_path) == [f"{base:020d}.log" for base in (4, 6, 8)]
         log.delete_before(9)
         assert files(tmp_path) == ["00000000000000000008.log"]
-    with kept(tmp_path) as log:
+    with open_log(tmp_path) as log:
         assert (log.start_offset, log.end_offset, log.size) == (9, 9, 0)
-        assert write(log, sent()).base_offset == 9
+        assert write(log, produced_batch()).base_offset == 9
         log.delete_before(9)
-    with kept(tmp_path) as log:
+    with open_log(tmp_path) as log:
         assert [record["offset"] for record in records(log)] == [9]
 
 
-def test_what_another_topic_of_that_name_left_is_removed(tmp_path: Path) -> None:
-    with kept(tmp_path) as log:
-        write(log, sent(3))
-    with kept(tmp_path, "B" * 22) as log:
+def test_files_of_an_earlier_topic_with_the_same_name_are_removed(tmp_path: Path) -> None:
+    with open_log(tmp_path) as log:
+        write(log, produced_batch(3))
+    with open_log(tmp_path, "B" * 22) as log:
         assert log.end_offset == 0
         log.close()
     assert not (tmp_path / "logs" / "t-0").exists()
 
 
 @pytest.mark.parametrize("torn", [b"", b"version: 0\ntopic_id: AAAA", b"\0" * 40, None])
-def test_batches_stay_though_the_power_failed_before_their_topic_was_written(
+def test_batches_survive_a_power_failure_before_the_topic_metadata_is_written(
     tmp_path: Path, torn: bytes | None
 ) -> None:
-    with kept(tmp_path) as log:
-        write(log, sent(3))
+    with open_log(tmp_path) as log:
+        write(log, produced_batch(3))
     metadata = tmp_path / "logs" / "t-0" / "partition.metadata"
     metadata.unlink() if torn is None else metadata.write_bytes(torn)
-    with kept(tmp_path) as log:
+    with open_log(tmp_path) as log:
         assert log.end_offset == 3
     assert metadata.read_text().endswith(f"topic_id: {'A' * 22}\n")
 
 
-def test_a_log_with_a_foreign_file_beside_it(tmp_path: Path) -> None:
-    with kept(tmp_path) as log:
-        write(log, sent())
+def test_log_ignores_a_foreign_file_in_its_directory(tmp_path: Path) -> None:
+    with open_log(tmp_path) as log:
+        write(log, produced_batch())
     (tmp_path / "logs" / "t-0" / "notes.log").touch()
-    with kept(tmp_path) as log:
+    with open_log(tmp_path) as log:
         assert log.end_offset == 1
 
 
-def test_a_full_disk_refuses_a_batch_and_leaves_no_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.write
+def test_full_disk_rejects_a_batch_and_leaves_no_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real_write = os.write
 
-    def half(fd: int, data: memoryview) -> int:
+    def write_half(fd: int, data: memoryview) -> int:
         if len(data) < 50:
             raise OSError(28, "No space left on device")
-        return real(fd, data[: len(data) // 2])
+        return real_write(fd, data[: len(data) // 2])
 
-    with kept(tmp_path) as log:
-        write(log, sent(3))
+    with open_log(tmp_path) as log:
+        write(log, produced_batch(3))
         with monkeypatch.context() as patch:
-            patch.setattr(os, "write", half)
+            patch.setattr(os, "write", write_half)
             with pytest.raises(Refused) as caught:
-                write(log, sent(3))
+                write(log, produced_batch(3))
         assert caught.value.error is Error.KAFKA_STORAGE_ERROR
         assert log.end_offset == 3
-        write(log, sent(1))
-    with kept(tmp_path) as log:
+        write(log, produced_batch(1))
+    with open_log(tmp_path) as log:
         assert [record["offset"] for record in records(log)] == [0, 1, 2, 3]
 
 
-async def test_those_who_wait_share_one_fsync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_waiters_share_one_fsync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
-    real = os.fsync
-    with kept(tmp_path, fsync=True) as log:
-        write(log, sent())
+    real_fsync = os.fsync
+    with open_log(tmp_path, fsync=True) as log:
+        write(log, produced_batch())
         await log.synced()
-        monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(fd), real(fd)))
+        monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(fd), real_fsync(fd)))
         async with asyncio.TaskGroup() as tasks:
             for _ in range(20):
-                write(log, sent())
+                write(log, produced_batch())
                 tasks.create_task(log.synced())
         assert len(synced) == 1
         await log.synced()
         assert len(synced) == 1
 
 
-async def test_a_failed_fsync_is_told_to_all_who_wait_and_ever_after(
+async def test_failed_fsync_is_raised_to_all_waiters_and_later_writers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(fd: int) -> None:
+    def fail(fd: int) -> None:
         raise OSError(5, "Input/output error")
 
-    with kept(tmp_path, fsync=True) as log:
-        write(log, sent())
+    with open_log(tmp_path, fsync=True) as log:
+        write(log, produced_batch())
         with monkeypatch.context() as patch:
-            patch.setattr(os, "fsync", failing)
-            told = await asyncio.gather(log.synced(), log.synced(), return_exceptions=True)
-        assert [isinstance(each, Refused) for each in told] == [True, True]
+            patch.setattr(os, "fsync", fail)
+            results = await asyncio.gather(log.synced(), log.synced(), return_exceptions=True)
+        assert [isinstance(result, Refused) for result in results] == [True, True]
         with pytest.raises(Refused):
             await log.synced()
         with pytest.raises(Refused):
-            write(log, sent())
+            write(log, produced_batch())
 
 
-async def test_nobody_waits_for_the_disk_without_fsync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with kept(tmp_path) as log:
-        write(log, sent())
+async def test_nothing_waits_for_the_disk_without_fsync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_log(tmp_path) as log:
+        write(log, produced_batch())
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", lambda fd: pytest.fail("synced"))
             await log.synced()

@@ -13,27 +13,27 @@ from kproxy.broker.registry import served
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import Producer, Transaction, Transactions, TransactionState
 from tests.kproxy.broker.fake_clock import FakeClock
-from tests.kproxy.broker.memory import Memory
+from tests.kproxy.broker.memory import MemoryJournal
 
 MINUTE = 60_000
 
 
-class Bench:
-    """A cluster of one broker with a topic `a` of two partitions, and a clock that stands still."""
+class TransactionHarness:
+    """A cluster of one broker with a topic `a` of two partitions, and a fake clock."""
 
     def __init__(
-        self, journal: Memory | None = None, clock: FakeClock | None = None, release: str | None = None
+        self, journal: MemoryJournal | None = None, clock: FakeClock | None = None, release: str | None = None
     ) -> None:
-        self.journal = journal or Memory()
+        self.journal = journal or MemoryJournal()
         self.clock = clock or FakeClock()
         self.cluster = Cluster(BrokerOptions(topics={"a": 2}, release=release), served(), self.clock, self.journal)
         self.cluster.nodes[1] = BrokerNode(1, {"PLAINTEXT": ("localhost", 9092)})
         self.topics = self.cluster.part(Topics)
         self.transactions = self.cluster.part(Transactions)
 
-    def restarted(self) -> Bench:
+    def restarted(self) -> TransactionHarness:
         self.transactions.close()
-        return Bench(self.journal, self.clock)
+        return TransactionHarness(self.journal, self.clock)
 
     def end_offset(self, index: int = 0) -> int:
         partition = self.topics.partition("a", index)
@@ -47,49 +47,57 @@ class Bench:
         self.cluster.part(Offsets).stage(*producer, "g", {("a", 0): committed})
 
     def committed(self) -> dict[int, int]:
-        return {place[1]: each.offset for place, each in self.cluster.part(Offsets).of("g").items()}
+        return {
+            topic_partition[1]: committed.offset
+            for topic_partition, committed in self.cluster.part(Offsets).of("g").items()
+        }
 
-    def begun(self) -> Producer:
-        """A producer with an ongoing transaction in a-0."""
+    def begin_transaction(self) -> Producer:
+        """Begin a transaction in a-0; return its producer."""
         producer = self.transactions.init("t", MINUTE)
         self.transactions.add("t", producer, [("a", 0)])
         return producer
 
     def transaction(self) -> Transaction:
-        found = self.transactions.with_id("t")
-        assert found is not None
-        return found
+        transaction = self.transactions.with_id("t")
+        assert transaction is not None
+        return transaction
 
 
-def refusal(call: Callable[[], object]) -> Error:
+def refused_error(call: Callable[[], object]) -> Error:
     with pytest.raises(Refused) as refused:
         call()
     return refused.value.error
 
 
-def test_every_producer_without_a_transactional_id_has_an_id_of_its_own() -> None:
-    bench = Bench()
+def test_every_idempotent_producer_gets_its_own_id() -> None:
+    bench = TransactionHarness()
     first = [bench.transactions.begin() for _ in range(1500)]
     more = [bench.restarted().transactions.begin() for _ in range(2)]
-    assert len({each.id for each in (*first, *more)}) == 1502
-    assert {each.epoch for each in first} == {0}
+    assert len({producer.id for producer in (*first, *more)}) == 1502
+    assert {producer.epoch for producer in first} == {0}
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001, 2**31 - 1])
-def test_a_timeout_has_to_be_within_what_the_brokers_allow(timeout_ms: int) -> None:
-    assert refusal(lambda: Bench().transactions.init("t", timeout_ms)) is Error.INVALID_TRANSACTION_TIMEOUT
+def test_rejects_a_timeout_outside_the_allowed_range(timeout_ms: int) -> None:
+    assert (
+        refused_error(lambda: TransactionHarness().transactions.init("t", timeout_ms))
+        is Error.INVALID_TRANSACTION_TIMEOUT
+    )
 
 
-def test_the_transactional_id_has_to_be_known_and_not_empty() -> None:
-    transactions = Bench().transactions
-    assert refusal(lambda: transactions.add("", Producer(0, 0))) is Error.INVALID_REQUEST
-    assert refusal(lambda: transactions.add("t", Producer(0, 0))) is Error.INVALID_PRODUCER_ID_MAPPING
-    assert refusal(lambda: transactions.end("t", Producer(0, 0), commit=True)) is Error.INVALID_PRODUCER_ID_MAPPING
+def test_rejects_an_unknown_or_empty_transactional_id() -> None:
+    transactions = TransactionHarness().transactions
+    assert refused_error(lambda: transactions.add("", Producer(0, 0))) is Error.INVALID_REQUEST
+    assert refused_error(lambda: transactions.add("t", Producer(0, 0))) is Error.INVALID_PRODUCER_ID_MAPPING
+    assert (
+        refused_error(lambda: transactions.end("t", Producer(0, 0), commit=True)) is Error.INVALID_PRODUCER_ID_MAPPING
+    )
 
 
-def test_a_commit_is_complete_when_the_markers_are_written_and_the_offsets_hold() -> None:
-    bench = Bench()
-    producer = bench.begun()
+def test_commit_completes_when_markers_and_offsets_are_written() -> None:
+    bench = TransactionHarness()
+    producer = bench.begin_transaction()
     bench.transactions.add("t", producer, groups=["g"])
     bench.stage(producer, 5)
     assert bench.transactions.end("t", producer, commit=True) == producer
@@ -98,25 +106,25 @@ def test_a_commit_is_complete_when_the_markers_are_written_and_the_offsets_hold(
         0,
         {},
     )
-    again = lambda: bench.transactions.add("t", producer, [("a", 1)])  # noqa: E731
-    assert refusal(again) is Error.CONCURRENT_TRANSACTIONS
-    bench.clock.go_on()
+    add_partition = lambda: bench.transactions.add("t", producer, [("a", 1)])  # noqa: E731
+    assert refused_error(add_partition) is Error.CONCURRENT_TRANSACTIONS
+    bench.clock.advance()
     assert (bench.transaction().state, bench.end_offset(), bench.committed()) == (
         TransactionState.COMPLETE_COMMIT,
         1,
         {0: 5},
     )
     assert bench.end_offset(1) == 0
-    again()
+    add_partition()
 
 
-def test_an_abort_drops_the_offsets() -> None:
-    bench = Bench()
-    producer = bench.begun()
+def test_abort_drops_the_staged_offsets() -> None:
+    bench = TransactionHarness()
+    producer = bench.begin_transaction()
     bench.transactions.add("t", producer, groups=["g"])
     bench.stage(producer, 5)
     bench.transactions.end("t", producer, commit=False)
-    bench.clock.go_on()
+    bench.clock.advance()
     assert (bench.transaction().state, bench.end_offset(), bench.committed()) == (
         TransactionState.COMPLETE_ABORT,
         1,
@@ -124,114 +132,114 @@ def test_an_abort_drops_the_offsets() -> None:
     )
 
 
-def test_a_commit_waits_for_a_leader() -> None:
-    bench = Bench()
-    producer = bench.begun()
+def test_commit_waits_for_a_leader() -> None:
+    bench = TransactionHarness()
+    producer = bench.begin_transaction()
     partition = bench.topics.partition("a", 0)
     assert partition is not None
     bench.topics.lead(partition, -1)
     bench.transactions.end("t", producer, commit=True)
-    bench.clock.go_on(MINUTE)
-    assert refusal(lambda: bench.transactions.init("t", MINUTE)) is Error.CONCURRENT_TRANSACTIONS
+    bench.clock.advance(MINUTE)
+    assert refused_error(lambda: bench.transactions.init("t", MINUTE)) is Error.CONCURRENT_TRANSACTIONS
     bench.topics.lead(partition, 1)
-    bench.clock.go_on(100)
+    bench.clock.advance(100)
     assert (bench.transaction().state, bench.end_offset()) == (TransactionState.COMPLETE_COMMIT, 1)
 
 
-def test_a_topic_that_is_deleted_meanwhile_holds_nobody_up() -> None:
-    bench = Bench()
-    producer = bench.begun()
+def test_commit_completes_if_a_topic_was_deleted() -> None:
+    bench = TransactionHarness()
+    producer = bench.begin_transaction()
     topic = bench.topics.named("a")
     assert topic is not None
     bench.topics.delete(topic)
     bench.transactions.end("t", producer, commit=True)
-    bench.clock.go_on()
+    bench.clock.advance()
     assert bench.transaction().state is TransactionState.COMPLETE_COMMIT
 
 
 @pytest.mark.parametrize("release", ["3.9", None])
-def test_a_second_producer_fences_the_first_when_its_transaction_is_aborted(release: str | None) -> None:
-    bench = Bench(release=release)
-    first = bench.begun()
-    assert refusal(lambda: bench.transactions.init("t", MINUTE)) is Error.CONCURRENT_TRANSACTIONS
-    assert refusal(lambda: bench.transactions.init("t", MINUTE)) is Error.CONCURRENT_TRANSACTIONS
-    bench.clock.go_on()
+def test_second_producer_fences_the_first_once_its_transaction_is_aborted(release: str | None) -> None:
+    bench = TransactionHarness(release=release)
+    first = bench.begin_transaction()
+    assert refused_error(lambda: bench.transactions.init("t", MINUTE)) is Error.CONCURRENT_TRANSACTIONS
+    assert refused_error(lambda: bench.transactions.init("t", MINUTE)) is Error.CONCURRENT_TRANSACTIONS
+    bench.clock.advance()
     second = bench.transactions.init("t", MINUTE)
     assert (second.id, second.epoch) == (first.id, first.epoch + 2)
-    assert refusal(lambda: bench.transactions.end("t", first, commit=True)) is Error.PRODUCER_FENCED
-    assert refusal(lambda: bench.transactions.add("t", first, [("a", 0)])) is Error.PRODUCER_FENCED
+    assert refused_error(lambda: bench.transactions.end("t", first, commit=True)) is Error.PRODUCER_FENCED
+    assert refused_error(lambda: bench.transactions.add("t", first, [("a", 0)])) is Error.PRODUCER_FENCED
 
 
-@pytest.mark.parametrize(("release", "after"), [("3.9", (0, 32767)), (None, (1, 0))])
-def test_a_fenced_producer_with_the_last_epoch_leaves_room_for_another(release: str | None, after: Producer) -> None:
-    bench = Bench(release=release)
-    bench.begun()
+@pytest.mark.parametrize(("release", "expected"), [("3.9", (0, 32767)), (None, (1, 0))])
+def test_fencing_at_the_last_epoch_allocates_a_new_producer_id(release: str | None, expected: Producer) -> None:
+    bench = TransactionHarness(release=release)
+    bench.begin_transaction()
     bench.transaction().producer = Producer(0, 32766)
-    assert refusal(lambda: bench.transactions.init("t", MINUTE)) is Error.CONCURRENT_TRANSACTIONS
-    bench.clock.go_on()
-    assert (bench.transaction().producer, bench.end_offset()) == (after, 1)
+    assert refused_error(lambda: bench.transactions.init("t", MINUTE)) is Error.CONCURRENT_TRANSACTIONS
+    bench.clock.advance()
+    assert (bench.transaction().producer, bench.end_offset()) == (expected, 1)
     assert bench.transactions.init("t", MINUTE) == (1, 0 if release else 1)
 
 
-def test_a_transaction_that_takes_too_long_is_aborted() -> None:
-    bench = Bench()
-    producer = bench.begun()
-    bench.clock.go_on(MINUTE // 2)
+def test_transaction_is_aborted_after_its_timeout() -> None:
+    bench = TransactionHarness()
+    producer = bench.begin_transaction()
+    bench.clock.advance(MINUTE // 2)
     bench.transactions.add("t", producer, [("a", 1)])
-    bench.clock.go_on(MINUTE // 2 - 1)
+    bench.clock.advance(MINUTE // 2 - 1)
     assert bench.transaction().state is TransactionState.ONGOING
-    bench.clock.go_on(1)
+    bench.clock.advance(1)
     assert (bench.transaction().state, bench.end_offset(), bench.end_offset(1)) == (
         TransactionState.COMPLETE_ABORT,
         1,
         1,
     )
-    assert refusal(lambda: bench.transactions.end("t", producer, commit=True)) is Error.PRODUCER_FENCED
+    assert refused_error(lambda: bench.transactions.end("t", producer, commit=True)) is Error.PRODUCER_FENCED
 
 
-def test_one_that_ends_in_time_is_not() -> None:
-    bench = Bench()
-    bench.transactions.end("t", bench.begun(), commit=True)
-    bench.clock.go_on(2 * MINUTE)
+def test_transaction_that_ends_in_time_is_not_aborted() -> None:
+    bench = TransactionHarness()
+    bench.transactions.end("t", bench.begin_transaction(), commit=True)
+    bench.clock.advance(2 * MINUTE)
     assert (bench.transaction().state, bench.end_offset()) == (TransactionState.COMPLETE_COMMIT, 1)
 
 
-def test_a_restart_aborts_what_takes_too_long_then() -> None:
-    bench = Bench()
-    producer = bench.begun()
+def test_transaction_timeout_continues_after_a_restart() -> None:
+    bench = TransactionHarness()
+    producer = bench.begin_transaction()
     bench = bench.restarted()
     bench.transactions.add("t", producer, [("a", 1)])
-    bench.clock.go_on(MINUTE)
+    bench.clock.advance(MINUTE)
     assert (bench.transaction().state, bench.end_offset(1)) == (TransactionState.COMPLETE_ABORT, 1)
 
 
-def test_a_restart_goes_on_with_what_was_decided() -> None:
-    bench = Bench()
-    bench.transactions.end("t", bench.begun(), commit=True)
+def test_restart_completes_a_prepared_commit() -> None:
+    bench = TransactionHarness()
+    bench.transactions.end("t", bench.begin_transaction(), commit=True)
     bench = bench.restarted()
-    bench.clock.go_on()
+    bench.clock.advance()
     assert (bench.transaction().state, bench.end_offset()) == (TransactionState.COMPLETE_COMMIT, 1)
 
 
-def test_an_id_that_nobody_uses_is_forgotten_in_the_end() -> None:
-    bench = Bench()
-    bench.transactions.end("t", bench.begun(), commit=True)
-    bench.clock.go_on()
-    days = int(bench.cluster.part(Configs).broker("transactional.id.expiration.ms"))
-    bench.clock.go_on(days - 1)
+def test_unused_transactional_id_expires() -> None:
+    bench = TransactionHarness()
+    bench.transactions.end("t", bench.begin_transaction(), commit=True)
+    bench.clock.advance()
+    expiration_ms = int(bench.cluster.part(Configs).broker("transactional.id.expiration.ms"))
+    bench.clock.advance(expiration_ms - 1)
     bench.transactions.init("other", MINUTE)
     assert bench.transactions.with_id("t") is not None
-    bench.clock.go_on(days)
+    bench.clock.advance(expiration_ms)
     bench.transactions.init("other", MINUTE)
     assert bench.transactions.with_id("t") is None
     assert "t" not in bench.journal.tables["transactions"]
 
 
-def test_an_abort_without_a_transaction_bumps_the_epoch_in_version_2() -> None:
-    bench = Bench()
+def test_abort_without_a_transaction_bumps_the_epoch_in_version_2() -> None:
+    bench = TransactionHarness()
     producer = bench.transactions.init("t", MINUTE)
-    after = bench.transactions.end("t", producer, commit=False, version=2)
-    bench.clock.go_on()
-    assert after == (producer.id, producer.epoch + 1)
+    new_producer = bench.transactions.end("t", producer, commit=False, version=2)
+    bench.clock.advance()
+    assert new_producer == (producer.id, producer.epoch + 1)
     assert bench.end_offset() == 0
-    bench.transactions.add("t", after, [("a", 0)])
+    bench.transactions.add("t", new_producer, [("a", 0)])

@@ -14,34 +14,34 @@ from kproxy.broker.log.appending import append
 from kproxy.broker.log.settings import settings
 from kproxy.broker.topics import Topics
 from tests.kproxy.broker.data_asked import batch, now
-from tests.kproxy.broker.socket_client import Asking, asked
+from tests.kproxy.broker.socket_client import Asking, broker_client
 
 TOPICS = {"a": 2}
-PLACE = [{"name": "a", "partitions": [0]}]
+PARTITION_0 = [{"name": "a", "partitions": [0]}]
 
 
-async def init(ask: Asking, version: int = 5, **more: Any) -> Mapping[str, Any]:
-    fields = {"transactional_id": "t", "transaction_timeout_ms": 60_000, **more}
+async def init(ask: Asking, version: int = 5, **options: Any) -> Mapping[str, Any]:
+    fields = {"transactional_id": "t", "transaction_timeout_ms": 60_000, **options}
     return dict(await ask("InitProducerId", version, fields))
 
 
 async def add(ask: Asking, producer: Mapping[str, Any], topics: Any = None, version: int = 3) -> list[int]:
     """Errors of the partitions, in order."""
-    old = {
+    identity = {
         "transactional_id": "t",
         "producer_id": producer["producer_id"],
         "producer_epoch": producer["producer_epoch"],
     }
-    fields = {f"v3_and_below_{name}": value for name, value in {**old, "topics": topics or PLACE}.items()}
+    fields = {f"v3_and_below_{name}": value for name, value in {**identity, "topics": topics or PARTITION_0}.items()}
     body = await ask("AddPartitionsToTxn", version, fields)
     results = body["results_by_topic_v3_and_below"]
-    return [each["partition_error_code"] for topic in results for each in topic["results_by_partition"]]
+    return [partition["partition_error_code"] for topic in results for partition in topic["results_by_partition"]]
 
 
 async def end(ask: Asking, producer: Mapping[str, Any], version: int = 5, committed: bool = True) -> Mapping[str, Any]:
     fields = {"transactional_id": "t", "committed": committed}
-    named = {name: producer[name] for name in ("producer_id", "producer_epoch")}
-    return dict(await ask("EndTxn", version, {**fields, **named}))
+    identity = {name: producer[name] for name in ("producer_id", "producer_epoch")}
+    return dict(await ask("EndTxn", version, {**fields, **identity}))
 
 
 def log_of(broker: Broker, index: int = 0) -> Log:
@@ -51,16 +51,16 @@ def log_of(broker: Broker, index: int = 0) -> Log:
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_ids_of_producers_that_are_idempotent_only(version: int) -> None:
-    async with asked() as ask:
-        answers = [await init(ask, version, transactional_id=None) for _ in range(2)]
-    assert [(answer["error_code"], answer["producer_epoch"]) for answer in answers] == [(0, 0), (0, 0)]
-    assert answers[0]["producer_id"] != answers[1]["producer_id"]
+async def test_idempotent_producers_get_distinct_ids(version: int) -> None:
+    async with broker_client() as ask:
+        responses = [await init(ask, version, transactional_id=None) for _ in range(2)]
+    assert [(response["error_code"], response["producer_epoch"]) for response in responses] == [(0, 0), (0, 0)]
+    assert responses[0]["producer_id"] != responses[1]["producer_id"]
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_a_whole_transaction_in_each_version(version: int) -> None:
-    async with asked(topics=TOPICS) as ask:
+async def test_transaction_works_in_every_version(version: int) -> None:
+    async with broker_client(topics=TOPICS) as ask:
         producer = await init(ask, version)
         assert (producer["error_code"], producer["producer_epoch"]) == (0, 0)
         assert await add(ask, producer, version=min(version, 3)) == [0]
@@ -68,24 +68,24 @@ async def test_a_whole_transaction_in_each_version(version: int) -> None:
         names = ("transactional_id", "producer_id", "producer_epoch", "group_id")
         body = await ask("AddOffsetsToTxn", min(version, 4), {name: fields[name] for name in names})
         assert body["error_code"] == 0
-        after = await end(ask, producer, version)
-        assert after["error_code"] == 0
+        response = await end(ask, producer, version)
+        assert response["error_code"] == 0
         if version >= 5:
-            assert (after["producer_id"], after["producer_epoch"]) == (producer["producer_id"], 1)
-        again = await end(ask, producer, version)  # a retry: maybe the markers are on their way
-        assert again["error_code"] in (0, Error.CONCURRENT_TRANSACTIONS)
+            assert (response["producer_id"], response["producer_epoch"]) == (producer["producer_id"], 1)
+        retry = await end(ask, producer, version)  # a retry: maybe the markers are on their way
+        assert retry["error_code"] in (0, Error.CONCURRENT_TRANSACTIONS)
     assert log_of(ask.broker).end_offset == 1
 
 
 @pytest.mark.parametrize(
     ("version", "error"), [(3, Error.INVALID_PRODUCER_EPOCH), (4, Error.PRODUCER_FENCED), (5, Error.PRODUCER_FENCED)]
 )
-async def test_a_fenced_producer_is_told_in_words_that_it_knows(version: int, error: Error) -> None:
-    async with asked(topics=TOPICS) as ask:
+async def test_fenced_producer_gets_an_error_its_version_knows(version: int, error: Error) -> None:
+    async with broker_client(topics=TOPICS) as ask:
         first = await init(ask)
         await init(ask)
-        again = await init(ask, version, producer_id=first["producer_id"], producer_epoch=first["producer_epoch"])
-        assert (again["error_code"], again["producer_id"], again["producer_epoch"]) == (error, -1, -1)
+        response = await init(ask, version, producer_id=first["producer_id"], producer_epoch=first["producer_epoch"])
+        assert (response["error_code"], response["producer_id"], response["producer_epoch"]) == (error, -1, -1)
         assert await add(ask, first, version=1) == [Error.INVALID_PRODUCER_EPOCH]
         assert await add(ask, first, version=2) == [Error.PRODUCER_FENCED]
         assert (await end(ask, first, 1))["error_code"] == Error.INVALID_PRODUCER_EPOCH
@@ -102,13 +102,13 @@ async def test_a_fenced_producer_is_told_in_words_that_it_knows(version: int, er
         ({"producer_epoch": 5}, Error.INVALID_REQUEST),
     ],
 )
-async def test_a_producer_that_asks_for_what_cannot_be(fields: Mapping[str, Any], error: Error) -> None:
-    async with asked() as ask:
+async def test_rejects_an_invalid_init_producer_id(fields: Mapping[str, Any], error: Error) -> None:
+    async with broker_client() as ask:
         assert (await init(ask, **fields))["error_code"] == error
 
 
-async def test_of_partitions_that_do_not_all_exist_none_is_added() -> None:
-    async with asked(topics=TOPICS) as ask:
+async def test_adds_no_partition_if_one_is_unknown() -> None:
+    async with broker_client(topics=TOPICS) as ask:
         producer = await init(ask)
         topics = [{"name": "a", "partitions": [1, 9]}, {"name": "b", "partitions": [0]}]
         unknown = Error.UNKNOWN_TOPIC_OR_PARTITION
@@ -117,18 +117,18 @@ async def test_of_partitions_that_do_not_all_exist_none_is_added() -> None:
     assert body["transaction_states"][0]["transaction_state"] == "Empty"
 
 
-async def test_brokers_ask_for_several_transactions_at_once() -> None:
-    async with asked(topics=TOPICS) as ask:
+async def test_brokers_can_request_several_transactions_at_once() -> None:
+    async with broker_client(topics=TOPICS) as ask:
         producer = await init(ask)
         await add(ask, producer)
-        mine = {name: producer[name] for name in ("producer_id", "producer_epoch")}
+        identity = {name: producer[name] for name in ("producer_id", "producer_epoch")}
         topics = [{"name": "a", "partitions": [0, 1]}]
-        asks = [
-            {"transactional_id": "t", **mine, "verify_only": True, "topics": topics},
-            {"transactional_id": "nobody", **mine, "verify_only": False, "topics": topics},
-            {"transactional_id": "t", **mine, "verify_only": False, "topics": topics},
+        transactions = [
+            {"transactional_id": "t", **identity, "verify_only": True, "topics": topics},
+            {"transactional_id": "nobody", **identity, "verify_only": False, "topics": topics},
+            {"transactional_id": "t", **identity, "verify_only": False, "topics": topics},
         ]
-        body = await ask("AddPartitionsToTxn", 5, {"transactions": asks})
+        body = await ask("AddPartitionsToTxn", 5, {"transactions": transactions})
     assert body["error_code"] == 0
     assert [
         (
@@ -143,20 +143,20 @@ async def test_brokers_ask_for_several_transactions_at_once() -> None:
     ]
 
 
-async def test_describes_what_takes_part() -> None:
-    async with asked(topics=TOPICS) as ask:
+async def test_describes_the_partitions_and_groups_of_a_transaction() -> None:
+    async with broker_client(topics=TOPICS) as ask:
         producer = await init(ask)
         await add(ask, producer, [{"name": "a", "partitions": [1, 0]}])
-        mine = {name: producer[name] for name in ("producer_id", "producer_epoch")}
-        await ask("AddOffsetsToTxn", 4, {"transactional_id": "t", **mine, "group_id": "group"})
+        identity = {name: producer[name] for name in ("producer_id", "producer_epoch")}
+        await ask("AddOffsetsToTxn", 4, {"transactional_id": "t", **identity, "group_id": "group"})
         body = await ask("DescribeTransactions", 0, {"transactional_ids": ["nobody", "t", ""]})
-    nobody, found, empty = body["transaction_states"]
+    nobody, transaction, empty = body["transaction_states"]
     assert (nobody["error_code"], nobody["transactional_id"]) == (Error.TRANSACTIONAL_ID_NOT_FOUND, "nobody")
     assert empty["error_code"] == Error.INVALID_REQUEST
-    assert (found["transaction_state"], found["transaction_timeout_ms"]) == ("Ongoing", 60_000)
-    assert (found["producer_id"], found["producer_epoch"]) == (producer["producer_id"], 0)
-    assert found["transaction_start_time_ms"] > 0
-    assert [dict(topic) for topic in found["topics"]] == [
+    assert (transaction["transaction_state"], transaction["transaction_timeout_ms"]) == ("Ongoing", 60_000)
+    assert (transaction["producer_id"], transaction["producer_epoch"]) == (producer["producer_id"], 0)
+    assert transaction["transaction_start_time_ms"] > 0
+    assert [dict(topic) for topic in transaction["topics"]] == [
         {"topic": "__consumer_offsets", "partitions": [47]},
         {"topic": "a", "partitions": [0, 1]},
     ]
@@ -165,12 +165,12 @@ async def test_describes_what_takes_part() -> None:
 @pytest.mark.parametrize(
     ("text", "value"), [("", 0), ("group", 98629247), ("polygenelubricants", -(2**31)), ("é", 233)]
 )
-def test_hashes_as_java_does(text: str, value: int) -> None:
+def test_java_hash_matches_java(text: str, value: int) -> None:
     assert java_hash(text) == value
 
 
 @pytest.mark.parametrize(
-    ("filters", "found"),
+    ("filters", "expected"),
     [
         ({}, ["t", "other"]),
         ({"state_filters": ["Ongoing"]}, ["t"]),
@@ -182,24 +182,24 @@ def test_hashes_as_java_does(text: str, value: int) -> None:
         ({"transactional_id_pattern": ""}, ["t", "other"]),
     ],
 )
-async def test_lists_those_that_pass_all_filters(filters: Mapping[str, Any], found: list[str]) -> None:
-    async with asked(topics=TOPICS) as ask:
+async def test_lists_the_transactions_that_match_all_filters(filters: Mapping[str, Any], expected: list[str]) -> None:
+    async with broker_client(topics=TOPICS) as ask:
         await add(ask, await init(ask))
         await init(ask, transactional_id="other")
         body = await ask("ListTransactions", 2, filters)
-    assert [state["transactional_id"] for state in body["transaction_states"]] == found
+    assert [state["transactional_id"] for state in body["transaction_states"]] == expected
 
 
-async def test_says_which_filters_it_does_not_know() -> None:
-    async with asked() as ask:
+async def test_reports_unknown_filters() -> None:
+    async with broker_client() as ask:
         body = await ask("ListTransactions", 0, {"state_filters": ["Ongoing", "Cheerful"]})
         assert body["unknown_state_filters"] == ["Cheerful"]
         body = await ask("ListTransactions", 2, {"transactional_id_pattern": "(("})
         assert body["error_code"] == Error.INVALID_REGULAR_EXPRESSION
 
 
-async def test_an_administrator_ends_a_transaction_in_one_partition() -> None:
-    async with asked(topics=TOPICS) as ask:
+async def test_administrator_can_end_a_transaction_in_one_partition() -> None:
+    async with broker_client(topics=TOPICS) as ask:
         log_of(ask.broker).append_marker(7, 3, 0, commit=True)
         body = await ask("DescribeProducers", 0, {"topics": [{"name": "a", "partition_indexes": [0, 1, 2]}]})
         first, second, third = body["topics"][0]["partitions"]
@@ -219,14 +219,14 @@ async def test_an_administrator_ends_a_transaction_in_one_partition() -> None:
         ):
             marker = {**fields, "producer_epoch": epoch, **({"transaction_version": 2} if version == 2 else {})}
             body = await ask("WriteTxnMarkers", version, {"markers": [marker]})
-            [answer] = body["markers"]
+            [response] = body["markers"]
             unknown = Error.UNKNOWN_TOPIC_OR_PARTITION
-            codes = [[partition["error_code"] for partition in topic["partitions"]] for topic in answer["topics"]]
-            assert (answer["producer_id"], codes) == (7, [[error, unknown], [unknown]])
+            codes = [[partition["error_code"] for partition in topic["partitions"]] for topic in response["topics"]]
+            assert (response["producer_id"], codes) == (7, [[error, unknown], [unknown]])
 
 
-async def test_a_marker_of_version_2_has_a_later_epoch_than_what_it_ends() -> None:
-    async with asked(topics=TOPICS) as ask:
+async def test_version_2_marker_needs_a_later_epoch_than_its_transaction() -> None:
+    async with broker_client(topics=TOPICS) as ask:
         data = batch(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
         append(log_of(ask.broker), memoryview(data), settings(ask.broker.cluster, "a"), now())
         topics = [{"name": "a", "partition_indexes": [0]}]
@@ -238,22 +238,24 @@ async def test_a_marker_of_version_2_has_a_later_epoch_than_what_it_ends() -> No
 
 
 @pytest.mark.parametrize(("commit", "offsets"), [(True, {("a", 0): 7}), (False, {})])
-async def test_an_administrator_ends_what_is_staged_for_a_group(commit: bool, offsets: Mapping[Any, int]) -> None:
-    async with asked(topics=TOPICS) as ask:
+async def test_administrator_can_complete_staged_offsets_of_a_group(commit: bool, offsets: Mapping[Any, int]) -> None:
+    async with broker_client(topics=TOPICS) as ask:
         await ask("FindCoordinator", 4, {"key_type": 0, "coordinator_keys": ["group"]})  # makes the topic
-        kept, topic = ask.broker.cluster.part(Offsets), ask.broker.cluster.part(Topics).named("a")
+        offsets_, topic = ask.broker.cluster.part(Offsets), ask.broker.cluster.part(Topics).named("a")
         assert topic is not None
-        kept.stage(5, 0, "group", {("a", 0): Committed(7, -1, "", 0, topic.id)})
+        offsets_.stage(5, 0, "group", {("a", 0): Committed(7, -1, "", 0, topic.id)})
         topics = [{"name": "__consumer_offsets", "partition_indexes": [46, 47]}]
         marker = {"producer_id": 5, "producer_epoch": 0, "transaction_result": commit, "coordinator_epoch": 0}
         body = await ask("WriteTxnMarkers", 1, {"markers": [{**marker, "topics": topics}]})
         assert [partition["error_code"] for partition in body["markers"][0]["topics"][0]["partitions"]] == [0, 0]
-        assert {place: each.offset for place, each in kept.of("group").items()} == offsets
-        assert not kept.pending("group")
+        assert {
+            topic_partition: committed.offset for topic_partition, committed in offsets_.of("group").items()
+        } == offsets
+        assert not offsets_.pending("group")
 
 
-async def test_only_its_coordinator_answers_for_a_transactional_id() -> None:
-    async with asked(brokers=2, topics=TOPICS) as ask:
+async def test_only_the_coordinator_serves_a_transactional_id() -> None:
+    async with broker_client(brokers=2, topics=TOPICS) as ask:
         body = await ask("FindCoordinator", 4, {"key_type": 1, "coordinator_keys": ["t"]})
         other = 3 - body["coordinators"][0]["node_id"]
         fields = {"transactional_id": "t", "transaction_timeout_ms": 1000}

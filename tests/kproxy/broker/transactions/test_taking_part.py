@@ -10,7 +10,7 @@ from kproxy.broker.groups.offsets import Offsets
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import Producer, Transactions, TransactionState
 from tests.kproxy.broker.data_asked import batch, log_of, produce
-from tests.kproxy.broker.socket_client import Asking, asked
+from tests.kproxy.broker.socket_client import Asking, broker_client
 
 TOPICS = {"t": 1}
 
@@ -46,19 +46,19 @@ async def commit_offset(ask: Asking, producer: Producer, version: int) -> Error:
     ("version", "error"),
     [(9, Error.INVALID_TXN_STATE), (11, Error.TRANSACTION_ABORTABLE), (12, Error.NONE)],
 )
-async def test_who_has_not_said_that_it_writes_to_a_partition(version: int, error: Error) -> None:
-    async with asked(topics=TOPICS) as ask:
+async def test_write_to_an_undeclared_partition_depends_on_the_version(version: int, error: Error) -> None:
+    async with broker_client(topics=TOPICS) as ask:
         producer = transactions(ask).init("tx", 1000)
         assert await write(ask, producer, version) is error
-        found = transactions(ask).with_id("tx")
-        assert found is not None
-        assert (found.state is TransactionState.ONGOING) is (error is Error.NONE)
+        transaction = transactions(ask).with_id("tx")
+        assert transaction is not None
+        assert (transaction.state is TransactionState.ONGOING) is (error is Error.NONE)
         assert log_of(ask).end_offset == (error is Error.NONE)
 
 
 @pytest.mark.parametrize("version", [9, 11, 12])
-async def test_who_has_may_write_and_who_was_fenced_may_not(version: int) -> None:
-    async with asked(topics=TOPICS) as ask:
+async def test_declared_producer_may_write_and_a_wrong_one_may_not(version: int) -> None:
+    async with broker_client(topics=TOPICS) as ask:
         producer = transactions(ask).init("tx", 1000)
         transactions(ask).add("tx", producer, [("t", 0)])
         assert await write(ask, producer, version) is Error.NONE
@@ -72,8 +72,8 @@ async def test_who_has_may_write_and_who_was_fenced_may_not(version: int) -> Non
     ("version", "error"),
     [(11, Error.NOT_ENOUGH_REPLICAS), (12, Error.CONCURRENT_TRANSACTIONS)],
 )
-async def test_while_a_transaction_completes_the_next_one_waits(version: int, error: Error) -> None:
-    async with asked(topics={**TOPICS, "down": 1}) as ask:
+async def test_next_transaction_is_refused_while_one_completes(version: int, error: Error) -> None:
+    async with broker_client(topics={**TOPICS, "down": 1}) as ask:
         producer = transactions(ask).init("tx", 1000)
         transactions(ask).add("tx", producer, [("t", 0), ("down", 0)])
         topics = ask.broker.cluster.part(Topics)
@@ -89,15 +89,15 @@ async def test_while_a_transaction_completes_the_next_one_waits(version: int, er
     ("version", "error"),
     [(0, Error.INVALID_TXN_STATE), (3, Error.INVALID_TXN_STATE), (4, Error.TRANSACTION_ABORTABLE), (5, Error.NONE)],
 )
-async def test_who_has_not_said_that_it_commits_offsets_of_a_group(version: int, error: Error) -> None:
-    async with asked(topics=TOPICS) as ask:
+async def test_offset_commit_of_an_undeclared_group_depends_on_the_version(version: int, error: Error) -> None:
+    async with broker_client(topics=TOPICS) as ask:
         producer = transactions(ask).init("tx", 1000)
         assert await commit_offset(ask, producer, version) is error
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 5])
-async def test_who_has_may_commit_and_who_was_fenced_may_not(version: int) -> None:
-    async with asked(topics=TOPICS) as ask:
+async def test_declared_producer_may_commit_offsets_and_a_wrong_one_may_not(version: int) -> None:
+    async with broker_client(topics=TOPICS) as ask:
         producer = transactions(ask).init("tx", 1000)
         transactions(ask).add("tx", producer, groups=["g"])
         assert await commit_offset(ask, producer, version) is Error.NONE
@@ -105,18 +105,18 @@ async def test_who_has_may_commit_and_who_was_fenced_may_not(version: int) -> No
         assert await commit_offset(ask, later, version) is Error.INVALID_PRODUCER_EPOCH
 
 
-async def test_a_transaction_goes_on_after_a_restart(tmp_path: Path) -> None:
-    async with asked(topics=TOPICS, data=tmp_path) as ask:
+async def test_transaction_continues_after_a_restart(tmp_path: Path) -> None:
+    async with broker_client(topics=TOPICS, data=tmp_path) as ask:
         producer = transactions(ask).init("tx", 60_000)
         assert await write(ask, producer, 12) is Error.NONE
         assert await commit_offset(ask, producer, 5) is Error.NONE
-    async with asked(data=tmp_path) as ask:
+    async with broker_client(data=tmp_path) as ask:
         assert log_of(ask).last_stable_offset == 0
         assert await write(ask, producer, 12, sequence=1) is Error.NONE
         fields = {"transactional_id": "tx", "producer_id": producer.id, "producer_epoch": 0, "committed": True}
         assert (await ask("EndTxn", 5, fields))["producer_epoch"] == 1
-    async with asked(data=tmp_path) as ask:
+    async with broker_client(data=tmp_path) as ask:
         await ask("ApiVersions", 0)  # a turn of the event loop, for what was decided but not done
         assert log_of(ask).last_stable_offset == 3
-        assert [each.offset for each in ask.broker.cluster.part(Offsets).of("g").values()] == [1]
+        assert [committed.offset for committed in ask.broker.cluster.part(Offsets).of("g").values()] == [1]
         assert transactions(ask).init("tx", 60_000) == (producer.id, 2)

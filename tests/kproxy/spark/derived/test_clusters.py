@@ -17,10 +17,10 @@ from tests.kproxy.spark.files import text_of, write
 from tests.kproxy.spark.sample_lines import finding, request, response
 
 #: proxy, server, the cluster id that it reports, and the brokers that it names.
-Seen = tuple[str, str, str | None, Sequence[str]]
+SightingRow = tuple[str, str, str | None, Sequence[str]]
 
 
-def named(*seen: Seen) -> dict[str, str]:
+def cluster_names(*seen: SightingRow) -> dict[str, str]:
     """The cluster of each server: by ``proxy server``."""
     found = clusters(Sighting(ServerPlace(proxy, server), known, brokers, 1) for proxy, server, known, brokers in seen)
     return {" ".join(place): name for place, name in found.items()}
@@ -86,12 +86,12 @@ def named(*seen: Seen) -> dict[str, str]:
         ),
     ],
 )  # fmt: skip
-def test_what_a_server_belongs_to(seen: list[Seen], expected: dict[str, str]) -> None:
-    assert named(*seen) == expected
-    assert named(*reversed(seen)) == expected
+def test_assigns_every_server_to_its_cluster(seen: list[SightingRow], expected: dict[str, str]) -> None:
+    assert cluster_names(*seen) == expected
+    assert cluster_names(*reversed(seen)) == expected
 
 
-def two(cluster_id: str, proxy: str, errors: int) -> Iterator[Line]:
+def cluster_lines(cluster_id: str, proxy: str, errors: int) -> Iterator[Line]:
     """Lines of a proxy in front of a cluster; its broker has the address of the other one's."""
     of_connection = {"connection_id": f"{proxy}-1-1", "server": "kafka:9092"}
     yield response("Metadata", at=0, **of_connection, cluster_id=cluster_id, brokers=["kafka:9092"])
@@ -116,11 +116,9 @@ def analyze(
     return run
 
 
-def test_rows_have_their_cluster_and_people_see_it_if_there_are_several(
-    analyze: Callable[..., str], tmp_path: Path
-) -> None:
-    write(tmp_path / "a" / "a.jsonl", text_of(*two("A", "p", 3)))
-    write(tmp_path / "b" / "b.jsonl", text_of(*two("B", "q", 2)))
+def test_cluster_column_is_shown_only_if_there_are_several(analyze: Callable[..., str], tmp_path: Path) -> None:
+    write(tmp_path / "a" / "a.jsonl", text_of(*cluster_lines("A", "p", 3)))
+    write(tmp_path / "b" / "b.jsonl", text_of(*cluster_lines("B", "q", 2)))
     # The filter leaves out the lines that say the id.
     args = ("--job", "latency", "--where", "api=Heartbeat")
     out = analyze(tmp_path, *args, "--format", "json")

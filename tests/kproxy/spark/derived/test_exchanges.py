@@ -15,32 +15,37 @@ from kproxy.trace.lines import ErrorEntry, Line, ResponseLine
 from tests.kproxy.spark.sample_lines import request, response, table
 
 
-def answered(spark: SparkSession, *lines: Line) -> list[Row]:
+def exchange_rows(spark: SparkSession, *lines: Line) -> list[Row]:
     """What was answered to each request, in order of their members."""
     frame = exchanges(with_cluster(table(spark, *lines)), F.col("api") == "Heartbeat")
     return frame.select("member_id", "error", "generation").orderBy("member_id").collect()
 
 
-def beat(member: str, offset: int) -> Line:
+def heartbeat_request(member: str, offset: int) -> Line:
     return request("Heartbeat", member_id=member, offset=offset)
 
 
-def answer(error: str, **columns: Any) -> ResponseLine:
+def error_response(error: str, **columns: Any) -> ResponseLine:
     errors = [ErrorEntry("error_code", 1, error)]
     return response("Heartbeat", at=0.001, latency_us=1000, errors=errors, **columns)
 
 
-def test_an_answer_is_that_of_the_request_whose_offset_it_names(spark: SparkSession) -> None:
-    rows = answered(
-        spark, beat("a", 0), beat("b", 100), beat("c", 200), answer("ONE", request_offset=100),
-        answer("TWO", request_offset=0), answer("THREE", request_offset=900),
-    )  # fmt: skip
+def test_response_belongs_to_the_request_at_its_offset(spark: SparkSession) -> None:
+    rows = exchange_rows(
+        spark,
+        heartbeat_request("a", 0),
+        heartbeat_request("b", 100),
+        heartbeat_request("c", 200),
+        error_response("ONE", request_offset=100),
+        error_response("TWO", request_offset=0),
+        error_response("THREE", request_offset=900),
+    )
     assert [(row.member_id, row.error) for row in rows] == [("a", "TWO"), ("b", "ONE"), ("c", None)]
 
 
-def test_in_an_older_trace_correlation_id_and_time_name_the_request(spark: SparkSession) -> None:
+def test_older_traces_match_by_correlation_id_and_time(spark: SparkSession) -> None:
     later = request("Heartbeat", at=1, member_id="d", offset=300, connection_id="n-1-2")
-    rows = answered(spark, beat("a", 0), beat("b", 100), answer("ONE"), later)
+    rows = exchange_rows(spark, heartbeat_request("a", 0), heartbeat_request("b", 100), error_response("ONE"), later)
     assert [(row.member_id, row.error) for row in rows] == [("a", "ONE"), ("d", None)]
 
 
@@ -54,7 +59,7 @@ def test_in_an_older_trace_correlation_id_and_time_name_the_request(spark: Spark
         ("", "", ""),
     ],
 )
-def test_a_connection_id_says_its_source(spark: SparkSession, connection_id: str, run: str, node: str) -> None:
+def test_source_is_read_from_the_connection_id(spark: SparkSession, connection_id: str, run: str, node: str) -> None:
     rows = spark.createDataFrame([(connection_id,)], "connection_id string")
     [row] = rows.select(source().alias("run"), source(across_runs=True).alias("node")).collect()
     assert (row.run, row.node) == (run, node)

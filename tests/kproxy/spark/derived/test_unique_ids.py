@@ -66,7 +66,7 @@ def connection(port: int, *, at: float, connection_id: str = "vm-1-1", **columns
         ),
     ],
 )  # fmt: skip
-def test_two_connections_with_one_id(spark: SparkSession, files: dict[str, list[Line]]) -> None:
+def test_connections_that_share_an_id_get_unique_ids(spark: SparkSession, files: dict[str, list[Line]]) -> None:
     lines = with_unique_ids(in_files(spark, files))
     ids = {(row.client, row.connection_id) for row in lines.select("client", "connection_id").distinct().collect()}
     assert len(ids) == 2 == len({client for client, _ in ids}) == len({name for _, name in ids})
@@ -78,7 +78,7 @@ def test_two_connections_with_one_id(spark: SparkSession, files: dict[str, list[
     assert [row["ahead"] for row in ahead] == [0, 0]
 
 
-def test_a_clock_that_was_set_back_between_two_runs(spark: SparkSession) -> None:
+def test_handles_a_clock_set_back_between_two_runs(spark: SparkSession) -> None:
     files = {"file:/1.jsonl": [*connection(1, at=1)], "file:/2.jsonl": [*connection(2, at=0.9)]}
     ids = with_unique_ids(in_files(spark, files)).select("client", "connection_id").distinct().collect()
     assert {tuple(row) for row in ids} == {
@@ -86,18 +86,18 @@ def test_a_clock_that_was_set_back_between_two_runs(spark: SparkSession) -> None
     }  # fmt: skip
 
 
-def test_lines_of_a_run_whose_inspector_restarted_stay_together(spark: SparkSession) -> None:
+def test_restarted_inspector_keeps_the_connection_id(spark: SparkSession) -> None:
     again = open_(at=0.05, midstream=True, connection_id="vm-1-1", client="10.0.0.9:1")
     lines = in_files(spark, {"file:/1": [*connection(1, at=0)][:1], "file:/2": [again, *connection(1, at=0)][2:]})
     assert {row.connection_id for row in with_unique_ids(lines).collect()} == {"vm-1-1"}
 
 
-def test_ids_that_do_not_repeat_stay_as_they_are(spark: SparkSession) -> None:
+def test_unique_ids_are_unchanged(spark: SparkSession) -> None:
     lines = table(spark, *connection(1, at=0), *connection(2, at=0, connection_id="vm-1-2"))
     assert with_unique_ids(lines) is lines
 
 
-def test_a_midstream_line_continues_a_connection_only_with_its_ends() -> None:
+def test_midstream_line_continues_only_a_connection_with_equal_ends() -> None:
     first, restarted = Opened(1_000, "a", False, "c:1", "s"), Opened(2_000, "b", True, "c:1", "s")
     again, other = Opened(3_000, "c", False, "c:1", "s"), Opened(4_000, "d", True, "c:2", "s")
     assert [name for _, name in connections("vm-1-7", [other, again, restarted, first])] == [
@@ -105,7 +105,7 @@ def test_a_midstream_line_continues_a_connection_only_with_its_ends() -> None:
     ]
 
 
-def test_ids_of_a_proxy_have_the_start_of_its_run() -> None:
+def test_connection_ids_contain_the_start_of_the_run() -> None:
     hello = Hello(BEGIN_NS + 5, "vm", 1, [], started=BEGIN_NS)
     options = InspectorOptions(OutputOptions(), Selection(), Detail.SUMMARY)
     inspector = options.inspector(hello)

@@ -18,7 +18,7 @@ from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.ingest.schema import TABLE
 from kproxy.trace.lines import RequestLine
-from tests.kproxy.spark.files import TRACE_1, lines_in, parsed, text_of, write
+from tests.kproxy.spark.files import TRACE_1, lines_in, parse_lines, text_of, write
 from tests.kproxy.spark.sample_lines import request
 
 _HOUR = 3600
@@ -36,20 +36,20 @@ def add(spark: SparkSession, traces: Path, table: Path) -> list[int]:
     return [len(batch.files) for batch in convert(spark, files, str(table), CaptureOptions())]
 
 
-def counted(spark: SparkSession, table: Path) -> dict[str, int]:
+def count_lines(spark: SparkSession, table: Path) -> dict[str, int]:
     """The lines of each connection."""
     rows = read_table(spark, str(table)).groupBy("connection_id").count().collect()
     return {row["connection_id"]: row["count"] for row in rows}
 
 
-def test_a_table_has_the_lines_of_its_files_by_date_and_hour(spark: SparkSession, tmp_path: Path) -> None:
+def test_table_has_the_lines_of_its_files_by_date_and_hour(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path / "in" / "a.jsonl", TRACE_1.read_bytes())
     write(tmp_path / "in" / "b.jsonl.gz", text_of(request(at=19 * _HOUR)))  # the day after
     assert add(spark, tmp_path / "in", tmp_path / "table") == [2]
     table = read_table(spark, str(tmp_path / "table"))
     assert table.schema.names == TABLE.names
     assert [field.dataType for field in table.schema] == [field.dataType for field in TABLE]
-    assert lines_in(table) == parsed([*TRACE_1.read_text().splitlines(), text_of(request(at=19 * _HOUR))])
+    assert lines_in(table) == parse_lines([*TRACE_1.read_text().splitlines(), text_of(request(at=19 * _HOUR))])
     days = table.select(F.col("date").cast("string"), "hour", F.date_format("ts", "yyyy-MM-dd HH")).distinct().collect()
     assert {f"{day} {hour:02d}" for day, hour, _ in days} == {at for *_, at in days}
     assert {(day, hour) for day, hour, _ in days} > {("2026-11-22", 0)}
@@ -57,9 +57,7 @@ def test_a_table_has_the_lines_of_its_files_by_date_and_hour(spark: SparkSession
     assert path.name == "hour=00"
 
 
-def test_a_table_of_an_older_release_opens_and_has_no_values_in_columns_that_were_added(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_table_of_an_older_release_has_nulls_in_new_columns(spark: SparkSession, tmp_path: Path) -> None:
     trace(tmp_path / "in", 0)
     add(spark, tmp_path / "in", tmp_path / "table")
     for path in (tmp_path / "table").glob("batch=1/date=*/hour=*/*"):
@@ -69,7 +67,7 @@ def test_a_table_of_an_older_release_opens_and_has_no_values_in_columns_that_wer
     assert table.where("request_offset is null").count() == 3
 
 
-def test_only_new_files_are_added_and_a_run_without_any_adds_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_adds_only_new_files(spark: SparkSession, tmp_path: Path) -> None:
     traces, table = tmp_path / "in", tmp_path / "table"
     trace(traces, 0), trace(traces, 1)
     assert add(spark, traces, table) == [2]
@@ -78,10 +76,10 @@ def test_only_new_files_are_added_and_a_run_without_any_adds_nothing(spark: Spar
     write(traces / ".03.jsonl.part", b"{")
     assert add(spark, traces, table) == [1]
     assert add(spark, traces, table) == []
-    assert counted(spark, table) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
+    assert count_lines(spark, table) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
 
 
-def test_what_is_no_line_is_counted_and_kept_aside(spark: SparkSession, tmp_path: Path) -> None:
+def test_counts_and_keeps_corrupt_lines(spark: SparkSession, tmp_path: Path) -> None:
     traces, table = tmp_path / "in", str(tmp_path / "table")
     path = trace(traces, 0, end=b"no line\n" + b"y" * 9000 + b"\n{")
     [batch] = convert(spark, find_files(spark, [str(traces)]), table, CaptureOptions())
@@ -93,7 +91,7 @@ def test_what_is_no_line_is_counted_and_kept_aside(spark: SparkSession, tmp_path
     assert sorted(map(len, aside.to_pylist())) == [1, 7, 4096]
 
 
-def test_every_time_that_a_line_may_have_is_in_the_partition_of_its_day(spark: SparkSession, tmp_path: Path) -> None:
+def test_extreme_timestamps_are_in_the_partition_of_their_day(spark: SparkSession, tmp_path: Path) -> None:
     """In a double, microseconds of a far year are rounded up to the next day."""
     times = ["0001-01-01T00:00:00.000000Z", "1969-12-31T23:59:59.999999Z", "9999-12-31T23:59:59.999999Z"]
     lines = text_of(*(RequestLine(**(structs.asdict(request()) | {"ts": at})) for at in times))
@@ -110,7 +108,7 @@ def test_every_time_that_a_line_may_have_is_in_the_partition_of_its_day(spark: S
     ]
 
 
-def test_a_file_that_has_grown_is_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_reports_a_file_that_has_grown(spark: SparkSession, tmp_path: Path) -> None:
     traces, table = tmp_path / "in", tmp_path / "table"
     trace(traces, 0), trace(traces, 1)
     add(spark, traces, table)
@@ -121,10 +119,10 @@ def test_a_file_that_has_grown_is_told(spark: SparkSession, tmp_path: Path) -> N
     files = find_files(spark, [str(traces)])
     assert [file.path for file in grown(files, batches(spark, str(table)) or [])] == [f"file:{longer}"]
     assert add(spark, traces, table) == [1]
-    assert counted(spark, table) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
+    assert count_lines(spark, table) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
 
 
-def test_a_run_that_is_killed_loses_no_line_and_the_next_one_brings_none_twice(
+def test_killed_run_neither_loses_nor_duplicates_lines(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traces, table = tmp_path / "in", tmp_path / "table"
@@ -142,9 +140,9 @@ def test_a_run_that_is_killed_loses_no_line_and_the_next_one_brings_none_twice(
     }  # fmt: skip
     for state, make in states.items():
         make()
-        assert counted(spark, table) == {"n-1-0": 3, "n-1-1": 3}, state
+        assert count_lines(spark, table) == {"n-1-0": 3, "n-1-1": 3}, state
         assert add(spark, traces, table) == [1], state
-        assert counted(spark, table) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}, state
+        assert count_lines(spark, table) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}, state
 
 
 def _unfinished(folder: Path) -> None:
@@ -155,6 +153,6 @@ def _unfinished(folder: Path) -> None:
     aside.rename(folder / "_temporary" / "0")
 
 
-def test_of_a_table_that_is_not_there_it_is_said(spark: SparkSession, tmp_path: Path) -> None:
+def test_reading_a_missing_table_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is not a table of traces"):
         read_table(spark, str(tmp_path))

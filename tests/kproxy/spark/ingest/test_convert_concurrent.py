@@ -45,15 +45,13 @@ def add(spark: SparkSession, traces: Path, table: Path) -> list[int]:
     ]
 
 
-def counted(spark: SparkSession, table: Path) -> dict[str, int]:
+def count_lines(spark: SparkSession, table: Path) -> dict[str, int]:
     """The lines of each connection."""
     rows = read_table(spark, str(table)).groupBy("connection_id").count().collect()
     return {row["connection_id"]: row["count"] for row in rows}
 
 
-def test_of_three_processes_that_begin_at_once_one_is_killed_and_the_table_has_every_line_once(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_concurrent_converts_with_a_kill_write_every_line_once(spark: SparkSession, tmp_path: Path) -> None:
     expected = sample_fleet.write(tmp_path / "in", _LINES)
     table = tmp_path / "table"
     command = [sys.executable, "-m", "kproxy", "analyze", "convert", str(tmp_path / "in"), "--out", str(table)]
@@ -79,9 +77,9 @@ def test_of_three_processes_that_begin_at_once_one_is_killed_and_the_table_has_e
             run.kill()
             run.wait()
     texts = [log.read_text() for log, run in zip(logs, runs, strict=True) if run is not writing]
-    said = sorted(re.sub(r"^waiting: .*\n", "", text) for text in texts)
+    reports = sorted(re.sub(r"^waiting: .*\n", "", text) for text in texts)
     files = len(list((tmp_path / "in").rglob("*.jsonl")))
-    assert said == [
+    assert reports == [
         f"0 of {files} files were new: 0 lines added to {table}\n",
         f"{files} of {files} files were new: {expected} lines added to {table}\n",
     ]
@@ -103,29 +101,29 @@ def _ancestors(pid: int) -> Iterator[int]:
         pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def test_a_run_waits_for_the_other_and_then_adds_what_is_new_only(
+def test_second_run_waits_and_adds_only_new_files(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traces, table = tmp_path / "in", tmp_path / "table"
     trace(traces, 0), trace(traces, 1)
     files = find_files(spark, [str(traces)])
-    with _held(tmp_path / "table" / "_lock") as release:
-        told: list[str] = []
+    with _hold_lock(tmp_path / "table" / "_lock") as release:
+        waits: list[str] = []
 
         def waiting() -> None:
-            told.append("waiting")
+            waits.append("waiting")
             release()
             add(spark, traces, tmp_path / "other")
             for name in ("batch=1", "_files"):
                 shutil.copytree(tmp_path / "other" / name, table / name)
 
         assert convert(spark, files, str(table), CaptureOptions(), waiting=waiting) == []
-    assert told == ["waiting"]
-    assert counted(spark, table) == {"n-1-0": 3, "n-1-1": 3}
+    assert waits == ["waiting"]
+    assert count_lines(spark, table) == {"n-1-0": 3, "n-1-1": 3}
 
 
 @contextmanager
-def _held(lock: Path) -> Iterator[object]:
+def _hold_lock(lock: Path) -> Iterator[object]:
     """A process that holds a lock until it is told to end."""
     lock.parent.mkdir(parents=True)
     script = (
@@ -158,7 +156,7 @@ def damaged(spark: SparkSession, tmp_path: Path) -> Path:
     return table
 
 
-def test_a_table_that_has_lines_twice_is_not_read_but_repaired(
+def test_table_with_duplicate_lines_must_be_repaired(
     spark: SparkSession,
     tmp_path: Path,
     damaged: Path,
@@ -187,7 +185,7 @@ def test_a_table_that_has_lines_twice_is_not_read_but_repaired(
         0,
         f"6 lines were removed from 1 batches of {damaged}\n",
     )
-    assert counted(spark, damaged) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
+    assert count_lines(spark, damaged) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
     assert [(batch.lines, len(batch.files)) for batch in batches(spark, str(damaged)) or ()] == [(3, 1), (6, 2)]
     assert run("convert", traces, "--out", str(damaged)) == (
         0,
@@ -196,24 +194,22 @@ def test_a_table_that_has_lines_twice_is_not_read_but_repaired(
     assert run("convert", "--repair", "--out", str(damaged)) == (0, f"{damaged} has no duplicate lines\n")
 
 
-def test_of_a_batch_that_lost_lines_the_files_are_read_again_if_they_are_there(
-    spark: SparkSession, tmp_path: Path, damaged: Path
-) -> None:
+def test_repair_rereads_files_of_a_batch_that_lost_lines(spark: SparkSession, tmp_path: Path, damaged: Path) -> None:
     for path in (damaged / "batch=2").glob("date=*/hour=07/*.parquet"):
         path.unlink()
     shutil.copytree(damaged, tmp_path / "elsewhere")
     [done] = repair(spark, str(damaged))
     assert (done.lost, [Path(uri).name for uri in done.again]) == (True, ["1.jsonl", "2.jsonl"])
-    assert counted(spark, damaged) == {"n-1-0": 3}
+    assert count_lines(spark, damaged) == {"n-1-0": 3}
     assert add(spark, tmp_path / "in", damaged) == [2]
-    assert counted(spark, damaged) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
+    assert count_lines(spark, damaged) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
     shutil.rmtree(tmp_path / "in")
     [done] = repair(spark, str(tmp_path / "elsewhere"))
     assert (done.lost, done.again) == (True, [])
-    assert counted(spark, tmp_path / "elsewhere") == {"n-1-0": 3, "n-1-1": 3}
+    assert count_lines(spark, tmp_path / "elsewhere") == {"n-1-0": 3, "n-1-1": 3}
 
 
-def test_where_there_is_no_lock_runs_do_not_touch_each_others_batches_and_a_file_counts_once(
+def test_runs_without_a_lock_keep_separate_batches_and_count_a_file_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on an object store: the second run does not see what the first one writes."""
@@ -230,10 +226,10 @@ def test_where_there_is_no_lock_runs_do_not_touch_each_others_batches_and_a_file
     expected = {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
     numbers = {batch.number for batch in batches(spark, str(table)) or ()}
     assert len(numbers) == 2
-    assert counted(spark, table) == expected
+    assert count_lines(spark, table) == expected
     [done] = repair(spark, str(table))
     assert (done.removed, done.lost) == (3, False)
-    assert counted(spark, table) == expected
+    assert count_lines(spark, table) == expected
     assert repair(spark, str(table)) == []
 
 
@@ -245,13 +241,13 @@ def test_where_there_is_no_lock_runs_do_not_touch_each_others_batches_and_a_file
         (("x", "--repair"), "--repair works only with convert"),
     ],
 )
-def test_repair_is_asked_for_a_directory_alone(
+def test_repair_takes_only_an_output_directory(
     args: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["analyze", *args]) == 2
     assert says in capsys.readouterr().err
 
 
-def test_what_is_no_table_is_not_repaired(spark: SparkSession, tmp_path: Path) -> None:
+def test_repair_rejects_a_directory_without_a_table(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is not a table of traces"):
         repair(spark, str(tmp_path))

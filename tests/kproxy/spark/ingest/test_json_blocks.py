@@ -14,13 +14,13 @@ from kproxy.spark.ingest.json_blocks import parse_block
 from kproxy.spark.ingest.local_tables import Piece, _blocks
 from kproxy.spark.ingest.schema import ROW
 from tests.kproxy.spark.files import TRACE_1, text_of
-from tests.kproxy.spark.sample_lines import close, found, request, response
+from tests.kproxy.spark.sample_lines import close, finding_entry, request, response
 
 LINES = text_of(
     request(at=1),
     response(at=2, topics=[]),
     close(at=3, by="client", how="fin"),
-    response(at=4, findings=[found("L001")]),
+    response(at=4, findings=[finding_entry("L001")]),
 )
 FIRST = LINES.splitlines()[0]
 
@@ -29,20 +29,20 @@ def rows_of(block: bytes) -> pa.Table:
     return pa.Table.from_batches(list(Batches(ROW).of_block(block, "file:/x")))
 
 
-def one_by_one(block: bytes) -> pa.Table:
+def rows_line_by_line(block: bytes) -> pa.Table:
     reader = Batches(ROW)
     return pa.Table.from_batches([row for line in block.splitlines() for row in reader._batches([line], "file:/x")])
 
 
 @pytest.mark.parametrize("block", [LINES, LINES * 100, LINES[:-1], TRACE_1.read_bytes(), b""])
-def test_a_block_has_the_rows_of_its_lines(block: bytes) -> None:
+def test_block_has_the_rows_of_its_lines(block: bytes) -> None:
     if block:
-        assert rows_of(block).combine_chunks().equals(one_by_one(block).combine_chunks())
+        assert rows_of(block).combine_chunks().equals(rows_line_by_line(block).combine_chunks())
     else:
         assert list(Batches(ROW).of_block(block, "file:/x")) == []
 
 
-def test_ordinary_lines_are_parsed_together() -> None:
+def test_parses_ordinary_lines_together() -> None:
     table = parse_block(LINES)
     assert table is not None
     assert table["kind"].to_pylist() == ["request", "response", "close", "response"]
@@ -58,7 +58,7 @@ def test_ordinary_lines_are_parsed_together() -> None:
         FIRST.replace(b'"size":100', b'"size":100,"body":{"a":[1]}'), FIRST.replace(b'"', b"'"),
     ],
 )  # fmt: skip
-def test_a_block_with_a_special_text_is_left_to_the_slow_way_and_the_lines_around_it_are_the_same(
+def test_block_with_a_special_line_is_parsed_line_by_line(
     special: bytes,
 ) -> None:
     block = LINES + special + b"\n" + LINES * 20
@@ -71,13 +71,13 @@ def test_a_block_with_a_special_text_is_left_to_the_slow_way_and_the_lines_aroun
     assert found_["corrupt"].null_count == found_.num_rows - (not is_text and bool(special.strip()))
 
 
-def test_two_values_on_one_line_do_not_make_up_for_a_value_on_two() -> None:
+def test_rejects_a_block_whose_values_do_not_match_its_lines() -> None:
     half = FIRST.index(b",") + 1
     assert parse_block(FIRST + FIRST + b"\n" + FIRST[:half] + b"\n" + FIRST[half:] + b"\n") is None
 
 
 @pytest.mark.parametrize("size", [1, 100, 333, 1000])
-def test_pieces_of_a_file_have_each_line_once(tmp_path: Path, size: int) -> None:
+def test_pieces_of_a_file_contain_every_line_once(tmp_path: Path, size: int) -> None:
     data = text_of(*(request(at=number, correlation_id=number) for number in range(20)))[:-1]
     path = tmp_path / "a.jsonl"
     path.write_bytes(data)

@@ -58,11 +58,11 @@ def offsets(rows: DataFrame) -> list[int]:
         (Period(at(22, 9), at(21, 9)), ()),
     ],
 )
-def test_a_period_has_its_lines(spark: SparkSession, table: str, period: Period, expected: Iterable[int]) -> None:
+def test_period_selects_its_lines(spark: SparkSession, table: str, period: Period, expected: Iterable[int]) -> None:
     assert offsets(read_table(spark, table).where(period.column())) == list(expected)
 
 
-def test_of_a_period_only_the_partitions_of_its_hours_are_read(
+def test_reads_only_the_partitions_of_a_period(
     spark: SparkSession, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = Path(shutil.copytree(table, tmp_path / "table"))
@@ -92,12 +92,12 @@ def test_of_a_period_only_the_partitions_of_its_hours_are_read(
         ("/t/2026-11-21.jsonl", True),
     ],
 )
-def test_files_of_other_hours_are_not_even_opened(path: str, may: bool) -> None:
+def test_does_not_open_files_of_other_hours(path: str, may: bool) -> None:
     assert Period(at(21, 6, 30), at(21, 9)).may_have(path) is may
 
 
 @pytest.mark.parametrize("few", [True, False])
-def test_tables_traces_and_captures_are_one(
+def test_reads_tables_traces_and_captures_together(
     spark: SparkSession, table: str, tmp_path: Path, few: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if there are few lines, which stay in memory."""
@@ -123,7 +123,7 @@ def test_tables_traces_and_captures_are_one(
         assert offsets(opened.rows) == []
 
 
-def test_a_sample_has_whole_connections_and_is_in_each_larger_one(spark: SparkSession, tmp_path: Path) -> None:
+def test_sample_has_complete_connections_and_is_in_every_larger_sample(spark: SparkSession, tmp_path: Path) -> None:
     lines = [request(connection_id=f"proxy-1-{number // 2}", offset=number) for number in range(400)]
     write(tmp_path / "a.jsonl", text_of(*lines))
     with open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period()) as opened:
@@ -136,7 +136,7 @@ def test_a_sample_has_whole_connections_and_is_in_each_larger_one(spark: SparkSe
 
 
 @pytest.mark.skipif(ENGINE == "embedded", reason="it is no cluster")
-def test_what_is_not_there_and_what_a_cluster_cannot_read_is_said(
+def test_rejects_missing_traces_and_those_a_cluster_cannot_read(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UserError), open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period()):
@@ -152,7 +152,7 @@ def test_what_is_not_there_and_what_a_cluster_cannot_read_is_said(
 
 
 @pytest.mark.parametrize("few", [True, False])
-def test_a_trace_of_blank_lines_has_no_lines(
+def test_trace_of_blank_lines_has_no_lines(
     spark: SparkSession, tmp_path: Path, few: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local_lines, "FILE_BYTES", local_lines.FILE_BYTES if few else 0)

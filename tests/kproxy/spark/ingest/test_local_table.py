@@ -36,14 +36,14 @@ def add(traces: Path, table: Path) -> int:
     return sum(batch.lines for batch in added)
 
 
-def seen(table: Path) -> dict[str, int]:
+def count_visible_lines(table: Path) -> dict[str, int]:
     """The lines of each connection, as another reader of Parquet sees them."""
     rows = ds.dataset(table, format="parquet", partitioning="hive").to_table(columns=["connection_id"])
     names = [name for name in rows["connection_id"].to_pylist() if name is not None]
     return {name: names.count(name) for name in sorted(set(names))}
 
 
-def test_other_readers_see_complete_batches_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_readers_see_only_complete_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     traces, table = tmp_path / "in", tmp_path / "table"
     trace(traces, 0)
     assert add(traces, table) == 3
@@ -57,19 +57,19 @@ def test_other_readers_see_complete_batches_only(tmp_path: Path, monkeypatch: py
         patch.setattr(local_table, "write_record", kill)
         with pytest.raises(Killed):
             add(traces, table)
-    assert (seen(table), len(batches(None, str(table)) or ())) == ({"n-1-0": 3}, 1)
+    assert (count_visible_lines(table), len(batches(None, str(table)) or ())) == ({"n-1-0": 3}, 1)
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", _rename_but(table / "batch=2"))
+        patch.setattr(Path, "rename", _rename_except(table / "batch=2"))
         with pytest.raises(Killed):
             add(traces, table)
-    assert seen(table) == {"n-1-0": 3}
+    assert count_visible_lines(table) == {"n-1-0": 3}
     assert len(batches(None, str(table)) or ()) == 2  # it is part of the table
     assert add(traces, table) == 0
-    assert seen(table) == whole
+    assert count_visible_lines(table) == whole
     assert sorted(path.name for path in table.iterdir()) == ["_files", "_lock", "batch=1", "batch=2"]
 
 
-def _rename_but(forbidden: Path) -> object:
+def _rename_except(forbidden: Path) -> object:
     rename = Path.rename
 
     def renamed(self: Path, target: Path) -> Path:
@@ -92,10 +92,10 @@ def many(tmp_path: Path) -> Path:
     return table
 
 
-def test_compaction_keeps_every_line_and_what_was_converted(many: Path, tmp_path: Path) -> None:
-    before, files = seen(many), {uri for batch in batches(None, str(many)) or () for uri in batch.files}
+def test_compaction_keeps_lines_and_the_record_of_files(many: Path, tmp_path: Path) -> None:
+    before, files = count_visible_lines(many), {uri for batch in batches(None, str(many)) or () for uri in batch.files}
     assert [batch.number for batch in compact(str(many))] == [1, 2, 3, 4, 5]
-    assert seen(many) == before == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3, "n-1-3": 4}
+    assert count_visible_lines(many) == before == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3, "n-1-3": 4}
     [batch] = batches(None, str(many)) or ()
     assert (batch.number, batch.lines, batch.corrupt, batch.files.keys()) == (6, 13, 4, files)
     assert len(list(many.glob("batch=6/date=2026-11-21/hour=08/*.parquet"))) == 1
@@ -108,8 +108,10 @@ def test_compaction_keeps_every_line_and_what_was_converted(many: Path, tmp_path
 
 
 @pytest.mark.parametrize("step", ["write_record", "finish"])
-def test_compaction_can_be_killed(many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    before = seen(many)
+def test_killed_compaction_keeps_every_line(
+    many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    before = count_visible_lines(many)
 
     def kill(*_: object) -> None:
         raise Killed
@@ -122,31 +124,31 @@ def test_compaction_can_be_killed(many: Path, tmp_path: Path, monkeypatch: pytes
             patch.setattr(local_table, step, kill)
         with pytest.raises(Killed):
             compact(str(many))
-    assert seen(many) == before
+    assert count_visible_lines(many) == before
     assert sum(batch.lines for batch in batches(None, str(many)) or ()) == 13
     assert add(tmp_path / "in", many) == 0  # completes it
-    assert seen(many) == before
+    assert count_visible_lines(many) == before
     assert len(batches(None, str(many)) or ()) == (1 if step == "finish" else 5)
 
 
-def test_large_batches_are_left_and_old_columns_stay(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compaction_skips_large_batches_and_keeps_old_columns(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [path] = (many / "batch=5").rglob("*.parquet")
     pq.write_table(pq.read_table(path).drop_columns(["request_offset"]), path, store_schema=False)
-    before = seen(many)
+    before = count_visible_lines(many)
     compact(str(many))
-    assert seen(many) == before
+    assert count_visible_lines(many) == before
     with monkeypatch.context() as patch:
         patch.setattr(compaction, "_SMALL", 1)
         assert compact(str(many)) == []
 
 
-def test_what_is_no_table_is_not_compacted(tmp_path: Path) -> None:
+def test_compaction_rejects_a_directory_without_a_table(tmp_path: Path) -> None:
     for table in (tmp_path, "s3a://bucket/x"):
         with pytest.raises(UserError, match="is not a table of traces in a local directory"):
             compact(str(table))
 
 
-def test_a_pool_writes_what_one_process_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pool_writes_the_table_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(6):
         trace(tmp_path / "in", number)
     assert add(tmp_path / "in", tmp_path / "one") == 18
@@ -154,12 +156,12 @@ def test_a_pool_writes_what_one_process_does(tmp_path: Path, monkeypatch: pytest
         monkeypatch.setattr(f"kproxy.spark.ingest.local_tables.{name}", 700)
     [batch] = convert(None, find_files(None, [str(tmp_path / "in")]), str(tmp_path / "pool"), CaptureOptions())
     assert (batch.lines, batch.corrupt, len(batch.corrupt_files)) == (18, 6, 6)
-    assert seen(tmp_path / "pool") == seen(tmp_path / "one")
+    assert count_visible_lines(tmp_path / "pool") == count_visible_lines(tmp_path / "one")
     names = {path.name[:10] for path in (tmp_path / "pool").rglob("*.parquet")}
     assert len(names) > 6
 
 
-def test_paths_and_globs_of_this_machine_need_no_engine(tmp_path: Path) -> None:
+def test_local_paths_and_globs_need_no_engine(tmp_path: Path) -> None:
     trace(tmp_path / "in", 0), trace(tmp_path / "in", 1)
     files = find_files(None, [f"{tmp_path}/in/*.jsonl", f"file:{tmp_path}/in/0.jsonl"])
     assert [Path(file.path).name for file in files] == ["0.jsonl", "1.jsonl"]
@@ -168,10 +170,10 @@ def test_paths_and_globs_of_this_machine_need_no_engine(tmp_path: Path) -> None:
             find_files(None, [path])
 
 
-def test_a_table_copied_while_it_is_written_has_no_part_of_a_batch(tmp_path: Path) -> None:
+def test_table_copied_during_a_write_has_only_complete_batches(tmp_path: Path) -> None:
     trace(tmp_path / "in", 0)
     add(tmp_path / "in", tmp_path / "table")
     new = tmp_path / "table" / "_new" / "0"
     shutil.copytree(tmp_path / "table" / "batch=1", new)
-    assert seen(tmp_path / "table") == {"n-1-0": 3}
+    assert count_visible_lines(tmp_path / "table") == {"n-1-0": 3}
     assert converting.batches(None, str(tmp_path / "table"))

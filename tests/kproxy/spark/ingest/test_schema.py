@@ -14,7 +14,7 @@ from kproxy.spark.ingest.files import read_files
 from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.ingest.schema import TRACE
 from kproxy.trace.encoding import json_schema
-from tests.kproxy.spark.files import TRACE_1, lines_in, parsed, write
+from tests.kproxy.spark.files import TRACE_1, lines_in, parse_lines, write
 
 _TYPES = {
     "string": T.StringType(), "integer": T.LongType(), "number": T.DoubleType(), "boolean": T.BooleanType(),
@@ -22,7 +22,7 @@ _TYPES = {
 }  # fmt: skip
 
 
-def _kind(told: dict[str, Any], definitions: dict[str, Any], inside: tuple[str, ...] = ()) -> T.DataType:
+def _spark_type(told: dict[str, Any], definitions: dict[str, Any], inside: tuple[str, ...] = ()) -> T.DataType:
     """The Spark type of what a JSON Schema describes."""
     [told] = [each for each in told.get("anyOf", [told]) if each.get("type") != "null"]
     if "$ref" in told:
@@ -30,29 +30,27 @@ def _kind(told: dict[str, Any], definitions: dict[str, Any], inside: tuple[str, 
         fields = definitions[name]["properties"]
         if f"#/$defs/{name}" in str(fields):
             return T.StringType()  # one of its own kind is in it
-        return T.StructType([T.StructField(each, _kind(about, definitions)) for each, about in fields.items()])
+        return T.StructType([T.StructField(each, _spark_type(about, definitions)) for each, about in fields.items()])
     if told.get("type") == "array":
-        return T.ArrayType(_kind(told.get("items") or told["prefixItems"][0], definitions))
+        return T.ArrayType(_spark_type(told.get("items") or told["prefixItems"][0], definitions))
     return T.TimestampType() if "pattern" in told else _TYPES[told["type"]]
 
 
-def test_every_kind_of_line_has_its_columns_and_no_others_are_there() -> None:
+def test_schema_has_exactly_the_columns_of_all_line_types() -> None:
     definitions = json_schema()["$defs"]
     expected: dict[str, T.DataType] = {}
     for name, definition in definitions.items():
         if name.endswith("Line"):
             for column, told in definition["properties"].items():
-                expected[column] = T.StringType() if column == "kind" else _kind(told, definitions)
+                expected[column] = T.StringType() if column == "kind" else _spark_type(told, definitions)
     assert {field.name: field.dataType for field in TRACE} == expected
 
 
 @pytest.mark.parametrize("name", ["trace.jsonl", "trace.jsonl.gz", "trace.jsonl.zst"])
-def test_the_sample_of_every_format_is_read_with_all_that_it_has(
-    spark: SparkSession, tmp_path: Path, name: str
-) -> None:
+def test_reads_the_sample_trace_completely(spark: SparkSession, tmp_path: Path, name: str) -> None:
     path = write(tmp_path / name, TRACE_1.read_bytes())
     rows = read_files(spark, find_files(spark, [str(path)]), CaptureOptions())
-    assert lines_in(rows) == parsed(TRACE_1.read_text().splitlines())
+    assert lines_in(rows) == parse_lines(TRACE_1.read_text().splitlines())
     assert rows.where("corrupt is not null").count() == 0
 
 
@@ -67,9 +65,7 @@ NEXT_YEARS = b"""
 
 
 @pytest.mark.parametrize("name", ["trace.jsonl", "trace.jsonl.gz"])
-def test_more_columns_are_passed_over_while_kinds_and_formats_to_come_are_kept_aside(
-    spark: SparkSession, tmp_path: Path, name: str
-) -> None:
+def test_ignores_new_columns_and_keeps_unknown_lines_as_corrupt(spark: SparkSession, tmp_path: Path, name: str) -> None:
     path = write(tmp_path / name, NEXT_YEARS)
     rows = read_files(spark, find_files(spark, [str(path)]), CaptureOptions()).cache()
     gap, close = rows.where("corrupt is null").orderBy("kind", ascending=False).collect()

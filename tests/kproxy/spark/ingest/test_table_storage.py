@@ -20,7 +20,7 @@ from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.ingest.schema import TABLE
 from kproxy.trace.lines import TopicEntry
 from tests.kproxy.spark import sample_lines
-from tests.kproxy.spark.files import TRACE_1, lines_in, parsed, text_of, write
+from tests.kproxy.spark.files import TRACE_1, lines_in, parse_lines, text_of, write
 from tests.kproxy.spark.sample_lines import request, response
 
 _HOUR = 3600
@@ -48,29 +48,29 @@ def add(spark: SparkSession, traces: Path, table: Path, form: str | None = None)
     return [len(batch.files) for batch in convert(spark, files, str(table), CaptureOptions(), form=form)]
 
 
-def counted(spark: SparkSession, table: Path) -> dict[str, int]:
+def count_lines(spark: SparkSession, table: Path) -> dict[str, int]:
     """The lines of each connection."""
     rows = read_table(spark, str(table)).groupBy("connection_id").count().collect()
     return {row["connection_id"]: row["count"] for row in rows}
 
 
-def stood(spark: SparkSession, table: Path, form: str) -> int:
+def count_visible_rows(spark: SparkSession, table: Path, form: str) -> int:
     """How many rows others find in it."""
     return spark.read.format(form).load(str(table)).where("corrupt is null").count()
 
 
-def test_a_table_has_the_lines_of_its_files(spark: SparkSession, tmp_path: Path, form: str) -> None:
+def test_table_has_the_lines_of_its_files(spark: SparkSession, tmp_path: Path, form: str) -> None:
     table = tmp_path / "a `table`"
     write(tmp_path / "in" / "a.jsonl", TRACE_1.read_bytes())
     assert add(spark, tmp_path / "in", table, form) == [1]
     rows = read_table(spark, str(table))
     assert [(field.name, field.dataType) for field in rows.schema] == [(each.name, each.dataType) for each in TABLE]
-    assert lines_in(rows) == parsed(TRACE_1.read_text().splitlines())
-    assert stood(spark, table, form) == rows.count()
+    assert lines_in(rows) == parse_lines(TRACE_1.read_text().splitlines())
+    assert count_visible_rows(spark, table, form) == rows.count()
     trace(tmp_path / "in", 1)
     assert add(spark, tmp_path / "in", table) == [1]  # in its own format
     assert add(spark, tmp_path / "in", table, form) == []
-    assert counted(spark, table)["n-1-1"] == 3
+    assert count_lines(spark, table)["n-1-1"] == 3
     assert [(batch.number, batch.corrupt, batch.form) for batch in batches(spark, str(table)) or ()] == [
         (1, 0, form), (2, 1, form),
     ]  # fmt: skip
@@ -78,7 +78,7 @@ def test_a_table_has_the_lines_of_its_files(spark: SparkSession, tmp_path: Path,
         add(spark, tmp_path / "in", table, table_storage.PARQUET)
 
 
-def test_a_run_that_is_killed_loses_no_line_and_the_next_one_brings_none_twice(
+def test_killed_run_neither_loses_nor_duplicates_lines(
     spark: SparkSession, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traces, table = tmp_path / "in", tmp_path / "table"
@@ -91,14 +91,14 @@ def test_a_run_that_is_killed_loses_no_line_and_the_next_one_brings_none_twice(
     trace(traces, 5)
     assert add(spark, traces, table) == [1]
     shutil.rmtree(table / "_files" / "batch=2")
-    assert counted(spark, table) == {"n-1-1": 3}
+    assert count_lines(spark, table) == {"n-1-1": 3}
     trace(traces, 3)  # which is now first, and of other hours
     assert add(spark, traces, table) == [1, 1]
-    assert counted(spark, table) == {"n-1-1": 3, "n-1-3": 3, "n-1-5": 3}
-    assert stood(spark, table, form) == 9
+    assert count_lines(spark, table) == {"n-1-1": 3, "n-1-3": 3, "n-1-5": 3}
+    assert count_visible_rows(spark, table, form) == 9
 
 
-def test_a_table_of_an_earlier_release_takes_new_columns(
+def test_table_of_an_earlier_release_accepts_new_columns(
     spark: SparkSession, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also in structs of its arrays; until one of them is there, reading makes them null."""
@@ -122,7 +122,7 @@ def test_a_table_of_an_earlier_release_takes_new_columns(
     assert read(2) == [(1000, "orders", 3)]
 
 
-def test_what_is_wrong_is_one_sentence(
+def test_invalid_format_is_one_sentence(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(type(spark), "stop", lambda _: None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kproxy.capture_results import DATA
-from tests.kproxy.spark.conftest import converted
+from tests.kproxy.spark.conftest import convert_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,4 +25,4 @@ CLIENTS = (
 def real(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
     """Sessions of real clients with real brokers, as TABLE."""
     paths = [str(DATA / "pcap" / f"{name}.pcap.gz") for name in CLIENTS]
-    return converted(spark, paths, tmp_path_factory.mktemp("real"))
+    return convert_files(spark, paths, tmp_path_factory.mktemp("real"))

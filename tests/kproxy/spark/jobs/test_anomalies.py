@@ -28,12 +28,12 @@ BEGIN = datetime(2026, 11, 21, 5, tzinfo=UTC)
 FAILED = [ErrorEntry("error_code", 6, "NOT_LEADER_OR_FOLLOWER")]
 
 
-def asked(hour: int, count: int, api: str = "Fetch", **columns: Any) -> list[Line]:
+def requests_in_hour(hour: int, count: int, api: str = "Fetch", **columns: Any) -> list[Line]:
     """So many requests, over an hour that begins at `hour` seconds."""
     return [request(api, at=hour + at * HOUR / count, **columns) for at in range(count)]
 
 
-def answered(hour: int, latency_us: int, failed: int = 0, **columns: Any) -> list[Line]:
+def responses_in_hour(hour: int, latency_us: int, failed: int = 0, **columns: Any) -> list[Line]:
     """100 responses, so many of them with an error."""
     return [
         response(at=hour + 30 * at + 1, latency_us=latency_us, errors=FAILED if at < failed else [], **columns)
@@ -41,15 +41,15 @@ def answered(hour: int, latency_us: int, failed: int = 0, **columns: Any) -> lis
     ]
 
 
-def test_an_hour_that_is_not_like_that_of_other_days(spark: SparkSession) -> None:
+def test_reports_an_hour_that_differs_from_other_days(spark: SparkSession) -> None:
     lines: list[Line] = [open_(at=0), close(at=LAST + 3 * HOUR)]
     for day in range(7):
         at, is_last = day * DAY, day == 6
-        lines += answered(at, 10_000 + 100 * day if not is_last else 61_000, failed=20 if is_last else day % 2)
-        lines += asked(at + HOUR, 0 if is_last else 120 + day)
-        lines += asked(at + HOUR, 40 + day if not is_last else 48, "Metadata", client_id="steady")
-        lines += asked(at + 2 * HOUR, 30, "Heartbeat", client_id="short") if day > 2 or is_last else []
-    lines += asked(LAST + HOUR, 500, "Produce", client_id="new")
+        lines += responses_in_hour(at, 10_000 + 100 * day if not is_last else 61_000, failed=20 if is_last else day % 2)
+        lines += requests_in_hour(at + HOUR, 0 if is_last else 120 + day)
+        lines += requests_in_hour(at + HOUR, 40 + day if not is_last else 48, "Metadata", client_id="steady")
+        lines += requests_in_hour(at + 2 * HOUR, 30, "Heartbeat", client_id="short") if day > 2 or is_last else []
+    lines += requests_in_hour(LAST + HOUR, 500, "Produce", client_id="new")
     rows = anomalies(table(spark, *lines)).collect()
     at_five, at_six = BEGIN + timedelta(seconds=LAST), BEGIN + timedelta(seconds=LAST + HOUR)
     slow = "p99 is 61.0 ms, usually 10.3 ms (6.0x slower)"
@@ -71,59 +71,61 @@ def test_an_hour_that_is_not_like_that_of_other_days(spark: SparkSession) -> Non
     assert rate["deviation"] == pytest.approx(-10, rel=0.01)
 
 
-def test_the_last_hour_was_not_watched_long_enough(spark: SparkSession) -> None:
-    days = [asked(day * DAY, 60) for day in range(6)]
+def test_ignores_a_last_hour_that_was_observed_too_briefly(spark: SparkSession) -> None:
+    days = [requests_in_hour(day * DAY, 60) for day in range(6)]
     enough = [*(line for day in days for line in day), close(at=6 * DAY)]
-    last = asked(6 * DAY, 6000)
+    last = requests_in_hour(6 * DAY, 6000)
     assert anomalies(table(spark, *enough, *last[:800])).isEmpty()
     assert anomalies(table(spark, *enough, *last)).count() == 3
 
 
-def weeks(count: int, on: Callable[[datetime], int]) -> list[Line]:
+def weekly_requests(count: int, on: Callable[[datetime], int]) -> list[Line]:
     """Whole weeks with so many requests in the hour that begins at a time."""
     hours = [BEGIN + timedelta(hours=hour) for hour in range(count * 7 * 24)]
     counts = {round((hour - BEGIN).total_seconds()): on(hour) for hour in hours}
     return [
-        *(line for at, number in counts.items() for line in asked(at, number, connection_id="n-1-1")),
+        *(line for at, number in counts.items() for line in requests_in_hour(at, number, connection_id="n-1-1")),
         *(request("Heartbeat", at=at, connection_id="n-1-2", client_id="x") for at in range(0, count * 7 * DAY, SLOT)),
     ]  # fmt: skip
 
 
-def fetches(table: DataFrame) -> list[tuple[datetime, str]]:
+def unusual_rates(table: DataFrame) -> list[tuple[datetime, str]]:
     """The hours of an API with unusual rates."""
     rows = table.where("api = 'Fetch' and by = 'api' and measure = 'rate'").collect()
     return sorted((row["since"].astimezone(UTC), row["sentence"]) for row in rows)
 
 
-def test_a_week_that_repeats_has_no_anomalies(spark: SparkSession) -> None:
+def test_repeating_weeks_have_no_anomalies(spark: SparkSession) -> None:
     """Less on weekends at 10, a batch each Monday at 11; from the second week on, nothing of it is new."""
 
     def on(hour: datetime) -> int:
         is_weekend = hour.weekday() >= 5
         return {10: 20 if is_weekend else 100, 11: 200 if hour.weekday() == 0 else 40}.get(hour.hour, 0)
 
-    assert anomalies(table(spark, *weeks(2, on))).isEmpty()
+    assert anomalies(table(spark, *weekly_requests(2, on))).isEmpty()
 
 
-def test_the_same_day_of_other_weeks_is_what_counts_if_it_is_known(spark: SparkSession) -> None:
+def test_compares_with_the_same_weekday_if_known(spark: SparkSession) -> None:
     """A Monday without its batch is an ordinary day; so it is only not like Mondays."""
     monday = datetime(2026, 12, 14, 11, tzinfo=UTC)
-    lines = weeks(4, lambda hour: (200 if hour.weekday() == 0 and hour != monday else 40) if hour.hour == 11 else 0)
+    lines = weekly_requests(
+        4, lambda hour: (200 if hour.weekday() == 0 and hour != monday else 40) if hour.hour == 11 else 0
+    )
     [row] = anomalies(table(spark, *lines)).where("by = 'api'").collect()
     assert (row["since"].astimezone(UTC), row["days"]) == (monday, 3)
     assert row["sentence"] == "0.011 requests/s, usually 0.056 (0.20x)"
 
 
-def test_a_schedule_asks_for_a_day_only(spark: SparkSession) -> None:
+def test_since_reports_only_later_hours(spark: SparkSession) -> None:
     """The hours before are compared with, and not reported."""
     peaks = {datetime(2026, 11, 26, 10, tzinfo=UTC), datetime(2026, 12, 2, 10, tzinfo=UTC)}
-    lines = table(spark, *weeks(2, lambda hour: (400 if hour in peaks else 40) if hour.hour == 10 else 0))
-    assert [since for since, _ in fetches(anomalies(lines))] == sorted(peaks)
-    assert [since for since, _ in fetches(anomalies(lines, since=max(peaks)))] == [max(peaks)]
-    assert fetches(anomalies(lines, since=max(peaks) + timedelta(hours=1))) == []
+    lines = table(spark, *weekly_requests(2, lambda hour: (400 if hour in peaks else 40) if hour.hour == 10 else 0))
+    assert [since for since, _ in unusual_rates(anomalies(lines))] == sorted(peaks)
+    assert [since for since, _ in unusual_rates(anomalies(lines, since=max(peaks)))] == [max(peaks)]
+    assert unusual_rates(anomalies(lines, since=max(peaks) + timedelta(hours=1))) == []
 
 
-def test_hours_of_people_move_against_utc(spark: SparkSession) -> None:
+def test_time_zone_follows_daylight_saving_time(spark: SparkSession) -> None:
     """Clocks in New York were set back on November 1, so 10:00 is 14:00 UTC before, and 15:00 after."""
     begin = datetime(2026, 10, 24, tzinfo=UTC)
     zone = ZoneInfo("America/New_York")
@@ -131,7 +133,7 @@ def test_hours_of_people_move_against_utc(spark: SparkSession) -> None:
     lines = [
         line
         for hour in hours
-        for line in asked(
+        for line in requests_in_hour(
             round((hour - BEGIN).total_seconds()), 200 if hour.astimezone(zone).hour == 10 else 20, client_id="x"
         )
     ]
@@ -140,7 +142,7 @@ def test_hours_of_people_move_against_utc(spark: SparkSession) -> None:
     assert anomalies(frame, time_zone="America/New_York").isEmpty()
 
 
-def test_no_number_is_missing_in_a_sentence(spark: SparkSession) -> None:
+def test_amount_formats_numbers_of_every_size(spark: SparkSession) -> None:
     values = [0.0, 0.0000004, 0.0000123, 0.00034, 0.0346, 0.1, 0.5, 3.0, 9.96, 14.4, 1400.4]
     expected = ["0.0", "4.0e-07", "1.2e-05", "0.00034", "0.035", "0.10", "0.50", "3.0", "10", "14", "1,400"]
     rows = spark.createDataFrame([(value,) for value in values], "value double").select(amount(F.col("value")))
@@ -152,7 +154,7 @@ def busy(begin: float, end: float, api: str, every: float = 12, **columns: Any) 
     return [request(api, at=begin + number * every, **columns) for number in range(int((end - begin) / every))]
 
 
-def test_only_what_was_observed_is_compared(spark: SparkSession) -> None:
+def test_compares_only_observed_times(spark: SparkSession) -> None:
     """Each API is a case of its own, traced by proxies of its own."""
 
     def scheduled(api: str, day: int, begin: float = 0, end: float = HOUR) -> list[Line]:
@@ -207,7 +209,7 @@ def test_only_what_was_observed_is_compared(spark: SparkSession) -> None:
     ]
 
 
-def test_the_order_of_tasks_does_not_change_the_last_digit(spark: SparkSession) -> None:
+def test_sums_do_not_depend_on_the_order_of_tasks(spark: SparkSession) -> None:
     fractions = [0.1, 0.2, 0.3]
     assert 0.1 + 0.2 + 0.3 != 0.3 + 0.2 + 0.1
     columns = []
@@ -218,7 +220,7 @@ def test_the_order_of_tasks_does_not_change_the_last_digit(spark: SparkSession) 
     assert (row[0], row[1]) == (row[2], row[3])
 
 
-def test_real_clients_with_a_bad_day(real: DataFrame) -> None:
+def test_finds_the_anomalies_of_a_bad_day_of_real_clients(real: DataFrame) -> None:
     """Their sessions as if one proxy traced them in an hour, slowed down, on seven days; on the last Fetch is slow."""
     is_last = F.col("day") == 6
     at = F.timestamp_micros(

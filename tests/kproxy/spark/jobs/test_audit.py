@@ -18,7 +18,7 @@ ORDERS, CARTS = TopicEntry("orders"), TopicEntry("carts")
 DENIED = ErrorEntry("topics[1].error_code", 29, "TOPIC_AUTHORIZATION_FAILED")
 
 
-def test_who_administers_what_and_is_denied(spark: SparkSession) -> None:
+def test_reports_administration_and_denials_by_principal(spark: SparkSession) -> None:
     eve, ops = {"principal": "User:eve"}, {"principal": "User:ops", "client_id": None}
     lines = table(
         spark,
@@ -58,16 +58,16 @@ def test_who_administers_what_and_is_denied(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("api", ADMINISTRATIVE)
-def test_administrative_apis_are_in_kafka(api: str) -> None:
+def test_administrative_apis_exist_in_kafka(api: str) -> None:
     assert schemas.api_by_name(api) is not None
 
 
-def test_denials_are_those_of_kafka() -> None:
+def test_denials_are_kafkas_authorization_errors() -> None:
     assert len(DENIALS) == 5
     assert {"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"} < set(DENIALS)
 
 
-def test_real_clients(real: DataFrame) -> None:
+def test_audit_matches_plain_python_for_real_clients(real: DataFrame) -> None:
     quiet = {"Metadata", "FindCoordinator", "ApiVersions", "SaslHandshake", "SaslAuthenticate",
              "GetTelemetrySubscriptions", "PushTelemetry"}  # fmt: skip
     counts: dict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)

@@ -10,19 +10,22 @@ from tests.kproxy.spark.reference import assert_rows, client_of, percentile, top
 from tests.kproxy.spark.sample_lines import request, response, table
 
 
-def written(topic: str | None, size: int, records: int, count: int, *codecs: str) -> TopicEntry:
+def batch_entry(topic: str | None, size: int, records: int, count: int, *codecs: str) -> TopicEntry:
     return TopicEntry(topic, bytes=size, records=records, batches=count, compression=list(codecs))
 
 
-def test_batches_count_as_the_mean_of_their_entry(spark: SparkSession) -> None:
+def test_uses_the_mean_batch_size_of_an_entry(spark: SparkSession) -> None:
     lines = table(
         spark,
-        request("Produce", topics=[written("orders", 300, 30, 3, "gzip", "none"), written("carts", 70, 1, 1, "none")]),
-        request("Produce", topics=[written("orders", 500, 10, 1, "none")]),
+        request(
+            "Produce",
+            topics=[batch_entry("orders", 300, 30, 3, "gzip", "none"), batch_entry("carts", 70, 1, 1, "none")],
+        ),
+        request("Produce", topics=[batch_entry("orders", 500, 10, 1, "none")]),
         request("Produce", topics=[TopicEntry("orders", bytes=0)]),  # nothing in it
         request("Produce", client_id=None, topics=[TopicEntry(topic_id="Y2FydHM", bytes=9, records=1, batches=1)]),
-        response("Produce", topics=[written("orders", 500, 10, 1, "none")]),
-        response("Fetch", topics=[written("orders", 500, 10, 1, "none")]),
+        response("Produce", topics=[batch_entry("orders", 500, 10, 1, "none")]),
+        response("Fetch", topics=[batch_entry("orders", 500, 10, 1, "none")]),
     )
     expected = [
         ("app", "orders", 2, 4, 40, 800, 2.0, 10.0, 200.0, 100.0, 488.0, ["gzip", "none"], 0.625),
@@ -32,12 +35,12 @@ def test_batches_count_as_the_mean_of_their_entry(spark: SparkSession) -> None:
     assert_rows(batches(lines), expected)
 
 
-def test_batches_without_bytes_divide_by_nothing(spark: SparkSession) -> None:
-    [row] = batches(table(spark, request("Produce", topics=[written("orders", 0, 0, 1)]))).collect()
+def test_batches_without_bytes_have_no_uncompressed_share(spark: SparkSession) -> None:
+    [row] = batches(table(spark, request("Produce", topics=[batch_entry("orders", 0, 0, 1)]))).collect()
     assert (row["records_per_batch"], row["mean_batch_bytes"], row["uncompressed_share"]) == (0, 0, None)
 
 
-def test_real_clients(real: DataFrame) -> None:
+def test_batches_match_plain_python_for_real_clients(real: DataFrame) -> None:
     seen = defaultdict(list)
     for line in real.collect():
         if line["kind"] == "request" and line["api"] == "Produce":

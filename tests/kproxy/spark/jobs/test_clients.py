@@ -14,30 +14,32 @@ from kproxy.trace.lines import ErrorEntry, Line, RequestLine
 from tests.kproxy.browse.sample_overviews import feed
 from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.spark.jobs.conftest import CLIENTS
-from tests.kproxy.spark.sample_lines import found, gap, open_, request, response, table
+from tests.kproxy.spark.sample_lines import finding_entry, gap, open_, request, response, table
 
 JAVA = {"software_name": "apache-kafka-java", "software_version": "3.9.1"}
 
 
-def asks(**columns: Any) -> Line:
+def api_versions_request(**columns: Any) -> Line:
     return request("ApiVersions", **columns)
 
 
-def judged(spark: SparkSession, *lines: Line, release: str | None = None) -> list[tuple[str, str, str | None, str]]:
+def client_verdicts(
+    spark: SparkSession, *lines: Line, release: str | None = None
+) -> list[tuple[str, str, str | None, str]]:
     """Of each client: its name, verdict, first release that refuses it, and reason."""
     rows = clients(table(spark, *lines), release).where("api is null").collect()
     return [(row["client"], row["verdict"], row["refused_from"], row["reason"]) for row in rows]
 
 
-def test_what_a_client_uses_from_where_and_since_when(spark: SparkSession) -> None:
+def test_reports_software_apis_hosts_and_times_of_clients(spark: SparkSession) -> None:
     lines = table(
         spark,
-        asks(at=1, offset=0, api_version=3, **JAVA),
+        api_versions_request(at=1, offset=0, api_version=3, **JAVA),
         response("ApiVersions", at=1, api_version=3),
         request("Fetch", at=2, offset=10, api_version=12),
         request("Fetch", at=5, offset=30, api_version=12),
         request("Produce", at=4, offset=20, api_version=2),
-        asks(at=3, connection_id="n-1-2", client="10.0.0.10:1", api_version=3, **JAVA),
+        api_versions_request(at=3, connection_id="n-1-2", client="10.0.0.10:1", api_version=3, **JAVA),
         request("Fetch", at=6, connection_id="n-1-3"),  # may be another program with the same client id
         request("Metadata", at=7, connection_id="n-1-4", client="10.0.0.11:1", client_id=""),
         request(None, at=8, connection_id="n-1-4"),  # a SASL token
@@ -45,13 +47,13 @@ def test_what_a_client_uses_from_where_and_since_when(spark: SparkSession) -> No
     )
     rows = clients(lines).collect()
     begin = min(row["first_at"] for row in rows)
-    told = [
+    values = [
         (row["client"], row["software_version"], row["api"], row["api_version"], row["hosts"], row["connections"],
          row["requests"], (row["first_at"] - begin).seconds, (row["last_at"] - begin).seconds, row["negotiates"],
          row["verdict"], row["refused_from"])
         for row in rows
     ]  # fmt: skip
-    assert told == [
+    assert values == [
         ("app", "3.9.1", None, None, 2, 2, 5, 0, 4, True, "unknown", "4.0"),
         ("10.0.0.11", None, None, None, 1, 1, 1, 6, 6, False, "works", None),
         ("app", None, None, None, 1, 1, 1, 5, 5, True, "works", None),
@@ -68,14 +70,14 @@ def test_what_a_client_uses_from_where_and_since_when(spark: SparkSession) -> No
     ]
 
 
-def test_why_a_client_is_refused(spark: SparkSession) -> None:
+def test_explains_why_a_client_is_refused(spark: SparkSession) -> None:
     old = {"api_version": 2}
     lines = [
         open_(), request("Fetch", **old),
         open_(connection_id="n-1-2"), gap(connection_id="n-1-2"),
         request("Fetch", connection_id="n-1-2", client_id="torn", **old),
         request("Fetch", connection_id="n-1-3", client_id="midstream", **old),
-        request("Fetch", connection_id="n-1-4", client_id="told", findings=[found("V002")], **old),
+        request("Fetch", connection_id="n-1-4", client_id="told", findings=[finding_entry("V002")], **old),
         request("Produce", connection_id="n-1-5", client_id="answered", **old),
         response("Produce", connection_id="n-1-5", client_id="answered", errors=[ErrorEntry("e", 35, "U")], **old),
         request("ListOffsets", connection_id="n-1-6", client_id="left-behind", api_version=0),
@@ -85,7 +87,7 @@ def test_why_a_client_is_refused(spark: SparkSession) -> None:
     ]  # fmt: skip
     fetch = "uses Fetch v2, but Kafka 4.4.0 serves Fetch from v4 on"
     broker = "10.0.0.1:9092"
-    assert sorted(judged(spark, *lines)) == [
+    assert sorted(client_verdicts(spark, *lines)) == [
         ("answered", "refused", "4.0",
          f"uses Produce v2, but Kafka 4.4.0 serves Produce from v3 on; {broker} already refuses it"),
         ("app", "refused", "4.0", f"{fetch}; it does not negotiate versions (ApiVersions)"),
@@ -115,28 +117,28 @@ WRAPPERS = {
         ("2.8.1", "refused", "uses Fetch v13, but Kafka 2.8.1 serves Fetch up to v12; "),
     ],
 )
-def test_any_release_can_be_asked(spark: SparkSession, release: str, verdict: str, reason: str) -> None:
+def test_judges_clients_for_any_release(spark: SparkSession, release: str, verdict: str, reason: str) -> None:
     lines = [open_(), request("Fetch", api_version=13), request("UpdateMetadata", api_version=7)]
     for name in WRAPPERS:  # with an ApiVersions of today, which every broker answers
         named = {"software_name": "confluent-kafka-python", "software_version": name}
-        lines.append(asks(client_id=name, connection_id=name, api_version=4, **named))
+        lines.append(api_versions_request(client_id=name, connection_id=name, api_version=4, **named))
     works = f"Kafka {release} serves every version it uses"
     why = "it does not negotiate versions (ApiVersions)" if verdict == "refused" else ""
-    assert sorted(judged(spark, *lines, release=release)) == sorted([
+    assert sorted(client_verdicts(spark, *lines, release=release)) == sorted([
         ("app", verdict, "4.0", reason + why),
         *((name, "works", None, works + (more if release == "4.0" else "")) for name, more in WRAPPERS.items()),
     ])  # fmt: skip
 
 
-def test_a_release_that_there_is_not(spark: SparkSession) -> None:
+def test_rejects_an_unknown_release(spark: SparkSession) -> None:
     with pytest.raises(ValueError, match="no Kafka release"):
         clients(table(spark, request()), "9.9")
 
 
-def test_real_clients_are_judged_as_in_the_terminal(real: DataFrame) -> None:
-    told = [line for name in CLIENTS for line in lines_of(DATA / "pcap" / f"{name}.pcap.gz")]
+def test_verdicts_match_the_terminal_for_real_clients(real: DataFrame) -> None:
+    trace_lines = [line for name in CLIENTS for line in lines_of(DATA / "pcap" / f"{name}.pcap.gz")]
     verdicts, requests, old = defaultdict(set), Counter[str](), {}
-    for row in feed(Clients(), told).rows():
+    for row in feed(Clients(), trace_lines).rows():
         name = row.client_id or row.host
         verdicts[name].add(row.verdict)
         requests[name] += row.requests
@@ -156,8 +158,11 @@ def test_real_clients_are_judged_as_in_the_terminal(real: DataFrame) -> None:
             unserved[row["client"], row["api"]].append((row["api_version"], row["verdict"]))
     assert {(*key, min(each)[0]): min(each)[1] for key, each in unserved.items()} == old
     assert Kafka4Verdict.REFUSED in set().union(*verdicts.values())
-    used = Counter((line.client_id or host_of(line.client), line.api, line.api_version)
-                   for line in told if isinstance(line, RequestLine) and line.api_version is not None)  # fmt: skip
+    used = Counter(
+        (line.client_id or host_of(line.client), line.api, line.api_version)
+        for line in trace_lines
+        if isinstance(line, RequestLine) and line.api_version is not None
+    )
     counted = Counter[tuple[str, str, int]]()
     for row in uses:
         counted[row["client"], row["api"], row["api_version"]] += row["requests"]

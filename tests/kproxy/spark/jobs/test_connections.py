@@ -13,18 +13,18 @@ from tests.kproxy.spark.reference import assert_rows
 from tests.kproxy.spark.sample_lines import close, moment, open_, request, response, table
 
 
-def connected(number: int, at: float, life: float, requests: int = 1, **columns: Any) -> list[Line]:
+def connection_lines(number: int, at: float, life: float, requests: int = 1, **columns: Any) -> list[Line]:
     ends: dict[str, Any] = {"connection_id": f"n-1-{number}", "client": f"10.0.0.9:{number}"}
     frames = [line(at=at + 0.001 * (place + 1), **ends) for place in range(requests) for line in (request, response)]
     return [open_(at=at, **ends), *frames, close(at=at + life, **{"by": "client", "how": "fin"} | ends | columns)]
 
 
-def test_churn_is_counted_by_the_minute(spark: SparkSession) -> None:
+def test_counts_connections_per_minute(spark: SparkSession) -> None:
     lines = table(
         spark,
-        *(line for number in range(3) for line in connected(number, 58 + number, 0.5)),  # 2 in a minute, 1 in the next
-        *connected(3, 119.9, 10, 2, by="server", how="reset", unanswered=1),  # 10 s are not short any more
-        *connected(4, 200, 9.9, by="proxy", how="fin"),
+        *(line for number in range(3) for line in connection_lines(number, 58 + number, 0.5)),  # 2 and 1 in a minute
+        *connection_lines(3, 119.9, 10, 2, by="server", how="reset", unanswered=1),  # 10 s are not short any more
+        *connection_lines(4, 200, 9.9, by="proxy", how="fin"),
         open_(at=300, connection_id="n-1-5", client="10.0.0.9:5"),  # nothing came on it, and it has not ended
         # Seen in the midst of its life: it did not connect now.
         open_(at=301, connection_id="n-1-6", midstream=True), request(at=302, connection_id="n-1-6", client_id=None),
@@ -51,7 +51,7 @@ def _time(at: float) -> datetime:
     return datetime.fromisoformat(moment(at)).replace(tzinfo=None)
 
 
-def test_the_connections_of_the_captures_are_those_of_their_lines(captured: DataFrame) -> None:
+def test_connections_of_captures_match_their_lines(captured: DataFrame) -> None:
     ids: dict[str, list[Row]] = defaultdict(list)
     for line in captured.where("kind in ('open', 'close', 'request', 'response')").collect():
         ids[line["connection_id"]].append(line)

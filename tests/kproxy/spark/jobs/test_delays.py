@@ -20,11 +20,11 @@ def assert_rows(table: DataFrame, expected: list[dict[str, Any]]) -> None:
     assert [{name: row[name] for name in some} for row, some in zip(rows, expected, strict=True)] == expected
 
 
-def batches(*offsets: int | None, **more: Any) -> list[TopicEntry]:
-    return [TopicEntry("orders", partitions=list(range(len(offsets))), offsets=list(offsets), **more)]
+def batches(*offsets: int | None, **fields: Any) -> list[TopicEntry]:
+    return [TopicEntry("orders", partitions=list(range(len(offsets))), offsets=list(offsets), **fields)]
 
 
-def test_ages_and_deliveries_of_first_batches(spark: SparkSession) -> None:
+def test_measures_ages_and_deliveries_of_first_batches(spark: SparkSession) -> None:
     lines = table(
         spark,
         request("Heartbeat", group_id="billing"),
@@ -45,7 +45,7 @@ def test_ages_and_deliveries_of_first_batches(spark: SparkSession) -> None:
     ])  # fmt: skip
 
 
-def test_the_producer_may_have_its_response_later_than_the_consumer_its_batch(spark: SparkSession) -> None:
+def test_consumer_may_get_a_batch_before_the_produce_response(spark: SparkSession) -> None:
     lines = table(
         spark,
         response(at=1.5, topics=batches(70)),
@@ -54,7 +54,7 @@ def test_the_producer_may_have_its_response_later_than_the_consumer_its_batch(sp
     assert_rows(delays(lines), [{"deliveries": 1, "max_delivery_us": 500_000}])
 
 
-def test_batches_of_another_broker_or_time_are_others(spark: SparkSession) -> None:
+def test_does_not_match_batches_of_a_different_broker_or_time(spark: SparkSession) -> None:
     produced: dict[str, Any] = {"latency_us": 1000, "client_id": "shop", "topics": batches(70)}
     lines = table(
         spark,
@@ -67,7 +67,7 @@ def test_batches_of_another_broker_or_time_are_others(spark: SparkSession) -> No
     assert_rows(delays(lines), [{"responses": 1, **NO_DELIVERY}])
 
 
-def test_after_the_offset_is_used_again_the_latest_counts(spark: SparkSession) -> None:
+def test_latest_produce_counts_if_an_offset_is_reused(spark: SparkSession) -> None:
     lines = table(
         spark,
         *(response("Produce", at=at, latency_us=1000, client_id="shop", topics=batches(70)) for at in (1, 5)),
@@ -76,7 +76,7 @@ def test_after_the_offset_is_used_again_the_latest_counts(spark: SparkSession) -
     assert_rows(delays(lines), [{"deliveries": 1, "max_delivery_us": 501_000}])
 
 
-def test_real_clients(real: DataFrame) -> None:
+def test_delays_match_plain_python_for_real_clients(real: DataFrame) -> None:
     lines = sorted((line for line in real.collect() if line["kind"] == "response"), key=lambda line: line["ts"])
     written: dict[Any, list[Any]] = defaultdict(list)
     ages, took = defaultdict(list), defaultdict(list)

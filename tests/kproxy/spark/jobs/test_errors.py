@@ -15,19 +15,19 @@ ORDER = ["api", "client", "broker", "topic"]
 ORDERS, CARTS = TopicEntry("orders"), TopicEntry("carts")
 
 
-def refused(path: str, code: int = 6, name: str = "NOT_LEADER_OR_FOLLOWER") -> ErrorEntry:
+def error_entry(path: str, code: int = 6, name: str = "NOT_LEADER_OR_FOLLOWER") -> ErrorEntry:
     return ErrorEntry(path, code, name)
 
 
-def test_an_error_counts_once_a_response_and_for_the_topic_that_has_it(spark: SparkSession) -> None:
-    twice = [refused("responses[1].partitions[0].error_code"), refused("responses[1].partitions[1].error_code")]
+def test_error_counts_once_per_response_and_for_its_topic(spark: SparkSession) -> None:
+    twice = [error_entry("responses[1].partitions[0].error_code"), error_entry("responses[1].partitions[1].error_code")]
     lines = table(
         spark,
         response(at=1, topics=[ORDERS, CARTS], errors=twice),
         response(at=2, topics=[ORDERS, CARTS]),
-        response(at=3, topics=[CARTS], errors=[refused("error_code", 70, "FETCH_SESSION_ID_NOT_FOUND")]),
+        response(at=3, topics=[CARTS], errors=[error_entry("error_code", 70, "FETCH_SESSION_ID_NOT_FOUND")]),
         response(at=4, not_decoded="truncated", topics=[ORDERS]),
-        response("Heartbeat", at=5, client_id=None, errors=[refused("error_code", 27, "REBALANCE_IN_PROGRESS")]),
+        response("Heartbeat", at=5, client_id=None, errors=[error_entry("error_code", 27, "REBALANCE_IN_PROGRESS")]),
         response("Heartbeat", at=6, client_id=None),
     )
     rows = [(*row[:6], row["first_at"] == row["last_at"]) for row in errors(lines).collect()]
@@ -47,8 +47,8 @@ def test_an_error_counts_once_a_response_and_for_the_topic_that_has_it(spark: Sp
     ]
 
 
-def test_produce_responses_for_several_topics_blame_one_only_if_all_have_failed(spark: SparkSession) -> None:
-    first, second = (refused(f"responses[{at}].partition_responses[0].error_code") for at in (0, 1))
+def test_produce_errors_are_attributed_to_topics_only_if_all_failed(spark: SparkSession) -> None:
+    first, second = (error_entry(f"responses[{at}].partition_responses[0].error_code") for at in (0, 1))
     lines = table(
         spark,
         response("Produce", at=1, topics=[ORDERS, CARTS], errors=[first]),
@@ -59,14 +59,14 @@ def test_produce_responses_for_several_topics_blame_one_only_if_all_have_failed(
     assert found == {"orders": (2, 2 / 3), "carts": (1, 0.5)}
 
 
-def test_an_error_finds_its_topic_among_those_with_odd_names(spark: SparkSession) -> None:
+def test_attributes_errors_to_topics_with_unusual_names(spark: SparkSession) -> None:
     names = ["a,b", None, "", 'c"\\', "a,b", "\N{SNOWMAN}"]
     paths = [f"responses[{place}].partitions[0].error_code" for place in range(len(names))]
     lines = table(
         spark,
-        response(at=1, topics=[TopicEntry(name) for name in names], errors=[refused(path) for path in paths[1:]]),
-        response(at=2, topics=[TopicEntry(None)], errors=[refused(paths[0])]),
-        response(at=3, topics=[TopicEntry(None, topic_id="x" * 22)], errors=[refused(paths[0])]),
+        response(at=1, topics=[TopicEntry(name) for name in names], errors=[error_entry(path) for path in paths[1:]]),
+        response(at=2, topics=[TopicEntry(None)], errors=[error_entry(paths[0])]),
+        response(at=3, topics=[TopicEntry(None, topic_id="x" * 22)], errors=[error_entry(paths[0])]),
     )
     rows = errors(lines).where("by = 'topic'").collect()
     assert {row["value"]: (row["responses"], row["share"]) for row in rows} == {
@@ -74,14 +74,14 @@ def test_an_error_finds_its_topic_among_those_with_odd_names(spark: SparkSession
     }  # fmt: skip
 
 
-def test_first_and_last_seen(spark: SparkSession) -> None:
-    failed = [refused("error_code", 15, "COORDINATOR_NOT_AVAILABLE")]
+def test_reports_first_and_last_time_of_an_error(spark: SparkSession) -> None:
+    failed = [error_entry("error_code", 15, "COORDINATOR_NOT_AVAILABLE")]
     lines = table(spark, *(response("FindCoordinator", at=at, errors=failed if at != 9 else []) for at in (3, 1, 2, 9)))
     [row, *_] = errors(lines).collect()
     assert (row["responses"], row["share"], row["last_at"] - row["first_at"]) == (3, 0.75, timedelta(seconds=2))
 
 
-def test_real_clients(real: DataFrame) -> None:
+def test_errors_match_plain_python_for_real_clients(real: DataFrame) -> None:
     total: Counter[tuple[str, str]] = Counter()
     seen = defaultdict(list)
     for line in real.collect():

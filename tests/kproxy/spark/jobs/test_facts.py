@@ -21,14 +21,14 @@ def bound(latency_us: int) -> int:
     return latency_us >> drop << drop
 
 
-def test_bounds_of_buckets(spark: SparkSession) -> None:
+def test_bucket_keeps_the_highest_six_bits(spark: SparkSession) -> None:
     values = [-5, 0, 1, 63, 64, 65, 66, 127, 128, 1000, 1023, 1024, (1 << 31) - 1, 1 << 31, (1 << 40) + 12345, None]
     rows = spark.createDataFrame([(value,) for value in values], "us bigint").select(bucket(F.col("us"))).collect()
     assert [row[0] for row in rows] == [None if value is None else bound(max(value, 0)) for value in values]
     assert all(value - bound(value) <= value * 0.032 for value in values if value and value > 0)
 
 
-def test_a_minute(spark: SparkSession) -> None:
+def test_sums_facts_per_minute(spark: SparkSession) -> None:
     orders = TopicEntry("orders", partitions=[0], bytes=70, records=3)
     more = TopicEntry("orders", partitions=[1], bytes=7, records=1)
     carts = TopicEntry("carts", partitions=[0], bytes=20, records=2)
@@ -60,7 +60,7 @@ def test_a_minute(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("by", [(), ("api",)])
-def test_percentiles_of_stored_minutes_are_those_of_the_lines(spark: SparkSession, by: tuple[str, ...]) -> None:
+def test_percentiles_of_stored_minutes_match_the_lines(spark: SparkSession, by: tuple[str, ...]) -> None:
     """Nearest ranks, at most 1.6 % away."""
     taken: dict[tuple[str, ...], list[int]] = defaultdict(list)
     lines = []
@@ -80,7 +80,7 @@ def test_percentiles_of_stored_minutes_are_those_of_the_lines(spark: SparkSessio
             assert abs(row[name] - exact) <= exact * 0.016, name
 
 
-def test_real_clients(real: DataFrame) -> None:
+def test_facts_match_plain_python_for_real_clients(real: DataFrame) -> None:
     counts: dict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
     sketches: dict[tuple[Any, ...], Counter[int]] = defaultdict(Counter)
     for line in real.collect():

@@ -13,19 +13,19 @@ from tests.kproxy.spark.sample_lines import request, response, table
 MEMBERSHIP = {"JoinGroup", "Heartbeat", "OffsetCommit", "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat"}
 
 
-def read(topic: str | None, size: int, records: int | None = None, lag: int | None = None) -> TopicEntry:
+def topic_entry(topic: str | None, size: int, records: int | None = None, lag: int | None = None) -> TopicEntry:
     return TopicEntry(topic, bytes=size, records=records, lag=lag)
 
 
-def test_what_came_and_how_often_nothing(spark: SparkSession) -> None:
+def test_counts_fetched_bytes_and_empty_fetches(spark: SparkSession) -> None:
     lines = table(
         spark,
         request("Heartbeat", group_id="billing"),
-        response(at=1, topics=[read("orders", 300, 3, lag=7), read("carts", 100, 1, lag=0)]),
-        response(at=2, topics=[read("orders", 100, 1, lag=2)]),
+        response(at=1, topics=[topic_entry("orders", 300, 3, lag=7), topic_entry("carts", 100, 1, lag=0)]),
+        response(at=2, topics=[topic_entry("orders", 100, 1, lag=2)]),
         response(at=3, latency_us=500_000),  # of a session: nothing new
-        response(at=4, topics=[read("orders", 0)]),
-        response(at=5, topics=[read("orders", 0)], errors=[ErrorEntry("responses[0].error_code", 3, "UNKNOWN")]),
+        response(at=4, topics=[topic_entry("orders", 0)]),
+        response(at=5, topics=[topic_entry("orders", 0)], errors=[ErrorEntry("responses[0].error_code", 3, "UNKNOWN")]),
         response(at=6, not_decoded="truncated"),
         response("Metadata", at=7, topics=[TopicEntry("orders")]),
     )
@@ -45,13 +45,13 @@ def test_what_came_and_how_often_nothing(spark: SparkSession) -> None:
     assert_rows(fetches(lines), [whole, orders, carts])
 
 
-def test_who_brings_nothing_at_all(spark: SparkSession) -> None:
+def test_client_without_records_has_no_mean_size(spark: SparkSession) -> None:
     [row] = fetches(table(spark, response(client_id=None))).collect()
     assert (row["client"], row["empty_share"], row["brought_bytes"], row["per_fetch_bytes"]) == ("10.0.0.9", 1, 0, None)
     assert (row["group_id"], row["records"], row["last_lag"]) == (None, 0, None)
 
 
-def test_the_group_is_of_the_same_client_on_the_same_host_and_of_one_group_only(spark: SparkSession) -> None:
+def test_group_is_known_only_for_a_client_and_host_in_one_group(spark: SparkSession) -> None:
     lines = table(
         spark,
         *(request("Heartbeat", client_id=name, group_id=group) for name, group in
@@ -64,9 +64,9 @@ def test_the_group_is_of_the_same_client_on_the_same_host_and_of_one_group_only(
     assert found == {("one", "a"): 1, ("two", None): 1, ("one", None): 1, ("two", "own"): 1}
 
 
-def test_real_clients(real: DataFrame) -> None:
+def test_fetches_match_plain_python_for_real_clients(real: DataFrame) -> None:
     lines = real.collect()
-    groups, answers = defaultdict(set), defaultdict(list)
+    groups, responses = defaultdict(set), defaultdict(list)
     for line in lines:
         if line["kind"] == "request" and line["api"] in MEMBERSHIP and line["group_id"]:
             groups[client_of(line), line["client"].rpartition(":")[0]].add(line["group_id"])
@@ -80,17 +80,18 @@ def test_real_clients(real: DataFrame) -> None:
                 empty = not size and not line["errors"]
                 waited = empty and (line["latency_us"] or 0) >= 100_000
                 order = line["ts"], line["offset"]
-                answers[client_of(line), group, topic].append((size, records, lag, empty, waited, order))
+                responses[client_of(line), group, topic].append((size, records, lag, empty, waited, order))
     expected: list[dict[str, Any]] = []
-    for (client, group, topic), each in answers.items():
+    for (client, group, topic), each in responses.items():
         lags = [(order, lag) for _, _, lag, _, _, order in each if lag is not None]
-        empty, waited = (sum(answer[at] for answer in each) for at in (3, 4))
+        empty, waited = (sum(response[at] for response in each) for at in (3, 4))
         expected.append({
             "client": client, "group_id": group, "topic": topic, "fetches": len(each), "empty": empty, "waited": waited,
             "empty_share": empty / len(each), "waited_share": waited / len(each),
-            "brought_bytes": sum(answer[0] or 0 for answer in each), "records": sum(answer[1] or 0 for answer in each),
-            "per_fetch_bytes": mean(answer[0] for answer in each if answer[0]),
-            "records_per_fetch": mean(answer[1] for answer in each if answer[0] and answer[1] is not None),
+            "brought_bytes": sum(response[0] or 0 for response in each),
+            "records": sum(response[1] or 0 for response in each),
+            "per_fetch_bytes": mean(response[0] for response in each if response[0]),
+            "records_per_fetch": mean(response[1] for response in each if response[0] and response[1] is not None),
             "last_lag": max(lags)[1] if lags else None, "max_lag": max((lag for _, lag in lags), default=None),
         })  # fmt: skip
     everything = {(row["client"], row["group_id"]): row["fetches"] for row in expected if row["topic"] is None}

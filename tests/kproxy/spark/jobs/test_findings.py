@@ -10,16 +10,18 @@ from dissectors.rules import rules
 from kproxy.spark.jobs.findings import findings
 from kproxy.trace.lines import RepeatEntry
 from tests.kproxy.spark.reference import assert_rows, client_of
-from tests.kproxy.spark.sample_lines import close, finding, found, request, response, table
+from tests.kproxy.spark.sample_lines import close, finding, finding_entry, request, response, table
 
 HERE = {"client": "app", "broker": "10.0.0.1:9092"}
 
 
-def test_findings_of_frames_of_connections_and_those_only_counted(spark: SparkSession) -> None:
+def test_reports_findings_of_frames_and_connections_and_repeats(spark: SparkSession) -> None:
     lines = table(
         spark,
-        request(at=1, offset=7, findings=[found("L001")]),
-        response(at=2, offset=9, findings=[found("L001", severity="error"), found("S001", severity="info")]),
+        request(at=1, offset=7, findings=[finding_entry("L001")]),
+        response(
+            at=2, offset=9, findings=[finding_entry("L001", severity="error"), finding_entry("S001", severity="info")]
+        ),
         close(at=3, repeated=[RepeatEntry("L001", "rule-l001", 5), RepeatEntry("V012", "produce-min0-shim", 2)]),
         request(at=1, connection_id="n-1-2", client_id=None),
         finding("C016", at=4, connection_id="n-1-2", direction="response", offset=11),
@@ -41,13 +43,13 @@ def test_findings_of_frames_of_connections_and_those_only_counted(spark: SparkSe
     ]  # fmt: skip
 
 
-def test_the_client_is_who_was_last_heard_on_the_connection(spark: SparkSession) -> None:
+def test_client_is_the_last_one_of_the_connection(spark: SparkSession) -> None:
     same = [request(at=1, client_id=name) for name in ("b", "a")]
     [row] = findings(table(spark, *same, finding("C016", at=0))).collect()
     assert row["client"] == "b"
 
 
-def test_captures(captured: DataFrame) -> None:
+def test_findings_match_plain_python_for_captures(captured: DataFrame) -> None:
     lines = captured.collect()
     names: dict[str, tuple[Any, ...]] = {}
     ends: dict[str, tuple[str, str]] = {}

@@ -66,12 +66,12 @@ def real(name: str) -> tuple[list[Line], int]:
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_each_stall_is_told_once_as_it_was_when_it_ended(told: dict[str, list[Told]], name: str) -> None:
+def test_reports_every_stall_once_as_it_ended(told: dict[str, list[Told]], name: str) -> None:
     assert told.get(name, []) == detected(*_of(name, *story(name)))
 
 
 @pytest.mark.parametrize("name", _REAL)
-def test_stalls_of_real_groups(told: dict[str, list[Told]], name: str) -> None:
+def test_reports_stalls_of_real_groups(told: dict[str, list[Told]], name: str) -> None:
     expected = detected(*_of("billing", *real(name)))
     assert expected
     assert told[name] == expected
@@ -81,12 +81,12 @@ def _of(group: str, lines: list[Line], now: int) -> tuple[list[Line], str, int]:
     return lines, group, now
 
 
-def test_a_trace_without_stall_lines_has_no_stalls(spark: SparkSession) -> None:
+def test_trace_without_stall_lines_has_no_stalls(spark: SparkSession) -> None:
     lines, _ = story("told_and_does_not_join")
     assert not group_stalls(table(spark, *lines)).collect()
 
 
-def test_proxies_that_see_the_same_group_each_tell_of_their_members(spark: SparkSession) -> None:
+def test_every_proxy_reports_stalls_of_its_own_members(spark: SparkSession) -> None:
     lines, now = story("leader_is_not_seen")
     both = [*traced("one", lines, now), *traced("two", lines, now)]
     for line in both:

@@ -10,21 +10,21 @@ from tests.kproxy.spark.reference import assert_rows
 from tests.kproxy.spark.sample_lines import close, moment, request, response, table
 
 
-def spoken(connection: str, until: float = 1) -> list[Line]:
+def exchange(connection: str, until: float = 1) -> list[Line]:
     """A request that is answered at `until`."""
     return [request(at=until - 0.001, connection_id=connection), response(at=until, connection_id=connection)]
 
 
-def test_a_request_that_meets_the_end_of_an_idle_connection_is_a_race(spark: SparkSession) -> None:
+def test_request_that_crosses_an_idle_close_is_a_race(spark: SparkSession) -> None:
     lines = table(
         spark,
-        *spoken("n-1-1"),
+        *exchange("n-1-1"),
         request("Produce", at=601, offset=1, connection_id="n-1-1", acks=-1),
         request("Metadata", at=601.2, offset=2, connection_id="n-1-1"),
         close(at=602, connection_id="n-1-1", by="server", how="reset", unanswered=2),
-        *spoken("n-1-2"),
+        *exchange("n-1-2"),
         close(at=541, connection_id="n-1-2", by="server", how="fin"),  # nobody had asked anything
-        *spoken("n-1-3"),
+        *exchange("n-1-3"),
         close(at=31, connection_id="n-1-3", by="client", how="fin"),
     )
     same = {"client": "app", "host": "10.0.0.9", "broker": "10.0.0.1:9092"}
@@ -45,35 +45,35 @@ def test_a_request_that_meets_the_end_of_an_idle_connection_is_a_race(spark: Spa
     )  # fmt: skip
 
 
-def test_connections_that_end_in_the_midst_of_work_are_neither(spark: SparkSession) -> None:
+def test_busy_connections_are_neither_idle_closes_nor_races(spark: SparkSession) -> None:
     lines = table(
         spark,
-        *spoken("n-1-1"),  # 29 s are not idle
+        *exchange("n-1-1"),  # 29 s are not idle
         request(at=30, connection_id="n-1-1"),
         close(at=30.1, connection_id="n-1-1", by="server", how="reset", unanswered=1),
-        *spoken("n-1-2"),
-        *spoken("n-1-2", until=301),  # it was idle, and was answered: then the broker goes
+        *exchange("n-1-2"),
+        *exchange("n-1-2", until=301),  # it was idle, and was answered: then the broker goes
         request(at=302, connection_id="n-1-2"),
         close(at=302.1, connection_id="n-1-2", by="server", how="reset", unanswered=1),
-        *spoken("n-1-3"),
+        *exchange("n-1-3"),
         request(at=301, connection_id="n-1-3"),  # the broker works on it before it ends
         close(at=311.1, connection_id="n-1-3", by="server", how="fin", unanswered=1),
-        *spoken("n-1-4"),
+        *exchange("n-1-4"),
         request(at=301, connection_id="n-1-4"),  # the client gives up
         close(at=302, connection_id="n-1-4", by="client", how="fin", unanswered=1),
-        *spoken("n-1-5"),
+        *exchange("n-1-5"),
         # Without acks nothing is answered: the connection was not idle.
         *(request("Produce", at=at, offset=at, connection_id="n-1-5", acks=0) for at in range(2, 300, 20)),
         request("Produce", at=301, connection_id="n-1-5", acks=-1),
         close(at=301.1, connection_id="n-1-5", by="server", how="fin", unanswered=1),
-        *spoken("n-1-6"),
+        *exchange("n-1-6"),
         close(at=600, connection_id="n-1-6", by="proxy", how="fin"),  # kproxy was stopped
-        *spoken("n-1-7"),
+        *exchange("n-1-7"),
     )
     assert idle_closes(lines).isEmpty()
 
 
-def test_of_the_captures_it_is_those_whose_last_frame_is_long_before_their_end(captured: DataFrame) -> None:
+def test_idle_closes_of_captures_end_long_after_their_last_frame(captured: DataFrame) -> None:
     last, ended = {}, {}
     for line in captured.orderBy("ts").collect():
         if line["kind"] in ("request", "response"):

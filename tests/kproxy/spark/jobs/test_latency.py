@@ -10,7 +10,7 @@ from tests.kproxy.spark.reference import assert_rows, client_of, percentile, top
 from tests.kproxy.spark.sample_lines import request, response, table
 
 
-def test_percentiles_lie_between_the_values_and_a_response_counts_for_each_of_its_topics(spark: SparkSession) -> None:
+def test_interpolates_percentiles_and_counts_a_response_for_each_topic(spark: SparkSession) -> None:
     orders, carts = TopicEntry("orders"), TopicEntry(topic_id="Y2FydHM")
     lines = table(
         spark,
@@ -34,7 +34,7 @@ def test_percentiles_lie_between_the_values_and_a_response_counts_for_each_of_it
     assert_rows(latency(lines), expected)
 
 
-def test_captures(captured: DataFrame) -> None:
+def test_latency_matches_plain_python_for_captures(captured: DataFrame) -> None:
     taken = defaultdict(list)
     for line in captured.collect():
         if line["latency_us"] is not None and line["api"]:

@@ -15,21 +15,21 @@ _MISSING = [ErrorEntry("topics[1].error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION")]
 _TOPICS = [TopicEntry("orders"), TopicEntry("reports")]
 
 
-def asks(times: int, every: float, *, begin: float = 0, **columns: Any) -> list[Line]:
+def metadata_responses(times: int, every: float, *, begin: float = 0, **columns: Any) -> list[Line]:
     return [
         response("Metadata", at=begin + number * every + 0.001, offset=number, **columns) for number in range(times)
     ]
 
 
-def test_a_loop_is_told_with_the_error_that_it_repeats_and_its_topic(spark: SparkSession) -> None:
+def test_reports_a_loop_with_its_error_and_topic(spark: SparkSession) -> None:
     lines = table(
         spark,
-        *asks(9, 0.1, topics=_TOPICS, errors=_MISSING, size=40),
+        *metadata_responses(9, 0.1, topics=_TOPICS, errors=_MISSING, size=40),
         # Behind the last by just less than 2 s, with another error, over another connection to another broker.
-        *asks(1, 1, begin=2.7, connection_id="n-1-2", server="10.0.0.0:9092",
+        *metadata_responses(1, 1, begin=2.7, connection_id="n-1-2", server="10.0.0.0:9092",
               errors=[ErrorEntry("topics[0].error_code", 5, "LEADER_NOT_AVAILABLE")]),
-        *asks(1, 1, begin=4.7),  # 2 s later: nothing to do with it
-        *asks(12, 0.5, begin=100, client_id="quiet", client="10.0.0.8:1", connection_id="n-1-3"),
+        *metadata_responses(1, 1, begin=4.7),  # 2 s later: nothing to do with it
+        *metadata_responses(12, 0.5, begin=100, client_id="quiet", client="10.0.0.8:1", connection_id="n-1-3"),
     )  # fmt: skip
     assert_rows(
         metadata_storms(lines).drop("first_at", "last_at"),
@@ -48,25 +48,29 @@ def test_a_loop_is_told_with_the_error_that_it_repeats_and_its_topic(spark: Spar
     )  # fmt: skip
 
 
-def test_what_clients_ask_at_their_beginning_and_from_time_to_time_is_no_loop(spark: SparkSession) -> None:
+def test_startup_and_periodic_requests_are_not_a_loop(spark: SparkSession) -> None:
     lines = table(
         spark,
-        *asks(9, 0.1, errors=_MISSING, topics=_TOPICS),  # one too few
-        *asks(20, 2, begin=50, errors=_MISSING, topics=_TOPICS),  # too slow
+        *metadata_responses(9, 0.1, errors=_MISSING, topics=_TOPICS),  # one too few
+        *metadata_responses(20, 2, begin=50, errors=_MISSING, topics=_TOPICS),  # too slow
         # Twenty processes that start, with a client id in common: each asks once or twice.
         *(
             line
             for number in range(20)
-            for line in asks(2, 0.01, begin=200 + number / 10, connection_id=f"n-2-{number}")
+            for line in metadata_responses(2, 0.01, begin=200 + number / 10, connection_id=f"n-2-{number}")
         ),
         # Ten clients on ten hosts.
-        *(line for number in range(10) for line in asks(1, 1, begin=300, client=f"10.0.1.{number}:1", errors=_MISSING)),
+        *(
+            line
+            for number in range(10)
+            for line in metadata_responses(1, 1, begin=300, client=f"10.0.1.{number}:1", errors=_MISSING)
+        ),
         *(response(at=400 + number / 10, offset=number) for number in range(20)),  # Fetch
     )
     assert metadata_storms(lines).isEmpty()
 
 
-def test_of_the_captures_it_is_the_one_that_has_a_loop(captured: DataFrame) -> None:
+def test_finds_the_loop_in_the_captures(captured: DataFrame) -> None:
     runs: dict[tuple[str, str], list[list[float]]] = defaultdict(list)
     asked = captured.where("api = 'Metadata' and kind = 'response' and request_ts is not null")
     rows = sorted(asked.collect(), key=lambda row: row["request_ts"])

@@ -10,7 +10,7 @@ from tests.kproxy.spark.reference import assert_rows, topics_of
 from tests.kproxy.spark.sample_lines import request, response, table
 
 
-def test_a_partition_that_only_metadata_names_counts_in_the_mean(spark: SparkSession) -> None:
+def test_partition_named_only_in_metadata_counts_in_the_mean(spark: SparkSession) -> None:
     orders = TopicEntry("orders", partitions=[0, 1], bytes=40, partition_bytes=[30, 10])
     lines = table(
         spark,
@@ -31,7 +31,7 @@ def test_a_partition_that_only_metadata_names_counts_in_the_mean(spark: SparkSes
     assert_rows(partitions(lines), expected)
 
 
-def test_real_clients(real: DataFrame) -> None:
+def test_partitions_match_plain_python_for_real_clients(real: DataFrame) -> None:
     sizes: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
     for line in real.collect():
         if line["kind"] in ("request", "response"):

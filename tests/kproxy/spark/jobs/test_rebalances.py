@@ -9,11 +9,11 @@ from kproxy.spark.jobs.rebalances import rebalances
 from tests.kproxy.browse.group_story import DATA, Story, lines_of
 from tests.kproxy.browse.sample_overviews import feed
 from tests.kproxy.browse.sessions import BEGAN, SECOND
-from tests.kproxy.spark.conftest import converted
+from tests.kproxy.spark.conftest import convert_files
 from tests.kproxy.spark.sample_lines import table
 
 
-def told(spark: SparkSession, story: Story) -> list[tuple[object, ...]]:
+def rebalance_rows(spark: SparkSession, story: Story) -> list[tuple[object, ...]]:
     """Generation, when it began and how long it took (s), by whom and why, members, in the minute before."""
     rows = rebalances(table(spark, *story.lines)).selectExpr(
         "generation", "unix_micros(since)", "duration_us", "by", "why", "members", "a_minute", "storm"
@@ -24,7 +24,7 @@ def told(spark: SparkSession, story: Story) -> list[tuple[object, ...]]:
     ]
 
 
-def test_who_began_each_and_why(spark: SparkSession) -> None:
+def test_reports_who_caused_each_rebalance_and_why(spark: SparkSession) -> None:
     story = Story()
     story.say(0, "a", "JoinGroup", member=None, error="MEMBER_ID_REQUIRED", answer_size=9)
     story.joined(0.1, "a")
@@ -42,7 +42,7 @@ def test_who_began_each_and_why(spark: SparkSession) -> None:
     story.joined(82, "a", generation=4)
     story.joined(90, "a", generation=5)  # by itself
     story.answer(story.ask(95, "a", "JoinGroup"), 95.5, generation_id=6)  # and no assignment follows
-    assert told(spark, story) == [
+    assert rebalance_rows(spark, story) == [
         (1, 0.1, 0.003, "a", "join", 1, 0, False),
         (2, 10.0, 3.501, "b", "join", 2, 1, False),
         (3, 21.001, 1.002, "b", "leave", 1, 2, False),
@@ -53,22 +53,22 @@ def test_who_began_each_and_why(spark: SparkSession) -> None:
     view = feed(GroupsOverview(), [*story.lines]).view("billing", BEGAN + 100 * SECOND)
     assert view is not None
     causes = [(boundary.generation, boundary.cause.kind) for boundary in view.boundaries if boundary.cause is not None]
-    assert causes == [(row[0], row[4]) for row in told(spark, story)]
+    assert causes == [(row[0], row[4]) for row in rebalance_rows(spark, story)]
 
 
 def test_twenty_generations_within_a_minute_are_a_storm(spark: SparkSession) -> None:
     story = Story()
     for number in range(21):
         story.joined(number * 3, "a", generation=number + 1)
-    rows = told(spark, story)
+    rows = rebalance_rows(spark, story)
     assert [row[-2:] for row in rows] == [(number, number >= 20) for number in range(21)]
     slower = Story()
     for number in range(21):
         slower.joined(number * 3.1, "a", generation=number + 1)
-    assert not any(row[-1] for row in told(spark, slower))
+    assert not any(row[-1] for row in rebalance_rows(spark, slower))
 
 
-def test_a_group_that_begins_anew_is_not_the_one_before(spark: SparkSession) -> None:
+def test_restarted_group_is_separate_from_the_previous_one(spark: SparkSession) -> None:
     story = Story()
     story.joined(0, "a")
     story.joined(5, "a", generation=2)
@@ -76,25 +76,25 @@ def test_a_group_that_begins_anew_is_not_the_one_before(spark: SparkSession) -> 
     story.joined(1000, "b")
     story.say(1009, "b", "LeaveGroup", generation_id=1)
     story.joined(2000, "c")
-    assert [(row[0], row[1], row[3], row[-2]) for row in told(spark, story)] == [
+    assert [(row[0], row[1], row[3], row[-2]) for row in rebalance_rows(spark, story)] == [
         (1, 0.0, "a", 0), (2, 5.0, "a", 1), (1, 1000.0, "b", 0), (1, 2000.0, "c", 0),
     ]  # fmt: skip
 
 
-def test_a_member_that_joins_again_into_its_generation_begins_none(spark: SparkSession) -> None:
+def test_rejoin_into_the_same_generation_is_not_a_rebalance(spark: SparkSession) -> None:
     story = Story()
     story.joined(0, "a", "b")
     story.joined(5, "b")
-    assert [(row[0], row[1], row[5]) for row in told(spark, story)] == [(1, 0.0, 2)]
+    assert [(row[0], row[1], row[5]) for row in rebalance_rows(spark, story)] == [(1, 0.0, 2)]
 
 
-def test_epochs_are_over_when_all_are_there(spark: SparkSession) -> None:
+def test_epoch_ends_when_all_members_have_reached_it(spark: SparkSession) -> None:
     story = Story()
     story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, to=1)
     story.epochs(5, 26, "a", 1)
     story.say(6, "b", "ConsumerGroupHeartbeat", generation_id=0, to=2)
     story.say(30, "a", "ConsumerGroupHeartbeat", generation_id=1, to=2)
-    assert [row[:6] for row in told(spark, story)] == [
+    assert [row[:6] for row in rebalance_rows(spark, story)] == [
         (1, 0.001, 0.0, "a", "join", 1), (2, 6.001, 24.0, "b", "join", 2),
     ]  # fmt: skip
 
@@ -102,10 +102,10 @@ def test_epochs_are_over_when_all_are_there(spark: SparkSession) -> None:
 @pytest.fixture(scope="module")
 def real(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
     """Traces of real groups."""
-    return converted(spark, [str(DATA)], tmp_path_factory.mktemp("real"))
+    return convert_files(spark, [str(DATA)], tmp_path_factory.mktemp("real"))
 
 
-def seen(name: str) -> GroupView:
+def group_view(name: str) -> GroupView:
     """What the terminal tells of it."""
     view = feed(GroupsOverview(), lines_of(name)).view("billing", BEGAN + 10**6 * SECOND)
     assert view is not None
@@ -113,10 +113,10 @@ def seen(name: str) -> GroupView:
 
 
 @pytest.mark.parametrize("name", ["application-does-not-poll", "frozen-process", "killed-member"])
-def test_real_groups_as_the_terminal_tells_of_them(real: DataFrame, name: str) -> None:
+def test_rebalances_of_real_groups_match_the_terminal(real: DataFrame, name: str) -> None:
     of_one = rebalances(real.where(real["file"].contains(name)))
     rows = of_one.selectExpr("generation", "unix_micros(since)", "unix_micros(until)").collect()
-    view = seen(name)
+    view = group_view(name)
     assert [row[0] for row in rows] == [boundary.generation for boundary in view.boundaries]
     # A generation is first heard of in the first answer, and there with the last.
     assert [row[2] for row in rows] == pytest.approx([boundary.at // 1000 for boundary in view.boundaries], abs=20_000)
@@ -125,10 +125,10 @@ def test_real_groups_as_the_terminal_tells_of_them(real: DataFrame, name: str) -
     assert waits or name == "frozen-process"
 
 
-def test_real_epochs_that_wait_for_partitions(real: DataFrame) -> None:
+def test_measures_epochs_that_wait_for_partitions(real: DataFrame) -> None:
     rows = rebalances(real.where(real["file"].contains("partitions-not-given-up"))).collect()
     [longest] = [row for row in rows if row["duration_us"] > 1_000_000]
-    view = seen("partitions-not-given-up")
+    view = group_view("partitions-not-given-up")
     [lags] = [stall for stall in view.stalls if stall.kind is StallKind.LAGGING]
     assert lags.until is not None
     assert longest["duration_us"] == (lags.until - lags.since) // 1000

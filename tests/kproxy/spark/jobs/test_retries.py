@@ -9,22 +9,22 @@ from pyspark.sql import DataFrame, SparkSession
 from kproxy.spark.jobs.retries import retries
 from kproxy.trace.lines import ErrorEntry, Line, RepeatEntry, TopicEntry
 from tests.kproxy.spark.reference import assert_rows
-from tests.kproxy.spark.sample_lines import close, found, moment, request, response, table
+from tests.kproxy.spark.sample_lines import close, finding_entry, moment, request, response, table
 
 _BATCH = [TopicEntry("orders", None, [0], 900, 3, 1, ["none"], [900])]
 _REFUSED = [ErrorEntry("responses[0].partition_responses[0].error_code", 87, "INVALID_RECORD")]
 
 
-def sends(connection: int, at: float, **columns: Any) -> Line:
+def produce_request(connection: int, at: float, **columns: Any) -> Line:
     return request("Produce", at=at, connection_id=f"n-1-{connection}", size=1000, topics=_BATCH, acks=-1, **columns)
 
 
-def lost(connection: int, at: float, *, by: str | None = "client") -> list[Line]:
+def lost_request(connection: int, at: float, *, by: str | None = "client") -> list[Line]:
     """A request without an answer, and the end of its connection a second later."""
-    return [sends(connection, at), close(at=at + 1, connection_id=f"n-1-{connection}", by=by, unanswered=1)]
+    return [produce_request(connection, at), close(at=at + 1, connection_id=f"n-1-{connection}", by=by, unanswered=1)]
 
 
-def refused(at: float, **columns: Any) -> Line:
+def refused_response(at: float, **columns: Any) -> Line:
     what: dict[str, Any] = {"topics": _BATCH, "errors": _REFUSED, "request_size": 1000, "latency_us": 100_000}
     return response("Produce", at=at, **what | columns)
 
@@ -34,12 +34,14 @@ def rows_of(spark: SparkSession, *lines: Line) -> list[tuple[object, ...]]:
     return [tuple(row) for row in found_.collect()]
 
 
-def test_each_kind_of_retry(spark: SparkSession) -> None:
+def test_finds_every_type_of_retry(spark: SparkSession) -> None:
     lines = table(
         spark,
-        *lost(1, 0, by="server"), sends(2, 1.5), response("Produce", at=1.6, connection_id="n-1-2", topics=_BATCH),
-        refused(10), refused(10.3), refused(10.5),  # the second and third 200 and 100 ms behind the one before
-        request("Produce", at=20, connection_id="n-1-3", findings=[found("S034"), found("S033"), found("L001")]),
+        *lost_request(1, 0, by="server"), produce_request(2, 1.5),
+        response("Produce", at=1.6, connection_id="n-1-2", topics=_BATCH),
+        refused_response(10), refused_response(10.3), refused_response(10.5),  # 200 and 100 ms after the previous response
+        request("Produce", at=20, connection_id="n-1-3",
+                findings=[finding_entry("S034"), finding_entry("S033"), finding_entry("L001")]),
         close(at=30, connection_id="n-1-3",
               repeated=[RepeatEntry("S034", "rule-s034", 4), RepeatEntry("C001", "x", 9)]),
     )  # fmt: skip
@@ -60,52 +62,60 @@ def test_each_kind_of_retry(spark: SparkSession) -> None:
     )  # fmt: skip
 
 
-def test_a_lost_request_has_one_successor_and_each_its_own(spark: SparkSession) -> None:
-    lines = [*lost(1, 0), *lost(2, 0.1), sends(3, 2), sends(3, 2.1, correlation_id=2), sends(3, 2.2, correlation_id=3)]
+def test_request_retries_at_most_one_lost_request(spark: SparkSession) -> None:
+    lines = [
+        *lost_request(1, 0),
+        *lost_request(2, 0.1),
+        produce_request(3, 2),
+        produce_request(3, 2.1, correlation_id=2),
+        produce_request(3, 2.2, correlation_id=3),
+    ]
     [row] = rows_of(spark, *lines)
     assert row[:4] == ("Produce", "lost", "client", 1)  # both lost ones are the first that comes: it is one request
 
 
-def test_the_answer_to_another_request_of_the_same_id_and_time_does_not_count(spark: SparkSession) -> None:
-    answered, left = sends(1, 0), sends(1, 0, offset=1000)
+def test_response_is_matched_by_request_offset(spark: SparkSession) -> None:
+    answered, left = produce_request(1, 0), produce_request(1, 0, offset=1000)
     ended = close(at=1, connection_id="n-1-1", by="client", unanswered=1)
     answer = response("Produce", at=0.001, connection_id="n-1-1", topics=_BATCH, request_offset=0)
-    [row] = rows_of(spark, answered, left, answer, ended, sends(2, 1.5))
+    [row] = rows_of(spark, answered, left, answer, ended, produce_request(2, 1.5))
     assert row[:4] == ("Produce", "lost", "client", 1)
 
 
-def test_what_is_no_retry(spark: SparkSession) -> None:
+def test_ignores_requests_that_are_not_retries(spark: SparkSession) -> None:
     assert not rows_of(
         spark,
-        *lost(1, 0), sends(2, 11.1),  # too late
-        *lost(3, 20, by=None), sends(4, 21.1),  # the watch ended, not the connection
-        *lost(5, 40), sends(6, 41.1, client_id="other"), sends(6, 41.2, client="10.0.0.8:1"),  # somebody else's
+        *lost_request(1, 0), produce_request(2, 11.1),  # too late
+        *lost_request(3, 20, by=None), produce_request(4, 21.1),  # the watch ended, not the connection
+        *lost_request(5, 40),
+        produce_request(6, 41.1, client_id="other"), produce_request(6, 41.2, client="10.0.0.8:1"),  # of other clients
         request("Produce", at=41.3, connection_id="n-1-7", size=1001, topics=_BATCH, acks=-1),  # others
         request("Produce", at=41.4, connection_id="n-1-7", size=1000, topics=[TopicEntry("carts")], acks=-1),
-        sends(5, 40.5, correlation_id=9), response("Produce", at=40.6, connection_id="n-1-5", correlation_id=9),
+        produce_request(5, 40.5, correlation_id=9),
+        response("Produce", at=40.6, connection_id="n-1-5", correlation_id=9),
         request("Metadata", at=60, connection_id="n-1-8"),
         close(at=61, connection_id="n-1-8", by="client", unanswered=1),
         request("Metadata", at=61.1, connection_id="n-1-9"),  # everybody asks that first
         request("Produce", at=80, connection_id="n-2-1", size=7, acks=0),
         close(at=81, connection_id="n-2-1", by="client"),
         request("Produce", at=81.1, connection_id="n-2-2", size=7, acks=0),
-        refused(100), refused(110.2),  # somebody has thought about it
-        refused(150), refused(150.05),  # sent before the answer was there
-        refused(200), refused(201, request_size=999),
-        *(refused(300 + at, errors=[ErrorEntry("responses[0].partition_responses[0].error_code", 6,
+        refused_response(100), refused_response(110.2),  # somebody has thought about it
+        refused_response(150), refused_response(150.05),  # sent before the answer was there
+        refused_response(200), refused_response(201, request_size=999),
+        *(refused_response(300 + at, errors=[ErrorEntry("responses[0].partition_responses[0].error_code", 6,
           "NOT_LEADER_OR_FOLLOWER")]) for at in range(3)),
         *(response("Heartbeat", at=400 + at, errors=[ErrorEntry("error_code", 27, "REBALANCE_IN_PROGRESS")])
           for at in range(3)),
     )  # fmt: skip
 
 
-def test_refusals_of_the_captures_that_come_again(captured: DataFrame) -> None:
-    answers = (
+def test_finds_repeated_refusals_in_the_captures(captured: DataFrame) -> None:
+    responses = (
         captured.where("kind = 'response' and size(errors) > 0 and request_ts is not null").orderBy("ts").collect()
     )
     again: Counter[tuple[str, str]] = Counter()
-    for place, second in enumerate(answers):
-        for first in reversed(answers[:place]):
+    for place, second in enumerate(responses):
+        for first in reversed(responses[:place]):
             same = all(first[name] == second[name] for name in ("client_id", "api", "request_size", "topics"))
             if same and first["client"].split(":")[0] == second["client"].split(":")[0]:
                 pause = (second["request_ts"] - first["ts"]).total_seconds()

@@ -16,7 +16,9 @@ from tests.kproxy.spark.sample_lines import close, open_, request, response, tab
 _MINUTE = 0.05  # a frame every 50 ms is 1200 a minute
 
 
-def refused(at: float, name: str, path: str = "responses[0].partition_responses[1].error_code", **columns: Any) -> Line:
+def error_response(
+    at: float, name: str, path: str = "responses[0].partition_responses[1].error_code", **columns: Any
+) -> Line:
     return response("Produce", at=at, errors=[ErrorEntry(path, 1, name)], **columns)
 
 
@@ -24,18 +26,18 @@ def batches(*sizes: int) -> list[TopicEntry]:
     return [TopicEntry("orders", None, list(range(len(sizes))), sum(sizes), 9, len(sizes), [], list(sizes))]
 
 
-def one_record(records: int, number: int) -> Line:
+def single_record_request(records: int, number: int) -> Line:
     return request("Produce", at=number * _MINUTE, topics=[TopicEntry("t", records=records, batches=1)])
 
 
-def written(*values: bytes | None, **columns: Any) -> Line:
+def values_request(*values: bytes | None, **columns: Any) -> Line:
     records = [{"value": None if value is None else base64.b64encode(value).decode()} for value in values]
     entry = {"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partition_data": [{"records": [{"records": records}]}]}
     topics = [TopicEntry("orders", "AAAAAAAAAAAAAAAAAAAAAQ")]
     return request("Produce", topics=topics, body={"topic_data": [entry]}, **columns)
 
 
-def connects(connections: int, errands: int, *, every: float = 1) -> list[Line]:
+def connection_lines(connections: int, errands: int, *, every: float = 1) -> list[Line]:
     lines: list[Line] = []
     for number in range(connections):
         at, ends = number * every, {"connection_id": f"n-1-{number}"}
@@ -44,22 +46,24 @@ def connects(connections: int, errands: int, *, every: float = 1) -> list[Line]:
     return lines
 
 
-def again(pause: float, times: int, name: str = "NOT_LEADER_OR_FOLLOWER") -> list[Line]:
-    return [refused(1 + number * (pause + 0.001), name, offset=number) for number in range(times)]
+def repeated_errors(pause: float, times: int, name: str = "NOT_LEADER_OR_FOLLOWER") -> list[Line]:
+    return [error_response(1 + number * (pause + 0.001), name, offset=number) for number in range(times)]
 
 
 _TELEMETRY: dict[str, Any] = {"errors": [ErrorEntry("error_code", 35, "UNSUPPORTED_VERSION")]}
-_TOO_LARGE = refused(1, "MESSAGE_TOO_LARGE", topics=batches(10, 1000), connection_id="n-1-2")
+_TOO_LARGE = error_response(1, "MESSAGE_TOO_LARGE", topics=batches(10, 1000), connection_id="n-1-2")
 
 #: A rule, what breaks it, the client and broker that are named, how often, and a part of the sentence.
 BROKEN: list[tuple[str, list[Line], str | None, str | None, int, str]] = [
-    ("C018", connects(20, 2), "app", "10.0.0.1:9092", 20, "opened 20 connections within an hour for 40 requests"),
+    ("C018", connection_lines(20, 2), "app", "10.0.0.1:9092", 20,
+     "opened 20 connections within an hour for 40 requests"),
     ("M008", [_TOO_LARGE, response("Produce", at=2, topics=batches(801, 10))], "app", "10.0.0.1:9092", 1,
      "batches of up to 801 bytes to orders, where one of 1000 was too large"),
-    ("R026", [one_record(1, number) for number in range(600)], "app", "10.0.0.1:9092", 1,
+    ("R026", [single_record_request(1, number) for number in range(600)], "app", "10.0.0.1:9092", 1,
      "sent 600 Produce requests with one record a batch to 10.0.0.1:9092 in a minute, of 600"),
-    ("R027", [written(*[b"\0\0\0\0\7{"] * 10, None, client_id="registry"), written(b"{}", b"\0\0\0\0\0\0\0\7")], "app",
-     "10.0.0.1:9092", 1, "wrote 2 values without a schema id to orders, where 10 of 12 have one"),
+    ("R027", [values_request(*[b"\0\0\0\0\7{"] * 10, None, client_id="registry"),
+              values_request(b"{}", b"\0\0\0\0\0\0\0\7")], "app", "10.0.0.1:9092", 1,
+     "wrote 2 values without a schema id to orders, where 10 of 12 have one"),
     ("S009", [response("Metadata", at=number / 2) for number in range(60)], "app", "10.0.0.1:9092", 1, "60 times"),
     ("S031", [response(at=number * _MINUTE, latency_us=900) for number in range(600)], "app", "10.0.0.1:9092", 1,
      "got 600 immediate empty Fetch responses in a minute from 10.0.0.1:9092"),
@@ -67,27 +71,27 @@ BROKEN: list[tuple[str, list[Line], str | None, str | None, int, str]] = [
      "was throttled by 10.0.0.1:9092 2 times, 1.2 s in total and at most 1000 ms"),
     ("S044", [response("PushTelemetry", at=at, **_TELEMETRY) for at in range(3)], "app", "10.0.0.1:9092", 3,
      "which refused it 3 times (UNSUPPORTED_VERSION)"),
-    ("S047", [refused(at, "NOT_ENOUGH_REPLICAS", topics=batches(9, 9)) for at in (0, 50, 99)], None, "10.0.0.1:9092",
-     3, "refused batches for topic orders 3 times: NOT_ENOUGH_REPLICAS"),
+    ("S047", [error_response(at, "NOT_ENOUGH_REPLICAS", topics=batches(9, 9)) for at in (0, 50, 99)], None,
+     "10.0.0.1:9092", 3, "refused batches for topic orders 3 times: NOT_ENOUGH_REPLICAS"),
     ("S048", [request(client_id="rdkafka"), request(client_id="rdkafka", client="10.0.0.8:1", connection_id="n-1-2")],
      "rdkafka", None, 2, "client id rdkafka is a library's default: 2 connections from 2 hosts use it"),
-    ("S050", again(0.049, 11), "app", "10.0.0.1:9092", 1, "10 times in a second, each time after NOT_LEADER"),
+    ("S050", repeated_errors(0.049, 11), "app", "10.0.0.1:9092", 1, "10 times in a second, each time after NOT_LEADER"),
 ]  # fmt: skip
 
 #: What comes near to a rule and does not break it.
 NEAR: list[tuple[str, list[Line]]] = [
-    ("C018", connects(19, 1)),
-    ("C018", connects(20, 3)),
-    ("C018", connects(30, 0)),  # those only ask who is there: C017 and C019
-    ("C018", connects(25, 1, every=300)),  # 12 an hour
+    ("C018", connection_lines(19, 1)),
+    ("C018", connection_lines(20, 3)),
+    ("C018", connection_lines(30, 0)),  # those only ask who is there: C017 and C019
+    ("C018", connection_lines(25, 1, every=300)),  # 12 an hour
     ("M008", [_TOO_LARGE, response("Produce", at=2, topics=batches(800))]),
     ("M008", [_TOO_LARGE, response("Produce", at=2, topics=batches(900), server="10.0.0.2:9092")]),
     ("M008", [_TOO_LARGE, response("Produce", at=2, topics=batches(1200))]),  # the limit was raised
-    ("R026", [one_record(1, number) for number in range(599)]),
-    ("R026", [one_record(1 + number % 3, number) for number in range(1200)]),  # a third of them
-    ("R027", [written(*[b"\0\0\0\0\7{"] * 10, None)]),  # a tombstone
-    ("R027", [written(*[b"\0\0\0\0\7{"] * 9), written(b"{}")]),  # too few to tell
-    ("R027", [written(*[b"\0\0\0\0\0\0\0\7"] * 99), written(b"{}")]),  # numbers
+    ("R026", [single_record_request(1, number) for number in range(599)]),
+    ("R026", [single_record_request(1 + number % 3, number) for number in range(1200)]),  # a third of them
+    ("R027", [values_request(*[b"\0\0\0\0\7{"] * 10, None)]),  # a tombstone
+    ("R027", [values_request(*[b"\0\0\0\0\7{"] * 9), values_request(b"{}")]),  # too few to tell
+    ("R027", [values_request(*[b"\0\0\0\0\0\0\0\7"] * 99), values_request(b"{}")]),  # numbers
     ("S009", [response("Metadata", at=number) for number in range(59)]),
     ("S009", [response("Metadata", at=number / 2, connection_id=f"n-1-{number % 2}") for number in range(100)]),
     ("S031", [response(at=number * _MINUTE, latency_us=50_000) for number in range(600)]),
@@ -95,11 +99,11 @@ NEAR: list[tuple[str, list[Line]]] = [
     ("S036", [response(throttle_time_ms=0)]),
     ("S044", [response("PushTelemetry", at=at, **_TELEMETRY) for at in range(2)]),
     ("S044", [response("PushTelemetry", at=at) for at in range(9)]),
-    ("S047", [refused(at, "NOT_ENOUGH_REPLICAS", topics=batches(9, 9)) for at in range(2)]),
+    ("S047", [error_response(at, "NOT_ENOUGH_REPLICAS", topics=batches(9, 9)) for at in range(2)]),
     ("S048", [request(client_id=name) for name in ("orders", "consumer-billing-1", "rdkafka-orders", "")]),
-    ("S050", again(0.050, 19)),
-    ("S050", again(0.049, 10)),  # the first is no repetition
-    ("S050", again(0.01, 50, "INVALID_RECORD")),  # not retriable: the job retries
+    ("S050", repeated_errors(0.050, 19)),
+    ("S050", repeated_errors(0.049, 10)),  # the first is no repetition
+    ("S050", repeated_errors(0.01, 50, "INVALID_RECORD")),  # not retriable: the job retries
 ]
 
 
@@ -108,7 +112,7 @@ def find(spark: SparkSession, code: str, lines: list[Line]) -> list[Row]:
     return rule.findings(table(spark, *lines)).collect()
 
 
-def test_what_breaks_a_rule_is_told(spark: SparkSession) -> None:
+def test_reports_what_breaks_a_rule(spark: SparkSession) -> None:
     for code, lines, client, broker, findings, part in BROKEN:
         rows = find(spark, code, lines)
         assert [(row["client"], row["broker"], row["findings"]) for row in rows] == [(client, broker, findings)], code
@@ -117,12 +121,12 @@ def test_what_breaks_a_rule_is_told(spark: SparkSession) -> None:
         assert rows[0]["connection_id"].startswith("n-1-")
 
 
-def test_what_comes_near_to_a_rule_is_not_told(spark: SparkSession) -> None:
+def test_ignores_what_almost_breaks_a_rule(spark: SparkSession) -> None:
     for code, lines in NEAR:
         assert not find(spark, code, lines), (code, lines[-1])
 
 
-def test_the_worst_comes_first_in_the_shape_of_findings(spark: SparkSession) -> None:
+def test_findings_are_sorted_by_severity(spark: SparkSession) -> None:
     lines = table(spark, request(client_id="rdkafka", at=5), response(at=10, throttle_time_ms=7))
     rows = rules(lines).drop("first_at", "last_at")
     hints = {rule.rule.code: rule.hint for rule in fleet_rules()}
@@ -143,18 +147,18 @@ def test_the_worst_comes_first_in_the_shape_of_findings(spark: SparkSession) -> 
     )  # fmt: skip
 
 
-def test_all_offline_rules_are_told() -> None:
+def test_every_offline_rule_has_a_function() -> None:
     assert {rule.code for rule in FLEET_RULES} == {rule.rule.code for rule in fleet_rules()}
 
 
-def test_a_function_that_is_not_named_as_its_rule_is_none() -> None:
+def test_rule_function_must_have_the_name_of_its_rule() -> None:
     from kproxy.spark.rules import rule
 
     with pytest.raises(ValueError, match="S036"):
         rule("S036", hint="")(lambda lines: lines)
 
 
-def test_of_the_captures_it_is_default_client_ids_alone(captured: DataFrame) -> None:
+def test_captures_break_only_the_default_client_id_rule(captured: DataFrame) -> None:
     asked = captured.where("kind = 'request' and client_id is not null").collect()
     defaults = {row["client_id"] for row in asked} & {"rdkafka", "sarama", "kgo", "kafkajs", "producer-1"}
     assert {(row["code"], row["client"]) for row in rules(captured).collect()} == {

@@ -14,8 +14,8 @@ from tests.kproxy.spark.sample_lines import request, response, table
 KEY = {"format": "text", "data": "k", "guess": True}
 
 
-def avro(number: int, **more: Any) -> dict[str, Any]:
-    return {"format": "avro", "data": {"id": number}, "schema": {"id": number}, "subject": "orders-value", **more}
+def avro(number: int, **fields: Any) -> dict[str, Any]:
+    return {"format": "avro", "data": {"id": number}, "schema": {"id": number}, "subject": "orders-value", **fields}
 
 
 def produce(*values: Any, client_id: str = "app", topic: dict[str, str] | None = None) -> RequestLine:
@@ -25,19 +25,19 @@ def produce(*values: Any, client_id: str = "app", topic: dict[str, str] | None =
     return request("Produce", body=body, client_id=client_id, topics=[TopicEntry("carts", "Y2FydHM")])
 
 
-def fetched() -> ResponseLine:
+def fetch_response() -> ResponseLine:
     batches = [{"records": [{"key": None, "value": avro(9), "headers": [{"key": "trace", "value": KEY}]}]}]
     responses = [{"topic_id": "Y2FydHM", "partitions": [{"partition_index": 0, "records": batches}, {"records": None}]}]
     return response("Fetch", body={"responses": responses}, topics=[TopicEntry("carts", "Y2FydHM")])
 
 
-def test_schemas_by_topic_and_producer(spark: SparkSession) -> None:
+def test_counts_schemas_by_topic_and_producer(spark: SparkSession) -> None:
     lines = table(
         spark,
         produce(avro(17), avro(17, problem="leftover bytes"), None, {"format": "json", "data": [1]}),
         produce(avro(17), client_id="other"),
         produce({"format": "protobuf", "data": {}, "schema": {"guid": "89a"}}, topic={"topic_id": "Y2FydHM"}),
-        fetched(),
+        fetch_response(),
         request("Produce", body=test_record_fields.UNDECODED["body"]),
         request("Produce"),
     )
@@ -57,8 +57,10 @@ def test_schemas_by_topic_and_producer(spark: SparkSession) -> None:
     )
 
 
-def test_values_as_json(spark: SparkSession) -> None:
-    rows = record_values(table(spark, fetched(), produce({"format": "json", "data": [1, {"a": None}]}))).collect()
+def test_record_values_are_json(spark: SparkSession) -> None:
+    rows = record_values(
+        table(spark, fetch_response(), produce({"format": "json", "data": [1, {"a": None}]}))
+    ).collect()
     columns = ("client", "topic", "part", "header", "format", "data", "schema_form", "schema_id", "is_guess")
     assert [tuple(row[name] for name in columns) for row in rows] == [
         ("app", "carts", "key", None, "null", None, None, None, False),
@@ -69,6 +71,6 @@ def test_values_as_json(spark: SparkSession) -> None:
     ]
 
 
-def test_a_trace_without_decoded_records_has_none(spark: SparkSession) -> None:
+def test_trace_without_decoded_records_has_no_schemas(spark: SparkSession) -> None:
     undecoded = request("Produce", body=test_record_fields.UNDECODED["body"])
     assert schemas(table(spark, undecoded, request("Fetch"))).collect() == []

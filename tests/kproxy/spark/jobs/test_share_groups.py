@@ -14,7 +14,7 @@ LOST = ErrorEntry("responses[0].partitions[0].acknowledge_error_code", 121, "INV
 SESSION = ErrorEntry("error_code", 122, "SHARE_SESSION_NOT_FOUND")
 
 
-def test_members_that_lose_their_locks(spark: SparkSession) -> None:
+def test_counts_lost_acquisition_locks_of_members(spark: SparkSession) -> None:
     slow, fast = ({"group_id": "g", "member_id": name, "client_id": name} for name in ("slow", "fast"))
     brought = [TopicEntry("a", bytes=70, records=3), TopicEntry("b", bytes=7, records=1)]
     lines = table(
@@ -35,7 +35,7 @@ def test_members_that_lose_their_locks(spark: SparkSession) -> None:
     ]
 
 
-def test_real_clients(real: DataFrame) -> None:
+def test_share_groups_match_plain_python_for_real_clients(real: DataFrame) -> None:
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     taken: dict[tuple[str, str], list[int]] = defaultdict(list)
     for line in real.collect():

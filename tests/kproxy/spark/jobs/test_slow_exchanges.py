@@ -10,7 +10,7 @@ from tests.kproxy.spark.reference import assert_rows, client_of, topics_of
 from tests.kproxy.spark.sample_lines import request, response, table
 
 
-def test_what_was_ahead_of_a_slow_one_on_its_connection(spark: SparkSession) -> None:
+def test_reports_requests_ahead_of_a_slow_one(spark: SparkSession) -> None:
     lines = table(
         spark,
         response("Metadata", at=1.0, offset=0, latency_us=1000),  # answered before it was asked
@@ -33,14 +33,14 @@ def test_what_was_ahead_of_a_slow_one_on_its_connection(spark: SparkSession) -> 
     assert rows[2]["topics"] == ["orders"]
 
 
-def test_ten_of_each_api_the_first_of_those_that_took_as_long(spark: SparkSession) -> None:
+def test_keeps_ten_per_api_and_the_earliest_of_ties(spark: SparkSession) -> None:
     same = [response(at=at, offset=at, connection_id=f"n-1-{at % 3}") for at in range(12)]
     rows = slow_exchanges(table(spark, *reversed(same), response("Metadata", at=1))).collect()
     assert [row["offset"] for row in rows if row["api"] == "Fetch"] == list(range(10))
     assert sum(row["api"] == "Metadata" for row in rows) == 1
 
 
-def test_real_clients(real: DataFrame) -> None:
+def test_slow_exchanges_match_plain_python_for_real_clients(real: DataFrame) -> None:
     by_api, on = defaultdict(list), defaultdict(list)
     for line in real.collect():
         if line["latency_us"] is not None and line["api"]:

@@ -14,7 +14,7 @@ FIVE = datetime(2026, 11, 21, 5, tzinfo=UTC)
 BROKER = "10.0.0.1:9092"
 
 
-def test_in_all_and_by_the_hour(spark: SparkSession) -> None:
+def test_reports_throttling_in_total_and_per_hour(spark: SparkSession) -> None:
     lines = table(
         spark,
         request("Produce", at=0),
@@ -38,7 +38,7 @@ def test_in_all_and_by_the_hour(spark: SparkSession) -> None:
     assert_rows(throttling(lines), expected)
 
 
-def test_real_clients_with_throttled_fetches(real: DataFrame) -> None:
+def test_throttling_matches_plain_python_for_real_clients(real: DataFrame) -> None:
     """Nobody is throttled in them, so every answer to a Fetch is made to be."""
     throttled = F.when(F.col("api") == "Fetch", F.col("correlation_id") % 3).otherwise(F.col("throttle_time_ms"))
     lines = real.withColumn("throttle_time_ms", throttled)

@@ -13,7 +13,7 @@ from tests.kproxy.spark.sample_lines import close, request, response, table
 ORDER = ["api", "client", "broker", "topic"]
 
 
-def test_frames_and_the_record_data_of_topics(spark: SparkSession) -> None:
+def test_measures_frames_and_record_data_of_topics(spark: SparkSession) -> None:
     lines = table(
         spark,
         request("Produce", at=0, size=300, topics=[TopicEntry("orders", bytes=200), TopicEntry("carts", bytes=0)]),
@@ -41,18 +41,18 @@ def test_frames_and_the_record_data_of_topics(spark: SparkSession) -> None:
     assert rows["topic", "carts"]["request_p99_bytes"] == 0
 
 
-def test_pauses_of_more_than_ten_minutes_do_not_count(spark: SparkSession) -> None:
+def test_long_pauses_do_not_count_in_rates(spark: SparkSession) -> None:
     shifts = [request(at=hour * 3600 + second) for hour in (0, 8, 24) for second in range(11)]
     [api, *_] = throughput(table(spark, *shifts)).collect()
     assert (api["requests"], api["requests_per_s"]) == (33, 1.1)
 
 
-def test_less_than_a_second_counts_as_one(spark: SparkSession) -> None:
+def test_periods_below_a_second_count_as_one(spark: SparkSession) -> None:
     [api, *_] = throughput(table(spark, request(at=7, size=50))).collect()
     assert (api["requests_per_s"], api["rate_bytes"]) == (1.0, 50.0)
 
 
-def test_real_clients(real: DataFrame) -> None:
+def test_throughput_matches_plain_python_for_real_clients(real: DataFrame) -> None:
     frames = [line for line in real.collect() if line["kind"] in ("request", "response")]
     seen = defaultdict(list)
     for line in frames:

@@ -25,7 +25,7 @@ def rows(spark: SparkSession, lines: Iterable[Line]) -> list[tuple[object, ...]]
     return [tuple(row) for row in transactions(table(spark, *lines)).select(*FIELDS).collect()]
 
 
-def test_the_story_of_the_view(spark: SparkSession) -> None:
+def test_reports_the_transactions_of_the_story(spark: SparkSession) -> None:
     assert rows(spark, told(STORY)) == [
         ("stuck", 3, 0, "open", 1, 1, None),
         ("pay", 1, 0, "committed", 1, 0, 1),
@@ -49,17 +49,17 @@ def test_the_story_of_the_view(spark: SparkSession) -> None:
         (read(9, 9, batch(1, 0, 5), batch(1, 0, 8, marker="1")), "open"),
     ],
 )
-def test_how_a_transaction_ends(spark: SparkSession, then: str, expected: str) -> None:
+def test_finds_the_outcome_of_a_transaction(spark: SparkSession, then: str, expected: str) -> None:
     story = init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + then
     assert [row[3] for row in rows(spark, told(story))] == [expected]
 
 
-def test_a_fenced_producer_begins_nothing(spark: SparkSession) -> None:
+def test_fenced_producer_starts_no_transaction(spark: SparkSession) -> None:
     story = init("pay", 1, 0, 1) + write("pay", 1, 0, 1) + init("pay", 1, 1, 2) + write("pay", 1, 0, 1)
     assert [row[3] for row in rows(spark, told(story))] == ["fenced"]
 
 
-def counted(lines: Iterable[Line]) -> Counter[tuple[str, str]]:
+def count_outcomes(lines: Iterable[Line]) -> Counter[tuple[str, str]]:
     """An independent count: what began, and how it ended, by transactional id."""
     is_open: dict[str, bool] = {}
     found: Counter[tuple[str, str]] = Counter()
@@ -83,11 +83,11 @@ REAL = ["java-3.9.1", "confluent-3.9.1"]
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_an_independent_count_of_real_transactions_agrees(spark: SparkSession, name: str) -> None:
+def test_matches_an_independent_count_of_real_transactions(spark: SparkSession, name: str) -> None:
     lines = list(lines_of(Path(DATA / "pcap" / f"{name}.pcap.gz")))
     frame: DataFrame = transactions(table(spark, *lines))
     told_ = Counter((row["transactional_id"], row["outcome"]) for row in frame.collect())
-    assert told_ == counted(lines)
+    assert told_ == count_outcomes(lines)
     assert told_
     overview = feed(TransactionsOverview(), lines)
     spans = [(row.key, span.outcome.value) for row in overview.rows(0) for span in overview.spans(row.key)]

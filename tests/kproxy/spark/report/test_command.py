@@ -17,7 +17,7 @@ from tests.kproxy.spark.sample_lines import request, response, table
 __all__ = ["kproxy"]
 
 
-def test_the_page_is_written(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writes_the_page(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "names", lambda: ["latency"])
     page = tmp_path / "report.html"
     lines = table(spark, request(), response(latency_us=70_000))
@@ -31,10 +31,10 @@ def test_the_page_is_written(spark: SparkSession, tmp_path: Path, monkeypatch: p
         tables._write_report(spark, Lines(lines, []), {}, Namespace(html=str(tmp_path), traces=[]))
 
 
-def test_what_cannot_be_written_is_said_before_anything_is_read(kproxy: Run, tmp_path: Path) -> None:
+def test_reports_an_unwritable_page_before_reading(kproxy: Run, tmp_path: Path) -> None:
     nowhere = tmp_path / "no" / "report.html"
-    said = kproxy("analyze", "--html", nowhere, tmp_path)
-    assert (said.returncode, said.stderr) == (2, f"kproxy: --html {nowhere}: no such directory\n")
-    said = kproxy("analyze", "--html", tmp_path / "report.html", "--job", "latency", tmp_path)
-    assert said.returncode == 2
-    assert "--html always covers all tables" in said.stderr
+    result = kproxy("analyze", "--html", nowhere, tmp_path)
+    assert (result.returncode, result.stderr) == (2, f"kproxy: --html {nowhere}: no such directory\n")
+    result = kproxy("analyze", "--html", tmp_path / "report.html", "--job", "latency", tmp_path)
+    assert result.returncode == 2
+    assert "--html always covers all tables" in result.stderr

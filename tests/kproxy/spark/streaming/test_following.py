@@ -28,8 +28,16 @@ from kproxy.spark.streaming.execution import Files, RunningQueries
 from kproxy.spark.streaming.queries import Span
 from kproxy.trace.lines import ErrorEntry, Line
 from tests.kproxy.spark.files import write
-from tests.kproxy.spark.sample_lines import BEGIN_NS, found, request, response
-from tests.kproxy.spark.streaming.traces import EVERY, SECOND, TENS, Told, Traces, asked, work_off
+from tests.kproxy.spark.sample_lines import BEGIN_NS, finding_entry, request, response
+from tests.kproxy.spark.streaming.traces import (
+    EVERY,
+    SECOND,
+    TENS,
+    QueryResults,
+    Traces,
+    build_query,
+    wait_until_processed,
+)
 
 ERROR = [ErrorEntry("a", 3, "UNKNOWN_TOPIC_OR_PARTITION")]
 
@@ -37,7 +45,7 @@ ERROR = [ErrorEntry("a", 3, "UNKNOWN_TOPIC_OR_PARTITION")]
 def traffic(second: int) -> list[Line]:
     """Lines of a second: requests with their responses, an error, a finding, a client."""
     asks = request("ApiVersions", at=second, client_id=f"c{second % 7}", software_name="lib", software_version="1")
-    odd = [found("L001")] if second % 5 == 0 else []
+    odd = [finding_entry("L001")] if second % 5 == 0 else []
     return [
         asks,
         request("Fetch", at=second + 0.1),
@@ -46,7 +54,7 @@ def traffic(second: int) -> list[Line]:
     ]
 
 
-def written(events: list[QueryRows | MicroBatch], query: str) -> list[dict[str, Any]]:
+def rows_of_query(events: list[QueryRows | MicroBatch], query: str) -> list[dict[str, Any]]:
     return [
         row.asDict() for event in events if isinstance(event, QueryRows) and event.query == query for row in event.rows
     ]
@@ -55,23 +63,23 @@ def written(events: list[QueryRows | MicroBatch], query: str) -> list[dict[str, 
 def drain(running: RunningQueries) -> list[QueryRows | MicroBatch]:
     """What is told of all that is there."""
     for query in running.queries.values():
-        work_off(query)
+        wait_until_processed(query)
     events = []
     while (event := running.next_event(0)) is not None:
         events.append(event)
     return events
 
 
-def test_what_is_told_of_a_growing_trace_is_what_the_jobs_say_of_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_queries_over_a_growing_trace_match_the_jobs(spark: SparkSession, tmp_path: Path) -> None:
     """Over several files, their renaming, and the end of an hour; in tables that read back, and as rows."""
     folder, out = tmp_path / "traces", tmp_path / "out"
     traces = Traces(folder, max_bytes=20_000)
     events: list[QueryRows | MicroBatch] = []
     with RunningQueries(spark, every=EVERY) as running:
-        running.to_rows(asked(spark, folder, "latency", TENS), "latency")
+        running.to_rows(build_query(spark, folder, "latency", TENS), "latency")
         for name, form in (("errors", "parquet"), ("findings", "parquet"), ("clients", "json")):
             drain(running)  # one begins after the other, for small machines
-            running.to_files(asked(spark, folder, name, TENS), name, Files(str(out), form))
+            running.to_files(build_query(spark, folder, name, TENS), name, Files(str(out), form))
         for second in range(3570, 3640):
             traces.write(*traffic(second), at=second)
             if second == 3599:
@@ -84,7 +92,7 @@ def test_what_is_told_of_a_growing_trace_is_what_the_jobs_say_of_it(spark: Spark
         dated(read_files(spark, find_files(spark, [str(folder)]), CaptureOptions())).where("api <> 'Heartbeat'").cache()
     )
     expected = {row["api"]: row for row in job("latency").run(whole).where("by = 'api'").collect()}
-    latency = written(events, "latency")
+    latency = rows_of_query(events, "latency")
     assert len({row["window_start"] for row in latency}) == 7
     for api, row in expected.items():
         mine = [each for each in latency if each["api"] == api]
@@ -103,17 +111,15 @@ def test_what_is_told_of_a_growing_trace_is_what_the_jobs_say_of_it(spark: Spark
     whole.unpersist()
 
 
-def test_lines_that_come_too_late_or_cannot_be_read_are_counted_and_a_window_waits_for_those_in_time(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_counts_late_and_unreadable_lines_and_waits_for_timely_ones(spark: SparkSession, tmp_path: Path) -> None:
     traces, other = Traces(tmp_path), Traces(tmp_path, node="slow")
     with RunningQueries(spark, every=EVERY) as running:
-        running.to_rows(asked(spark, tmp_path, "latency", TENS), "latency")
+        running.to_rows(build_query(spark, tmp_path, "latency", TENS), "latency")
         traces.write(request(at=1), request(at=12), at=12)
-        assert written(drain(running), "latency") == []
+        assert rows_of_query(drain(running), "latency") == []
         other.write(request(at=2), at=12)  # 10 s late, and the window is open until 15
         traces.write(request(at=16), at=16)
-        [row] = written(drain(running), "latency")
+        [row] = rows_of_query(drain(running), "latency")
         assert row["requests"] == 2
         other.write(request("Produce", at=3), request("Produce", at=4), at=16)
         write(tmp_path / "date=2026-11-21" / "hour=05" / "bad.jsonl", b"no line\n{}\n")
@@ -124,11 +130,11 @@ def test_lines_that_come_too_late_or_cannot_be_read_are_counted_and_a_window_wai
         assert "bad.jsonl: " in example
 
 
-def test_one_line_from_the_future_does_not_make_later_ones_late(spark: SparkSession, tmp_path: Path) -> None:
+def test_line_from_the_future_does_not_make_others_late(spark: SparkSession, tmp_path: Path) -> None:
     """Of a machine whose clock is ten years ahead."""
     now = (time.time_ns() - BEGIN_NS) // 1_000_000_000 // 10 * 10 - 40
     good, broken = Traces(tmp_path), Traces(tmp_path, node="broken")
-    told = Told(spark, tmp_path, "latency", Span(10 * SECOND, 10 * SECOND, 3600 * SECOND))
+    told = QueryResults(spark, tmp_path, "latency", Span(10 * SECOND, 10 * SECOND, 3600 * SECOND))
     good.write(request("Fetch", at=now), at=now)
     broken.write(request("Produce", at=now + 315_360_000), at=now)
     assert told.rows() == []
@@ -139,18 +145,16 @@ def test_one_line_from_the_future_does_not_make_later_ones_late(spark: SparkSess
     assert not any(state.numRowsDroppedByWatermark for each in progress for state in each.stateOperators)
 
 
-def test_on_a_terminal_windows_change_as_lines_come(spark: SparkSession, tmp_path: Path) -> None:
+def test_update_mode_updates_windows_as_lines_arrive(spark: SparkSession, tmp_path: Path) -> None:
     traces = Traces(tmp_path)
-    told = Told(spark, tmp_path, "latency", Span(10 * SECOND, 5 * SECOND, SECOND), mode="update")
+    told = QueryResults(spark, tmp_path, "latency", Span(10 * SECOND, 5 * SECOND, SECOND), mode="update")
     traces.write(request(at=1), at=1)
     assert [row["requests"] for row in told.rows()] == [1, 1]
     traces.write(request(at=2), at=2)
     assert [row["requests"] for row in told.rows()] == [1, 1, 2, 2]
 
 
-def test_old_traces_are_read_an_hour_at_a_time_so_that_none_of_their_lines_is_late(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_old_traces_are_read_by_the_hour_without_late_lines(spark: SparkSession, tmp_path: Path) -> None:
     for node in ("a", "b"):
         traces = Traces(tmp_path, node=node)
         for hour in range(3):
@@ -158,15 +162,15 @@ def test_old_traces_are_read_an_hour_at_a_time_so_that_none_of_their_lines_is_la
         traces.close(at=2 * 3600)
     with RunningQueries(spark, every=EVERY) as running:
         span = Span(3600 * SECOND, 3600 * SECOND, SECOND)
-        running.to_rows(asked(spark, tmp_path, "latency", span), "latency")
+        running.to_rows(build_query(spark, tmp_path, "latency", span), "latency")
         events = drain(running)
-    assert [row["requests"] for row in written(events, "latency")] == [10, 10]
+    assert [row["requests"] for row in rows_of_query(events, "latency")] == [10, 10]
     read = [event.lines for event in events if isinstance(event, MicroBatch) and event.lines]
     assert read == [10, 10, 10]
     assert sum(event.late for event in events if isinstance(event, MicroBatch)) == 0
 
 
-def test_a_table_that_convert_makes_is_followed(spark: SparkSession, tmp_path: Path) -> None:
+def test_follows_a_converted_table(spark: SparkSession, tmp_path: Path) -> None:
     table = tmp_path / "table"
 
     def add(second: int) -> None:
@@ -177,7 +181,7 @@ def test_a_table_that_convert_makes_is_followed(spark: SparkSession, tmp_path: P
         convert(spark, find_files(spark, [str(path)]), str(table), CaptureOptions())
 
     add(1)
-    told = Told(spark, table, "clients", Span())
+    told = QueryResults(spark, table, "clients", Span())
     assert [row["client"] for row in told.rows()] == ["c1"]
     add(2)
     assert [row["client"] for row in told.rows()] == ["c1", "c2"]
@@ -215,13 +219,13 @@ def analyze(
         (["x", "--late", "3h"], "--late 3h: use us, µs, ms, s, m"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(analyze: Callable[..., Any], args: list[str], says: str) -> None:
+def test_invalid_usage_is_one_sentence(analyze: Callable[..., Any], args: list[str], says: str) -> None:
     status, out, err = analyze(*args)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert says in err
 
 
-def before_it_is_told(monkeypatch: pytest.MonkeyPatch, first: Callable[[RunningQueries], object]) -> None:
+def run_before_next_event(monkeypatch: pytest.MonkeyPatch, first: Callable[[RunningQueries], object]) -> None:
     """Do something each time before the command waits for what is told."""
     wait = RunningQueries.next_event
 
@@ -234,16 +238,16 @@ def before_it_is_told(monkeypatch: pytest.MonkeyPatch, first: Callable[[RunningQ
 
 def interrupt_when_done(running: RunningQueries) -> None:
     for query in running.queries.values():
-        work_off(query)
+        wait_until_processed(query)
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_lines_of_json_are_written_until_ctrl_c(
+def test_writes_json_lines_until_interrupted(
     analyze: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Traces(tmp_path).write(*traffic(5), at=5)
     write(tmp_path / "bad.jsonl", b"a\x1b[2Jb\n")
-    before_it_is_told(monkeypatch, interrupt_when_done)
+    run_before_next_event(monkeypatch, interrupt_when_done)
     monkeypatch.setattr(follow, "_SCREEN_S", EVERY)
     status, out, err = analyze(tmp_path, "--job", "findings", "--where", "api=Fetch")
     assert (status, err) == (
@@ -255,13 +259,13 @@ def test_lines_of_json_are_written_until_ctrl_c(
     )  # fmt: skip
 
 
-def test_who_goes_on_asks_the_same_and_a_directory_that_vanishes_ends_it(
+def test_removed_directory_ends_the_run_and_options_must_match_to_resume(
     analyze: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traces, out = tmp_path / "traces", tmp_path / "out"
     traces.mkdir()
     with monkeypatch.context() as patched:
-        before_it_is_told(patched, lambda _: shutil.rmtree(traces, ignore_errors=True))
+        run_before_next_event(patched, lambda _: shutil.rmtree(traces, ignore_errors=True))
         status, _, err = analyze(traces, "--job", "clients", "--out", out)
         assert (status, err.count("\n"), str(traces) in err) == (2, 1, True)
     traces.mkdir()
@@ -279,7 +283,7 @@ def wait_for(what: Callable[[], object], *, seconds: float = 200) -> None:
         time.sleep(0.05)
 
 
-def test_after_sigkill_nothing_is_lost_and_nothing_is_there_twice(
+def test_sigkill_neither_loses_nor_duplicates_rows(
     spark: SparkSession, analyze: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, out = tmp_path / "traces", tmp_path / "out"
@@ -297,7 +301,7 @@ def test_after_sigkill_nothing_is_lost_and_nothing_is_there_twice(
     for second in range(40, 60):
         traces.write(*traffic(second), at=second)
     traces.close(at=60)
-    before_it_is_told(monkeypatch, interrupt_when_done)
+    run_before_next_event(monkeypatch, interrupt_when_done)
     monkeypatch.setattr(follow, "_FILES_S", EVERY)
     status, _, err = analyze(*args)
     assert (status, err) == (0, f"incomplete windows are written to {out} when you run --follow on it again\n")

@@ -11,8 +11,8 @@ from pyspark.testing import assertDataFrameEqual
 from kproxy.spark.jobs import find as job
 from kproxy.spark.streaming.queries import Span, find, names
 from kproxy.trace.lines import ErrorEntry
-from tests.kproxy.spark.sample_lines import finding, found, request, response, table
-from tests.kproxy.spark.streaming.traces import SECOND, TENS, Told, Traces
+from tests.kproxy.spark.sample_lines import finding, finding_entry, request, response, table
+from tests.kproxy.spark.streaming.traces import SECOND, TENS, QueryResults, Traces
 
 
 def times(rows: DataFrame) -> DataFrame:
@@ -22,7 +22,7 @@ def times(rows: DataFrame) -> DataFrame:
     ).drop("window_start", "window_end")
 
 
-def test_latency_is_by_window_and_api_and_exact_to_three_digits(spark: SparkSession) -> None:
+def test_latency_has_a_row_per_window_and_api(spark: SparkSession) -> None:
     lines = table(
         spark,
         request("Fetch", at=1), request("Fetch", at=2), request("Fetch", at=3),
@@ -44,7 +44,7 @@ def test_latency_is_by_window_and_api_and_exact_to_three_digits(spark: SparkSess
     assert overlapping.count() == 5
 
 
-def test_errors_are_shares_of_what_the_client_was_answered(spark: SparkSession) -> None:
+def test_errors_are_shares_of_the_responses_of_a_client(spark: SparkSession) -> None:
     both = [ErrorEntry("a", 3, "UNKNOWN_TOPIC_OR_PARTITION"), ErrorEntry("b", 5, "LEADER_NOT_AVAILABLE")]
     lines = table(
         spark,
@@ -65,7 +65,7 @@ def test_errors_are_shares_of_what_the_client_was_answered(spark: SparkSession) 
     assertDataFrameEqual(times(find("errors").run(lines, TENS)), expected)
 
 
-def test_each_of_very_many_errors_is_counted(spark: SparkSession) -> None:
+def test_counts_many_different_errors(spark: SparkSession) -> None:
     lines = [
         response("Fetch", at=number % 7, errors=[ErrorEntry("a", code, "X") for code in range(1, 131)])
         for number in range(20)
@@ -76,7 +76,7 @@ def test_each_of_very_many_errors_is_counted(spark: SparkSession) -> None:
     }
 
 
-def test_captures_have_the_latency_and_the_errors_that_the_jobs_have(captured: DataFrame) -> None:
+def test_queries_match_the_jobs_for_captures(captured: DataFrame) -> None:
     """One window over all that there is."""
     century = Span(window=100 * 365 * 24 * 3600 * SECOND, step=100 * 365 * 24 * 3600 * SECOND)
     mine = {row["api"]: row for row in find("latency").run(captured, century).where("responses > 0").collect()}
@@ -94,13 +94,11 @@ def test_captures_have_the_latency_and_the_errors_that_the_jobs_have(captured: D
     assert len(errors) == 3
 
 
-def test_findings_are_told_once_for_a_client_and_a_broker_and_again_after_the_horizon(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_findings_repeat_only_after_the_horizon(spark: SparkSession, tmp_path: Path) -> None:
     traces = Traces(tmp_path)
-    told = Told(spark, tmp_path, "findings", Span(horizon=60 * SECOND))
-    first = response(at=1, offset=9, findings=[found("L001"), found("S001", severity="error")])
-    traces.write(first, request(at=1, findings=[found("L001")], client_id="other"), at=1)
+    told = QueryResults(spark, tmp_path, "findings", Span(horizon=60 * SECOND))
+    first = response(at=1, offset=9, findings=[finding_entry("L001"), finding_entry("S001", severity="error")])
+    traces.write(first, request(at=1, findings=[finding_entry("L001")], client_id="other"), at=1)
     traces.write(finding("C016", at=2, direction="response", offset=11), finding("C016", at=2.5), at=2)
     rows = {(row["code"], row["client"], row["connection_id"]): row for row in told.rows()}
     assert set(rows) == {("L001", "app", "n-1-1"), ("S001", "app", "n-1-1"), ("L001", "other", "n-1-1"),
@@ -112,20 +110,20 @@ def test_findings_are_told_once_for_a_client_and_a_broker_and_again_after_the_ho
         "severity": "error", "code": "S001", "name": "rule-s001", "client": "app", "broker": "10.0.0.1:9092",
         "message": "S001 is wrong", "connection_id": "n-1-1", "direction": "response", "offset": 9,
     }  # fmt: skip
-    traces.write(response(at=50, findings=[found("L001")]), finding("C016", at=51, connection_id="n-1-2"), at=51)
+    traces.write(
+        response(at=50, findings=[finding_entry("L001")]), finding("C016", at=51, connection_id="n-1-2"), at=51
+    )
     assert [(row["code"], row["connection_id"]) for row in told.rows()[4:]] == [("C016", "n-1-2")]
     for at in (70, 71):  # what is beyond the horizon is forgotten at the end of the next batch
         traces.write(request(at=at), at=at)
         told.rows()
-    traces.write(response(at=72, findings=[found("L001")]), at=72)
+    traces.write(response(at=72, findings=[finding_entry("L001")]), at=72)
     assert [row["code"] for row in told.rows()[5:]] == ["L001"]
 
 
-def test_clients_are_told_with_their_software_and_with_what_will_be_refused(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_reports_clients_with_software_and_refused_versions(spark: SparkSession, tmp_path: Path) -> None:
     traces = Traces(tmp_path)
-    told = Told(spark, tmp_path, "clients", Span())
+    told = QueryResults(spark, tmp_path, "clients", Span())
     java: dict[str, Any] = {"software_name": "apache-kafka-java", "software_version": "3.9.1"}
     traces.write(
         request("ApiVersions", **java), request("ApiVersions", **java, connection_id="n-1-2"),
@@ -148,6 +146,6 @@ def test_clients_are_told_with_their_software_and_with_what_will_be_refused(
     ]
 
 
-def test_every_query_has_a_job_of_its_name() -> None:
+def test_every_query_has_a_job_with_the_same_name() -> None:
     assert names() == ["clients", "errors", "findings", "latency"]
     assert all(find(name).help and job(name).help for name in names())

@@ -52,29 +52,29 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return Terminal()
 
 
-def shown(terminal: Terminal, *events: QueryRows | MicroBatch, rows: int = 20) -> str:
+def render(terminal: Terminal, *events: QueryRows | MicroBatch, rows: int = 20) -> str:
     with Screen(terminal, "tr\x1baces", ["latency", "errors", "findings"], SPAN, rows) as screen:
         for event in events:
             screen.handle(event)
         drawn = len(terminal.getvalue())
         screen.refresh()
-        return plain(terminal.getvalue()[drawn:])
+        return strip_escapes(terminal.getvalue()[drawn:])
 
 
-def plain(text: str) -> str:
+def strip_escapes(text: str) -> str:
     """Without what moves the cursor, and colours."""
     return re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", text)
 
 
-def until(seconds: float) -> MicroBatch:
+def batch_until(seconds: float) -> MicroBatch:
     return MicroBatch("latency", 1, 0, None, at(seconds), 0)
 
 
-def test_the_window_that_is_looked_at_is_the_fullest_of_those_with_the_newest_line(terminal: Terminal) -> None:
+def test_shows_the_fullest_window_that_has_the_newest_line(terminal: Terminal) -> None:
     windows = [latency(start, max_us=1000 + start) for start in range(0, 120, 10)]
-    text = shown(
+    text = render(
         terminal,
-        until(115),
+        batch_until(115),
         QueryRows("latency", windows[:6]),
         QueryRows("latency", windows[6:]),
         QueryRows("errors", []),
@@ -86,10 +86,12 @@ def test_the_window_that_is_looked_at_is_the_fullest_of_those_with_the_newest_li
     assert "no errors, last 50 s" in text
 
 
-def test_the_slowest_and_the_most_frequent_come_first_and_what_does_not_fit_is_counted(terminal: Terminal) -> None:
+def test_sorts_rows_and_counts_those_that_do_not_fit(terminal: Terminal) -> None:
     apis = [latency(-40, f"Api{number:02}", p99_us=float(number)) for number in range(30)]
     many = [errors(-40, f"c{number:02}", number) for number in range(30)]
-    text = shown(terminal, until(1), QueryRows("latency", [*apis, latency(0)]), QueryRows("errors", [*many, errors(0)]))
+    text = render(
+        terminal, batch_until(1), QueryRows("latency", [*apis, latency(0)]), QueryRows("errors", [*many, errors(0)])
+    )
     lines = text.splitlines()
     assert len(lines) <= 32
     assert text.index("Api29") < text.index("Api28")
@@ -97,7 +99,7 @@ def test_the_slowest_and_the_most_frequent_come_first_and_what_does_not_fit_is_c
     assert "errors, last 50 s, and 21 more" in text
 
 
-def test_new_findings_are_lines_worst_first_and_hostile_text_is_escaped(terminal: Terminal) -> None:
+def test_prints_findings_by_severity_and_escapes_hostile_text(terminal: Terminal) -> None:
     with Screen(terminal, "x", ["findings", "clients"], SPAN, 2) as screen:
         nobody = finding("C016", "warning", client=None, broker=None, direction=None)
         hostile = finding("S001", "error", client="a\x1b[2J[b]")
@@ -108,7 +110,7 @@ def test_new_findings_are_lines_worst_first_and_hostile_text_is_escaped(terminal
             Row(at=at(3), client="old", broker="b:1", software_name=None, software_version=None, api="Fetch",
                 api_version=2, refused_from="4.0"),
         ]))  # fmt: skip
-    text = plain(terminal.getvalue())
+    text = strip_escapes(terminal.getvalue())
     assert "05:00:01  error    S001 rule  a\\x1b[2J[b] > b:1  S001 is wrong  (n-1 response, byte 7)" in text
     assert "05:00:01  warning  C016 rule  C016 is wrong  (n-1, byte 7)" in text
     assert "L001" not in text
@@ -118,13 +120,13 @@ def test_new_findings_are_lines_worst_first_and_hostile_text_is_escaped(terminal
     )
 
 
-def test_before_the_first_line_it_says_that_it_waits(terminal: Terminal) -> None:
-    text = shown(terminal)
+def test_reports_that_it_waits_before_the_first_line(terminal: Terminal) -> None:
+    text = render(terminal)
     assert "waiting for lines" in text
     assert "errors" not in text
 
 
-def test_what_is_left_out_is_told_once_and_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_skipped_lines_once_and_in_total(capsys: pytest.CaptureFixture[str]) -> None:
     notes = StreamWarnings("latency", "30s")
     for batch in (
         MicroBatch("latency", 5, 2, "f: a\x1bb", None, 3), MicroBatch("errors", 5, 2, "f: a\x1bb", None, 0),
@@ -141,7 +143,7 @@ def test_what_is_left_out_is_told_once_and_summed_up(capsys: pytest.CaptureFixtu
     ]
 
 
-def test_traces_are_read_an_hour_after_the_other() -> None:
+def test_next_hour_selects_traces_hour_by_hour() -> None:
     first, second = "a/date=2026-11-21/hour=05/x", "b/date=2026-11-21/hour=06/y"
     assert hour_of(f"/{first}") == BEGIN
     assert (hour_of("date=2026-13-21/hour=05/x"), hour_of("x/y")) == (None, None)

@@ -39,12 +39,12 @@ class Traces:
         self._writer.close(at=BEGIN_NS + round(at * 1e9))
 
 
-def asked(spark: SparkSession, folder: Path, name: str, span: Span) -> DataFrame:
+def build_query(spark: SparkSession, folder: Path, name: str, span: Span) -> DataFrame:
     """A query over a directory, as the command makes it."""
     return find(name).run(follow_lines(spark, [str(folder)], late=span.watermark(name)), span)
 
 
-def work_off(query: StreamingQuery) -> None:
+def wait_until_processed(query: StreamingQuery) -> None:
     """Wait until a query has done all that there is to do, and listeners know of it.
 
     It is asked twice, the second time for what its new watermark closes.
@@ -54,17 +54,17 @@ def work_off(query: StreamingQuery) -> None:
     SparkSession.active()._jsc.sc().listenerBus().waitUntilEmpty()
 
 
-class Told:
+class QueryResults:
     """A query over a directory that is asked again and again what it has told."""
 
     def __init__(self, spark: SparkSession, folder: Path, name: str, span: Span, *, mode: str = "append") -> None:
         self.name = f"told_{name}"
         self._spark = spark
-        table = asked(spark, folder, name, span)
+        table = build_query(spark, folder, name, span)
         writer = table.writeStream.format("memory").queryName(self.name).outputMode(mode)
         self.query = writer.trigger(processingTime=f"{EVERY * 1000:.0f} milliseconds").start()
 
     def rows(self) -> list[Row]:
         """All that it told until now, of lines that are there."""
-        work_off(self.query)
+        wait_until_processed(self.query)
         return list(self._spark.table(self.name).collect())
