@@ -13,9 +13,9 @@ import pytest
 from kproxy.html.assemble import MODULES, joined
 from kproxy.trace.encoding import append_line, encode_json
 from kproxy.trace.lines import FindingEntry
-from tests.kproxy.browse.pictures.test_over_time import picture
-from tests.kproxy.browse.pictures.test_topics_over_time import fetched
-from tests.kproxy.browse.pictures.test_topics_over_time import picture as topics_picture
+from tests.kproxy.browse.pictures.test_over_time import draw_over_time
+from tests.kproxy.browse.pictures.test_topics_over_time import fetch_exchange
+from tests.kproxy.browse.pictures.test_topics_over_time import draw_topics_over_time as topics_picture
 from tests.kproxy.browse.sessions import session_of_capture
 from tests.kproxy.browse.sides import request_line
 from tests.kproxy.capture_results import lines_of
@@ -395,7 +395,7 @@ def test_the_page_counts_over_time_as_the_server_does(tab: Tab, tmp_path: Path) 
     session = session_of_capture(_JAVA)
     modules = joined(MODULES[: MODULES.index("embedded_source.js") + 1])
     for api in ("", "Fetch"):
-        wanted = json.loads(encode_json(picture(session, api)))
+        wanted = json.loads(encode_json(draw_over_time(session, api)))
         del wanted["busy"]
         found = tab.run(f"""(async () => {{ {modules}
           const source = new embedded_source_js.EmbeddedSource(JSON.parse(document.getElementById("data").textContent));
@@ -458,7 +458,7 @@ def test_a_finger_selects_a_part_of_the_time(tab: Tab, tmp_path: Path) -> None:
 
 def test_a_mark_of_lag_leads_to_the_frame_that_shows_it(tab: Tab, tmp_path: Path) -> None:
     out = bytearray()
-    for pair in (fetched(([3], 7)), fetched(([3], 9), ([4], 0), at=0.1), fetched(([4], 2), at=9)):
+    for pair in (fetch_exchange(([3], 7)), fetch_exchange(([3], 9), ([4], 0), at=0.1), fetch_exchange(([4], 2), at=9)):
         for line in pair:
             append_line(line, out)
     trace = tmp_path / "lag.jsonl"

@@ -1,4 +1,4 @@
-"""What members of a group say, and the broker answers, as trace lines; and such lines as nobody would send."""
+"""Trace lines of the members of a group and the broker; and lines that no real client would send."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from kproxy.trace.timestamps import nanoseconds, timestamp
 from tests.kproxy.browse.sample_overviews import closed, feed, missed
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 
-#: Traces of librdkafka 2.16.0 behind kproxy, only what is about the group, at kproxy's own broker or at Kafka 4.3.1:
+#: Traces of librdkafka 2.16.0 behind kproxy, only the lines of the group, from kproxy's broker or Kafka 4.3.1:
 #: killed-member (Kafka; three members, one gets SIGKILL, another joins while its session lasts),
 #: partitions-not-given-up (Kafka; KIP-848, one does not poll for 25 s when another joins),
 #: application-does-not-poll (one of two does not poll for 18 s when a third joins),
-#: frozen-process (one of two gets SIGSTOP for 15 s, its session is of 10 s).
+#: frozen-process (one of two gets SIGSTOP for 15 s, with a session timeout of 10 s).
 DATA = Path(__file__).parents[2] / "data" / "groups"
 
-#: A member id as librdkafka has it.
+#: The end of a member id of librdkafka.
 TAIL = "-5dc89100-0000-4000-8000-000000000000"
 
-#: Sizes of SyncGroup and of the answer to JoinGroup: those of a leader hold what is told of all members.
+#: Sizes of SyncGroup requests and JoinGroup responses: those of the leader list all members.
 LEADER, MEMBER = 600, 90
 
 
@@ -50,52 +50,54 @@ class Story:
         self._ids = count(1)
 
     def ask(self, at: float, who: str, api: str, *, member: str | None = "", **more: Any) -> RequestLine:
-        """Member `who` sends a request; `member` is its member id, by default the one made of its name."""
+        """Member `who` sends a request; `member` is its member id, by default made from its name."""
         line = request(next(self._ids), at=at, api=api, **{"size": MEMBER, **self._what(who, member), **more})
         self.lines.append(line)
         return line
 
-    def answer(self, asked: RequestLine, at: float, *, error: str = "", **more: Any) -> None:
-        """A request is answered."""
-        after_us = (BEGAN + int(at * SECOND) - nanoseconds(asked.ts)) // 1000
-        facts = {name: getattr(asked, name) for name in ("group_id", "member_id", "generation_id")} | {"size": MEMBER}
+    def answer(self, request_line: RequestLine, at: float, *, error: str = "", **more: Any) -> None:
+        """The broker responds to a request."""
+        after_us = (BEGAN + int(at * SECOND) - nanoseconds(request_line.ts)) // 1000
+        facts = {name: getattr(request_line, name) for name in ("group_id", "member_id", "generation_id")} | {
+            "size": MEMBER
+        }
         errors = [ErrorEntry("error_code", 1, error)] if error else []
-        self.lines.append(response(asked, after_us=after_us, errors=errors, **facts | more))
+        self.lines.append(response(request_line, after_us=after_us, errors=errors, **facts | more))
 
     def say(
         self, at: float, who: str, api: str, *, error: str = "", to: int | None = None, answer_size: int = MEMBER,
         **more: Any,
     ) -> None:  # fmt: skip
-        """A request and its answer a millisecond later, which may tell a generation: `to`."""
-        told = {} if to is None else {"generation_id": to}
-        self.answer(self.ask(at, who, api, **more), at + 0.001, error=error, size=answer_size, **told)
+        """A request and its response a millisecond later, which may have the generation `to`."""
+        generation = {} if to is None else {"generation_id": to}
+        self.answer(self.ask(at, who, api, **more), at + 0.001, error=error, size=answer_size, **generation)
 
     def joined(self, at: float, *who: str, generation: int = 1) -> None:
         """All of them join, the first as the leader, and get their assignment."""
-        joins = [self.ask(at, each, "JoinGroup") for each in who]
-        for place, asked in enumerate(joins):
-            self.answer(asked, at + 0.001, generation_id=generation, size=MEMBER if place else LEADER)
+        joins = [self.ask(at, member, "JoinGroup") for member in who]
+        for position, join in enumerate(joins):
+            self.answer(join, at + 0.001, generation_id=generation, size=MEMBER if position else LEADER)
         self.synced(at + 0.002, *who, generation=generation)
 
     def synced(self, at: float, *who: str, generation: int = 1) -> None:
-        """All of them ask for their assignment, the first as the leader, and get it."""
+        """All of them send SyncGroup, the first as the leader, and get their assignment."""
         syncs = [
-            self.ask(at, each, "SyncGroup", generation_id=generation, size=MEMBER if place else LEADER)
-            for place, each in enumerate(who)
+            self.ask(at, member, "SyncGroup", generation_id=generation, size=MEMBER if position else LEADER)
+            for position, member in enumerate(who)
         ]
-        for asked in syncs:
-            self.answer(asked, at + 0.001)
+        for sync in syncs:
+            self.answer(sync, at + 0.001)
 
     def beats(self, start: float, end: float, *who: str, error: str = "", generation: int = 1) -> None:
-        """A heartbeat of each of them every second, from `start` up to `end`."""
+        """Each of them sends a heartbeat every second, from `start` up to `end`."""
         at = start
         while at < end:
-            for each in who:
-                self.say(at, each, "Heartbeat", generation_id=generation, error=error)
+            for member in who:
+                self.say(at, member, "Heartbeat", generation_id=generation, error=error)
             at += 1
 
     def epochs(self, start: float, end: float, who: str, epoch: int) -> None:
-        """Heartbeats of KIP-848 every five seconds, all well."""
+        """Successful KIP-848 heartbeats every five seconds."""
         at = start
         while at < end:
             self.say(at, who, "ConsumerGroupHeartbeat", generation_id=epoch)
@@ -106,7 +108,7 @@ class Story:
         self.lines.append(closed(f"n-{who}", at=BEGAN + int(at * SECOND), by=by, how="fin"))
 
     def finds(self, at: float, who: str, code: str, message: str) -> None:
-        """A rule finds something beside the frames."""
+        """A rule reports a finding that belongs to no frame."""
         self.lines.append(
             FindingLine(
                 v=1,
@@ -121,7 +123,7 @@ class Story:
         )
 
     def misses(self, at: float, who: str | None) -> None:
-        """Responses on the connection of `who` are not seen; lines of all, if that is nobody."""
+        """Responses on the connection of `who` are missing; lines of all connections if it is None."""
         self.lines.append(missed(f"n-{who}" if who else "", "response" if who else "both", at=BEGAN + int(at * SECOND)))
 
     def view(self, now: float) -> GroupView:
@@ -132,7 +134,7 @@ class Story:
         return view
 
     def stalls(self, now: float) -> list[Stall]:
-        """What stands still at `now`, or did before."""
+        """The stalls of the group up to `now`."""
         return list(self.view(now).stalls)
 
     def _what(self, who: str, member: str | None) -> dict[str, Any]:
@@ -180,7 +182,7 @@ _frame = _base | _ends | {
     ).map(lambda finding: [finding]),
 }  # fmt: skip
 
-#: Lines about groups that nobody would send, in any order, on any rows.
+#: Inconsistent lines about groups, in any order, on any rows.
 torn = st.lists(
     st.tuples(
         st.one_of(
@@ -202,5 +204,5 @@ torn = st.lists(
 
 
 def kinds(stalls: Iterable[Stall]) -> list[str]:
-    """What stands still, in a word each."""
+    """The kind of each stall."""
     return [str(stall.kind) for stall in stalls]

@@ -1,4 +1,4 @@
-"""Lines of a trace, as short as can be."""
+"""Short lines of a trace."""
 
 from kproxy.trace.encoding import encode_line
 from kproxy.trace.lines import FORMAT, CloseLine, OpenLine
@@ -7,7 +7,7 @@ CLIENT, SERVER = "10.0.0.1:5000", "10.0.0.2:9092"
 
 
 def line(second: float, connection: str = "web-1-1") -> bytes:
-    """Something that happened so many seconds after midnight."""
+    """The opening of a connection, this many seconds after midnight."""
     return encode_line(
         OpenLine(v=FORMAT, ts=_ts(second), connection_id=connection, client=CLIENT, server=SERVER),
     )

@@ -1,4 +1,4 @@
-"""Overviews that have been given lines, and lines that nobody would send."""
+"""Overviews fed with lines, and lines that no real client would send."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.kproxy.capture_results import DATA, lines_of
 
 
 class Overview(Protocol):
-    """What sums up lines; some need the requests that a line is about."""
+    """An overview of lines; some overviews need the requests that a line refers to."""
 
     @property
     def observe(self) -> Callable[..., None]: ...
@@ -52,7 +52,7 @@ CAPTURES = (
 
 @functools.cache
 def captured() -> tuple[Line, ...]:
-    """The lines of all of them, a capture after the other."""
+    """The lines of all captures, one capture after another."""
     return tuple(line for path in CAPTURES for line in lines_of(path))
 
 
@@ -60,17 +60,17 @@ _indexes: weakref.WeakKeyDictionary[Any, RowIndex] = weakref.WeakKeyDictionary()
 
 
 def feed(overview: OverviewT, lines: Iterable[Line]) -> OverviewT:
-    """Give it lines with the rows, times and requests that a session gives; lines may be given later."""
+    """Feed lines with the rows, times and requests that a session passes; may be called again with later lines."""
     index = _indexes.setdefault(overview, RowIndex())
     for line in lines:
         at = time_of(line.ts)
         row = index.add(line, index.end, 1, at)
-        overview.observe(*_arguments(overview, line, row, at, index.requests))
+        overview.observe(*_supported_arguments(overview, line, row, at, index.requests))
     return overview
 
 
-def _arguments(overview: Overview, *arguments: object) -> tuple[object, ...]:
-    """Overviews that do not need the requests of a line do not get them."""
+def _supported_arguments(overview: Overview, *arguments: object) -> tuple[object, ...]:
+    """The arguments without the requests, if the overview does not take them."""
     return arguments if "requests" in inspect.signature(overview.observe).parameters else arguments[:-1]
 
 
@@ -85,7 +85,7 @@ def closed(connection_id: str = "n-1", *, at: int = BEGAN, **more: object) -> Cl
 
 
 def missed(connection_id: str = "n-1", direction: str = "response", *, at: int = BEGAN) -> GapLine:
-    """Bytes of a connection were not seen; without one, lines of all."""
+    """Bytes of a connection are missing; without a connection id, lines of all connections."""
     return GapLine(v=1, ts=timestamp(at), connection_id=connection_id, direction=direction, bytes=9, reason="lost")
 
 
@@ -125,12 +125,12 @@ _lines = st.one_of(
                   repeated=st.lists(st.builds(RepeatEntry, st.sampled_from(["L001", "Z9"]), _texts, _numbers))),
 )  # fmt: skip
 
-#: Lines as a torn or forged trace may have them, in any order, on any rows.
+#: Lines of a torn or forged trace, in any order, on any rows.
 torn = st.lists(st.tuples(_lines, st.integers(0, 5)), max_size=30)
 
 
 def feed_torn(overview: OverviewT, lines: Iterable[tuple[Line, int]]) -> OverviewT:
-    """Give it lines of which nothing fits together."""
+    """Feed inconsistent lines."""
     for line, row in lines:
-        overview.observe(*_arguments(overview, line, row, time_of(line.ts), (row,)))
+        overview.observe(*_supported_arguments(overview, line, row, time_of(line.ts), (row,)))
     return overview

@@ -1,4 +1,4 @@
-"""Sessions over lines that a test has made, or that a capture holds."""
+"""Sessions over lines from a test or a capture."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SECOND = 1_000_000_000
 BEGAN = 1_763_690_000 * SECOND
 
 
-class Given(Source):
-    """Lines that are there from the beginning; a test may add more."""
+class LinesSource(Source):
+    """A source with initial lines; a test may add more."""
 
     def __init__(
         self, lines: Iterable[Line] = (), *, phase: SourcePhase = SourcePhase.ENDED, keep: int | None = None
@@ -42,7 +42,7 @@ class Given(Source):
 
 def session_of(lines: Iterable[Line], **more: Any) -> BrowseSession:
     """A session that has read these lines."""
-    session = BrowseSession(Given(lines, **more))
+    session = BrowseSession(LinesSource(lines, **more))
     read(session)
     return session
 
@@ -66,16 +66,17 @@ def request(number: int, *, at: float = 0, api: str = "Fetch", api_key: int = 1,
                        **facts | more)  # fmt: skip
 
 
-def response(asked: RequestLine, *, after_us: int = 1000, **more: Any) -> ResponseLine:
-    """The answer to a request."""
+def response(request_line: RequestLine, *, after_us: int = 1000, **more: Any) -> ResponseLine:
+    """The response to a request."""
     facts: dict[str, Any] = {
-        name: getattr(asked, name)
+        name: getattr(request_line, name)
         for name in ("connection_id", "client", "server", "api", "api_key", "api_version", "client_id")
     } | {
-        "size": 50, "offset": asked.offset, "latency_us": after_us, "request_offset": asked.offset,
+        "size": 50, "offset": request_line.offset, "latency_us": after_us, "request_offset": request_line.offset,
     }  # fmt: skip
-    return ResponseLine(v=1, ts=timestamp(nanoseconds(asked.ts) + after_us * 1000), correlation_id=asked.correlation_id,
-                        request_ts=asked.ts, **facts | more)  # fmt: skip
+    return ResponseLine(v=1, ts=timestamp(nanoseconds(request_line.ts) + after_us * 1000),
+                        correlation_id=request_line.correlation_id,
+                        request_ts=request_line.ts, **facts | more)  # fmt: skip
 
 
 def finding(severity: str = "warning", code: str = "S001") -> FindingEntry:

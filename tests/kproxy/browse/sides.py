@@ -1,4 +1,4 @@
-"""Trace lines of frames, for tests of what there is to see of them."""
+"""Trace lines of frames, for tests of their details."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each way in which a group stands still, as a story of its members, and what must not be taken for one."""
+"""Stories of groups: one for each kind of stall, and some that look like a stall but are none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kproxy.trace.lines import CloseLine, GapLine, Line, RequestLine, ResponseLi
 from tests.kproxy.browse.group_story import LEADER, Story
 from tests.kproxy.browse.sample_overviews import feed
 
-#: What stands still: kind, from when to when (us; None: still), who waits, who is blamed, and the sentence.
+#: A stall: kind, start and end (us; None: ongoing), waiting members, blamed members, and the sentence.
 Told = tuple[str, int, int | None, frozenset[str], frozenset[str], str]
 
 CASES: dict[str, tuple[Callable[[Story], None], float]] = {}
@@ -21,45 +21,45 @@ CASES: dict[str, tuple[Callable[[Story], None], float]] = {}
 def case(now: float) -> Callable[[Callable[[Story], None]], Callable[[Story], None]]:
     """A story of a group, and when (s) its trace ends."""
 
-    def register(tell: Callable[[Story], None]) -> Callable[[Story], None]:
-        CASES[tell.__name__] = tell, now
-        return tell
+    def register(build: Callable[[Story], None]) -> Callable[[Story], None]:
+        CASES[build.__name__] = build, now
+        return build
 
     return register
 
 
-def two(story: Story, until: float = 10) -> None:
+def start_two_members(story: Story, until: float = 10) -> None:
     story.joined(0, "a", "b")
     story.beats(1, until, "a", "b")
 
 
 @case(30)
-def nothing(story: Story) -> None:
-    two(story, 30)
+def healthy_group(story: Story) -> None:
+    start_two_members(story, 30)
     story.say(15, "a", "OffsetCommit", generation_id=1)
 
 
 @case(40)
-def told_and_does_not_join(story: Story) -> None:
-    two(story)
-    waits = story.ask(11, "a", "JoinGroup")
+def member_ignores_the_rebalance(story: Story) -> None:
+    start_two_members(story)
+    waiting_join = story.ask(11, "a", "JoinGroup")
     story.beats(11.5, 30, "b", error="REBALANCE_IN_PROGRESS")
-    comes = story.ask(30, "b", "JoinGroup")
-    for asked in (waits, comes):
-        story.answer(asked, 30.1, generation_id=2)
+    late_join = story.ask(30, "b", "JoinGroup")
+    for join in (waiting_join, late_join):
+        story.answer(join, 30.1, generation_id=2)
     story.synced(30.2, "a", "b", generation=2)
     story.beats(31, 40, "a", "b", generation=2)
 
 
 @case(17)
-def silent_while_another_joins(story: Story) -> None:
-    two(story)
+def member_is_silent_during_a_join(story: Story) -> None:
+    start_two_members(story)
     story.ask(11, "a", "JoinGroup")
 
 
 @case(30)
-def killed_while_another_joins(story: Story) -> None:
-    two(story)
+def member_is_killed_during_a_join(story: Story) -> None:
+    start_two_members(story)
     story.closes(10.2, "b")
     story.answer(story.ask(11, "a", "JoinGroup"), 21, generation_id=2)
     story.synced(21.1, "a", generation=2)
@@ -67,36 +67,36 @@ def killed_while_another_joins(story: Story) -> None:
 
 
 @case(10)
-def nobody_is_missing(story: Story) -> None:
+def first_member_joins(story: Story) -> None:
     story.ask(0, "a", "JoinGroup")
 
 
 @case(16)
-def soon_answered(story: Story) -> None:
-    two(story, 10)
-    asked = story.ask(10, "c", "JoinGroup")
-    again = [story.ask(11, who, "JoinGroup") for who in "ab"]
-    for each in (asked, *again):
-        story.answer(each, 14.9, generation_id=2)
+def join_is_answered_soon(story: Story) -> None:
+    start_two_members(story, 10)
+    first_join = story.ask(10, "c", "JoinGroup")
+    other_joins = [story.ask(11, who, "JoinGroup") for who in "ab"]
+    for join in (first_join, *other_joins):
+        story.answer(join, 14.9, generation_id=2)
     story.synced(15, "a", "b", "c", generation=2)
 
 
 @case(20)
-def left_out(story: Story) -> None:
-    two(story)
+def member_is_left_out(story: Story) -> None:
+    start_two_members(story)
     story.ask(10, "c", "JoinGroup")
     story.joined(12, "a", "b", generation=2)
     story.beats(13, 20, "a", "b", generation=2)
 
 
 @case(16)
-def leader_sends_nothing(story: Story) -> None:
+def leader_does_not_sync(story: Story) -> None:
     a, b = (story.ask(0, who, "JoinGroup") for who in "ab")
     story.answer(a, 0.1, generation_id=1, size=LEADER)
     story.answer(b, 0.1, generation_id=1)
-    asked = story.ask(0.2, "b", "SyncGroup", generation_id=1)
+    sync = story.ask(0.2, "b", "SyncGroup", generation_id=1)
     story.synced(12, "a")
-    story.answer(asked, 12.002)
+    story.answer(sync, 12.002)
     story.beats(13, 16, "a", "b")
 
 
@@ -118,8 +118,8 @@ def coordinator_keeps_the_assignment(story: Story) -> None:
 
 
 @case(22)
-def told_though_nobody_waits(story: Story) -> None:
-    two(story, 5)
+def rebalance_without_a_waiting_member(story: Story) -> None:
+    start_two_members(story, 5)
     story.beats(5, 20, "a")
     story.beats(5, 20, "b", error="REBALANCE_IN_PROGRESS")
     story.joined(21, "a", "b", generation=2)
@@ -127,23 +127,23 @@ def told_though_nobody_waits(story: Story) -> None:
 
 @case(30)
 def heartbeats_stop_and_come_back(story: Story) -> None:
-    two(story)
+    start_two_members(story)
     story.beats(10, 30, "b")
     story.beats(21, 30, "a")
 
 
 @case(30)
 def heartbeat_is_answered_late(story: Story) -> None:
-    two(story)
-    asked = story.ask(11, "a", "Heartbeat", generation_id=1)
+    start_two_members(story)
+    heartbeat = story.ask(11, "a", "Heartbeat", generation_id=1)
     story.beats(11, 21, "b")
-    story.answer(asked, 21)
+    story.answer(heartbeat, 21)
     story.beats(22, 30, "a", "b")
 
 
 @case(40)
-def not_all_bytes_are_seen(story: Story) -> None:
-    two(story)
+def bytes_are_missing(story: Story) -> None:
+    start_two_members(story)
     story.ask(10, "a", "Heartbeat", generation_id=1)
     story.misses(11, "a")
     story.beats(11, 40, "b")
@@ -151,7 +151,7 @@ def not_all_bytes_are_seen(story: Story) -> None:
 
 @case(35)
 def member_is_lost(story: Story) -> None:
-    two(story)
+    start_two_members(story)
     story.closes(10, "a")
     story.beats(10, 30, "b")
     story.joined(31, "b", generation=2)
@@ -159,15 +159,15 @@ def member_is_lost(story: Story) -> None:
 
 
 @case(60)
-def watch_ends(story: Story) -> None:
-    two(story)
+def observation_ends(story: Story) -> None:
+    start_two_members(story)
     for who in "ab":
         story.closes(10, who, by=None)
 
 
 @case(13)
 def member_leaves(story: Story) -> None:
-    two(story)
+    start_two_members(story)
     story.say(10, "a", "LeaveGroup", member=None)
     story.closes(10.5, "a")
     story.joined(11, "b", generation=2)
@@ -175,7 +175,7 @@ def member_leaves(story: Story) -> None:
 
 
 @case(8)
-def joins_for_ever(story: Story) -> None:
+def member_joins_endlessly(story: Story) -> None:
     for second in range(5):
         story.answer(story.ask(second, "a", "JoinGroup"), second + 0.1, generation_id=second + 1)
         story.say(second + 0.2, "a", "SyncGroup", error="REBALANCE_IN_PROGRESS", generation_id=second + 1)
@@ -183,35 +183,35 @@ def joins_for_ever(story: Story) -> None:
 
 
 @case(6)
-def thrice_is_not_for_ever(story: Story) -> None:
+def three_joins_are_not_endless(story: Story) -> None:
     for second in range(3):
         story.answer(story.ask(second, "a", "JoinGroup"), second + 0.1, generation_id=second + 1)
     story.synced(4, "a", generation=3)
 
 
 @case(12)
-def refused_and_back(story: Story) -> None:
-    two(story, 3)
+def rejected_member_rejoins(story: Story) -> None:
+    start_two_members(story, 3)
     for second in range(3, 7):
         story.say(second, "a", "Heartbeat", error="ILLEGAL_GENERATION", generation_id=1)
     story.joined(8, "a", generation=2)
 
 
 @case(12)
-def refused_once_is_how_groups_work(story: Story) -> None:
-    two(story, 12)
+def single_rejection_is_normal(story: Story) -> None:
+    start_two_members(story, 12)
     story.say(11.5, "a", "Heartbeat", error="ILLEGAL_GENERATION", generation_id=0)
 
 
 @case(6)
-def commit_refused_and_accepted(story: Story) -> None:
-    two(story, 6)
+def commit_is_rejected_then_accepted(story: Story) -> None:
+    start_two_members(story, 6)
     story.say(3, "a", "OffsetCommit", error="ILLEGAL_GENERATION", generation_id=0)
     story.say(4, "a", "OffsetCommit", generation_id=1)
 
 
 @case(7)
-def fenced_and_joins_again(story: Story) -> None:
+def fenced_member_rejoins(story: Story) -> None:
     story.say(0, "a", "ShareGroupHeartbeat", generation_id=0, to=1)
     story.say(5, "a", "ShareGroupHeartbeat", generation_id=1, error="FENCED_MEMBER_EPOCH")
     story.say(6, "a", "ShareGroupHeartbeat", generation_id=0, to=2)
@@ -236,7 +236,7 @@ def epoch_is_reached_in_time(story: Story) -> None:
 
 
 @case(36)
-def heartbeats_begin_in_a_burst_and_stop(story: Story) -> None:
+def heartbeats_start_in_a_burst_and_stop(story: Story) -> None:
     story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, to=1)
     for number in range(5):
         story.say(number / 10, "a", "ConsumerGroupHeartbeat", generation_id=1)
@@ -244,40 +244,40 @@ def heartbeats_begin_in_a_burst_and_stop(story: Story) -> None:
 
 
 @case(6)
-def heartbeats_in_flight_are_told_at_once(story: Story) -> None:
-    two(story, 5)
+def heartbeats_in_flight_fail_at_once(story: Story) -> None:
+    start_two_members(story, 5)
     for number in range(4):
         story.say(5 + number / 1000, "a", "Heartbeat", generation_id=1, error="REBALANCE_IN_PROGRESS")
     story.joined(5.1, "a", "b", generation=2)
 
 
 @case(12)
-def coordinator_denies(story: Story) -> None:
-    two(story, 3)
+def coordinator_has_moved(story: Story) -> None:
+    start_two_members(story, 3)
     for second in range(3, 9):
         story.say(second, "a", "Heartbeat", error="NOT_COORDINATOR", generation_id=1)
     story.beats(9, 12, "a", "b")
 
 
 def recorded(lines: Iterable[Line], now: int) -> list[StallLine]:
-    """The stalls that inspection writes into a trace of these lines, in order of time, up to `now` (ns)."""
+    """The stall lines that inspection writes into a trace of these lines, in order of time, up to `now` (ns)."""
     return [line for line in recorded_with_findings(lines, now) if isinstance(line, StallLine)]
 
 
 def recorded_with_findings(lines: Iterable[Line], now: int) -> list[Line]:
-    """The same, with the finding that each stall has."""
+    """The stall lines, each with its finding."""
     stalls = StallLines()
-    made: list[Line] = []
+    recorded_lines: list[Line] = []
     for line in lines:
         at = time_of(line.ts)
-        made += _ticks(stalls, at)
+        recorded_lines += _tick_until(stalls, at)
         is_frame = isinstance(line, RequestLine | ResponseLine) and line.group_id is not None
         if is_frame or isinstance(line, GapLine | CloseLine):
-            made += stalls.observe(line, at=at)
-    return [*made, *_ticks(stalls, now), *stalls.tick(at=now), *stalls.end(at=now)]
+            recorded_lines += stalls.observe(line, at=at)
+    return [*recorded_lines, *_tick_until(stalls, now), *stalls.tick(at=now), *stalls.end(at=now)]
 
 
-def _ticks(stalls: StallLines, until: int) -> Iterable[Line]:
+def _tick_until(stalls: StallLines, until: int) -> Iterable[Line]:
     at = stalls.due or until
     while at <= until:
         yield from stalls.tick(at=at)
@@ -285,14 +285,14 @@ def _ticks(stalls: StallLines, until: int) -> Iterable[Line]:
 
 
 def detected(lines: Iterable[Line], group: str, now: int) -> list[Told]:
-    """What stands still in a group at `now` (ns), or did before."""
+    """The stalls of a group up to `now` (ns)."""
     view = feed(GroupsOverview(), lines).view(group, now)
     assert view is not None
-    return told_of(view)
+    return stalls_of_view(view)
 
 
-def told_of(view: GroupView) -> list[Told]:
-    """What the view of a group says of its stalls."""
+def stalls_of_view(view: GroupView) -> list[Told]:
+    """The stalls in the view of a group."""
     names = {lane.member.key: lane.member.label for lane in view.lanes}
     return sorted(
         (

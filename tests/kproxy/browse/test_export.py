@@ -1,4 +1,4 @@
-"""An exchange as text, and rows as a trace of their own."""
+"""Exchanges copied as text, and rows saved as a trace or a capture."""
 
 import base64
 import errno
@@ -21,7 +21,7 @@ from kproxy.capture import open_capture
 from kproxy.filters import parse
 from kproxy.trace.encoding import encode_line, parse_line
 from kproxy.trace.lines import CloseLine, Detail, Line, OpenLine, RequestLine, ResponseLine
-from tests.kproxy.browse.sessions import Given, read, request, response, session_of, session_of_capture
+from tests.kproxy.browse.sessions import LinesSource, read, request, response, session_of, session_of_capture
 from tests.kproxy.capture_results import DATA, lines_of
 
 BUG = DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"
@@ -40,24 +40,27 @@ def exchange_with(session: BrowseSession, code: str) -> Exchange:
     raise AssertionError(code)
 
 
-def test_the_command_explains_the_frame_as_the_trace_did(session: BrowseSession) -> None:
+def test_copied_command_reports_the_findings_of_the_trace(session: BrowseSession) -> None:
     exchange = exchange_with(session, "L005")
     command = copies.as_command(exchange, request=False)
     assert command is not None
-    said = subprocess.run([sys.executable, "-m", *command.split(), "--json"], capture_output=True, check=False)
-    assert [finding["code"] for finding in json.loads(said.stdout)["findings"]] == ["L005"]
-    asked = copies.as_command(exchange, request=True)
-    assert asked is not None
-    assert subprocess.run([sys.executable, "-m", *asked.split()], capture_output=True, check=False).returncode == 0
+    process = subprocess.run([sys.executable, "-m", *command.split(), "--json"], capture_output=True, check=False)
+    assert [finding["code"] for finding in json.loads(process.stdout)["findings"]] == ["L005"]
+    request_command = copies.as_command(exchange, request=True)
+    assert request_command is not None
+    assert (
+        subprocess.run([sys.executable, "-m", *request_command.split()], capture_output=True, check=False).returncode
+        == 0
+    )
 
 
-def test_the_name_of_an_api_is_no_command() -> None:
-    forged = response(request(1), api="Fetch; rm -rf ~", frame="AAAABAAAAAE=")
-    command = copies.as_command(Exchange(0, 1, None, forged), request=False)
+def test_copied_command_quotes_the_name_of_an_api() -> None:
+    response_line = response(request(1), api="Fetch; rm -rf ~", frame="AAAABAAAAAE=")
+    command = copies.as_command(Exchange(0, 1, None, response_line), request=False)
     assert command == "kproxy explain --api 'Fetch; rm -rf ~' --version 12 0000000400000001"
 
 
-def test_hex_is_the_frame(session: BrowseSession) -> None:
+def test_copied_hex_is_the_frame(session: BrowseSession) -> None:
     exchange = exchange_with(session, "L005")
     assert exchange.response is not None
     text = copies.as_hex(exchange.response)
@@ -66,25 +69,25 @@ def test_hex_is_the_frame(session: BrowseSession) -> None:
     assert len(bytes.fromhex(text)) == exchange.response.size
 
 
-def test_json_has_the_bodies(session: BrowseSession) -> None:
-    made = json.loads(copies.as_json(exchange_with(session, "L005")))
-    assert made["request"]["body"]["topics"] == [{"name": "t"}]
-    assert made["response"]["body"]["brokers"][0]["host"] == "127.0.0.1"
-    assert "frame" not in made["response"]
+def test_copied_json_has_the_bodies(session: BrowseSession) -> None:
+    exchange = json.loads(copies.as_json(exchange_with(session, "L005")))
+    assert exchange["request"]["body"]["topics"] == [{"name": "t"}]
+    assert exchange["response"]["body"]["brokers"][0]["host"] == "127.0.0.1"
+    assert "frame" not in exchange["response"]
 
 
-def test_markdown_says_what_is_wrong_and_cannot_be_broken_out_of(session: BrowseSession) -> None:
+def test_copied_markdown_has_the_finding_and_escapes_hostile_text(session: BrowseSession) -> None:
     text = copies.as_markdown(exchange_with(session, "L005"))
     assert "### Metadata v2" in text
     assert "do not write throttle_time_ms in version 2" in text
     assert "^^^^^^^^^^^" in text
     hostile = request(1, client_id="`</details>\x1b[31m", body={"name": "```\nrm"})
-    made = copies.as_markdown(Exchange(0, 1, hostile, response(hostile)))
-    assert "\x1b" not in made
-    assert "````json" in made
+    escaped_text = copies.as_markdown(Exchange(0, 1, hostile, response(hostile)))
+    assert "\x1b" not in escaped_text
+    assert "````json" in escaped_text
 
 
-def test_without_bytes_there_is_none() -> None:
+def test_copies_no_hex_and_no_command_without_a_frame() -> None:
     exchange = Exchange(0, 1, request(1))
     assert copies.as_hex(request(1)) is None
     assert copies.as_command(exchange, request=True) is None
@@ -92,7 +95,7 @@ def test_without_bytes_there_is_none() -> None:
     assert "size" in copies.as_json(exchange)
 
 
-def test_what_is_shown_is_saved_with_its_notes(session: BrowseSession, tmp_path: Path) -> None:
+def test_saves_the_visible_rows_with_their_notes(session: BrowseSession, tmp_path: Path) -> None:
     session.visible.choose(parse("finding=L005 and got~'bytes'"))
     read(session)
     session.annotate(session.visible[0], Note(text="here"))
@@ -102,34 +105,32 @@ def test_what_is_shown_is_saved_with_its_notes(session: BrowseSession, tmp_path:
     lines = [parse_line(line) for line in path.read_bytes().splitlines()]
     assert [type(line) for line in lines] == [OpenLine, RequestLine, ResponseLine, CloseLine]
     assert lines[1].note == "here"
-    again = session_of(lines)
-    assert again.notes[1].text == "here"
+    saved_session = session_of(lines)
+    assert saved_session.notes[1].text == "here"
     session.visible.choose(None)
     with pytest.raises(FileExistsError):
         list(save(session, path))
     assert len(path.read_bytes().splitlines()) == 4
 
 
-def test_a_line_that_cannot_be_read_to_its_end_is_saved_as_it_is(tmp_path: Path) -> None:
-    source = Given([request(1)])
-    odd = encode_line(request(2)).replace(b'"size"', b'"body":[],"size"')
-    source.spool.append(odd)
+def test_saves_a_partly_invalid_line_unchanged(tmp_path: Path) -> None:
+    source = LinesSource([request(1)])
+    invalid_line = encode_line(request(2)).replace(b'"size"', b'"body":[],"size"')
+    source.spool.append(invalid_line)
     session = BrowseSession(source)
     read(session)
     session.annotate(0, Note(marked=True))
     session.annotate(1, Note(marked=True))
     list(save(session, tmp_path / "saved.jsonl"))
     first, second = (tmp_path / "saved.jsonl").read_bytes().splitlines(keepends=True)
-    assert (parse_line(first).marked, second) == (True, odd)
+    assert (parse_line(first).marked, second) == (True, invalid_line)
 
 
-def test_a_save_that_fails_leaves_nothing(
-    session: BrowseSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> None:
+def test_failed_save_leaves_no_file(session: BrowseSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, "no room")
 
-    monkeypatch.setattr(trace, "_write", full)
+    monkeypatch.setattr(trace, "_write", fail)
     path = tmp_path / "saved.jsonl"
     with pytest.raises(OSError, match="no room"):
         list(save(session, path))
@@ -137,33 +138,33 @@ def test_a_save_that_fails_leaves_nothing(
 
 
 @pytest.mark.parametrize(("suffix", "magic"), [("pcap", "4d3cb2a1"), ("pcapng", "0a0d0d0a")])
-def test_a_capture_has_the_frames_with_their_times(tmp_path: Path, suffix: str, magic: str) -> None:
+def test_saved_capture_has_the_frames_with_their_times(tmp_path: Path, suffix: str, magic: str) -> None:
     path = DATA / "pcap" / "kcat-4.3.1.pcap.gz"
     session = session_of_capture(path)
-    made = tmp_path / f"saved.{suffix}"
-    assert list(save_capture(session, made))[-1] > 100
-    assert stat.S_IMODE(made.stat().st_mode) == 0o600
-    assert made.read_bytes()[:4].hex() == magic
+    saved_path = tmp_path / f"saved.{suffix}"
+    assert list(save_capture(session, saved_path))[-1] > 100
+    assert stat.S_IMODE(saved_path.stat().st_mode) == 0o600
+    assert saved_path.read_bytes()[:4].hex() == magic
 
     def frames(lines: Iterable[Line]) -> list[tuple[object, ...]]:
-        of = (line for line in lines if isinstance(line, RequestLine | ResponseLine))
-        return sorted((line.client, line.ts, line.api, line.correlation_id, line.frame) for line in of)
+        frame_lines = (line for line in lines if isinstance(line, RequestLine | ResponseLine))
+        return sorted((line.client, line.ts, line.api, line.correlation_id, line.frame) for line in frame_lines)
 
-    saved = list(lines_of(made, detail=Detail.RAW))
+    saved = list(lines_of(saved_path, detail=Detail.RAW))
     assert frames(saved) == frames(lines_of(path, detail=Detail.RAW))
     assert not [line for line in saved if line.__struct_config__.tag == "gap"]
 
 
-def _sum(data: bytes) -> int:
-    """The sum of 16-bit words in ones' complement, word by word (RFC 1071)."""
+def _ones_complement_sum(data: bytes) -> int:
+    """The ones' complement sum of 16-bit words (RFC 1071)."""
     total = 0
-    for (number,) in struct.iter_unpack(">H", data + bytes(len(data) % 2)):
-        total += number
+    for (word,) in struct.iter_unpack(">H", data + bytes(len(data) % 2)):
+        total += word
         total = (total & 0xFFFF) + (total >> 16)
     return total
 
 
-def test_a_capture_of_some_rows_has_no_gaps(tmp_path: Path) -> None:
+def test_saved_capture_of_selected_rows_has_no_gaps(tmp_path: Path) -> None:
     session = session_of_capture(DATA / "pcap" / "kcat-4.3.1.pcap.gz")
     session.visible.choose(parse("api=Fetch"))
     read(session)
@@ -173,7 +174,7 @@ def test_a_capture_of_some_rows_has_no_gaps(tmp_path: Path) -> None:
     assert not [line for line in saved if line.__struct_config__.tag == "gap"]
 
 
-def test_long_frames_odd_addresses_and_no_bytes(tmp_path: Path) -> None:
+def test_saves_long_frames_and_unusual_addresses_but_no_row_without_bytes(tmp_path: Path) -> None:
     data = b"\0\0\xc3\x50" + bytes(50_000)
     frame = base64.b64encode(data).decode()
     ends = [("[::1]:5", "10.0.0.1:9092"), ("unix:/a", "kafka.example:19092"), ("10.0.0.5:6", "[fe80::1%eth0]:9092")]
@@ -187,11 +188,11 @@ def test_long_frames_odd_addresses_and_no_bytes(tmp_path: Path) -> None:
     assert len(packets) == 3 * (3 + 4)
     for packet in packets:
         data = bytes(packet.data)
-        is_old = data[0] >> 4 == 4
-        ip, ends = data[: 20 if is_old else 40], data[12:20] if is_old else data[8:40]
+        is_ipv4 = data[0] >> 4 == 4
+        ip, ends = data[: 20 if is_ipv4 else 40], data[12:20] if is_ipv4 else data[8:40]
         tcp = data[len(ip) :]
-        assert _sum(ends + struct.pack(">IHH", len(tcp), 0, 6) + tcp) == 0xFFFF
-        assert not is_old or _sum(ip) == 0xFFFF
+        assert _ones_complement_sum(ends + struct.pack(">IHH", len(tcp), 0, 6) + tcp) == 0xFFFF
+        assert not is_ipv4 or _ones_complement_sum(ip) == 0xFFFF
     with pytest.raises(NoBytes):
         list(save_capture(session_of([request(0)]), tmp_path / "none.pcap"))
     assert not (tmp_path / "none.pcap").exists()

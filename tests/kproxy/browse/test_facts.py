@@ -12,16 +12,18 @@ from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response, sessi
 from tests.kproxy.stories import told
 
 
-def _late(asked: RequestLine) -> LateResponse:
+def _late_response(request_line: RequestLine) -> LateResponse:
     at = timestamp(BEGAN + 6 * SECOND)
-    return LateResponse(asked.connection_id, asked.correlation_id, asked.ts, at, 0, "rebalance", "it may wait")
+    return LateResponse(
+        request_line.connection_id, request_line.correlation_id, request_line.ts, at, 0, "rebalance", "it may wait"
+    )
 
 
-def test_why_a_request_is_late_is_a_fact_of_that_request_only() -> None:
+def test_only_a_late_request_has_the_reason_as_a_fact() -> None:
     first, second = request(1), request(2, at=1)
-    for lines, late in (([first], first), ([first, response(first), second], first)):
+    for lines, late_request in (([first], first), ([first, response(first), second], first)):
         session = session_of(lines, phase=SourcePhase.LIVE)
-        session.source.late[first.connection_id] = _late(late)
+        session.source.late[first.connection_id] = _late_response(late_request)
         [item] = [
             summary
             for summary in connections.shown(session, session.view)
@@ -33,7 +35,7 @@ def test_why_a_request_is_late_is_a_fact_of_that_request_only() -> None:
         assert list(row.facts) == connections.facts(session, item)
 
 
-def test_share_groups_have_the_records_that_members_hold() -> None:
+def test_share_groups_show_the_records_that_members_hold() -> None:
     session = session_of(told("""
 > ShareGroupHeartbeat v1 {"group_id": "work", "member_id": "m-1", "member_epoch": 0}
 < {"member_id": "m-1", "member_epoch": 1, "heartbeat_interval_ms": 5000}
@@ -42,11 +44,11 @@ def test_share_groups_have_the_records_that_members_hold() -> None:
   {"acquired_records": [{"first_offset": 5, "last_offset": 9, "delivery_count": 2}]}]}]}
 """))  # fmt: skip
     [row] = TABLES["share-groups"](session, session.view).rows
-    [held] = [text for label, text in row.facts if label == "holds records"]
-    assert "holds 5 records: iQ2TY3LnUY29Lbs4b27PzA[0] 5-9 (delivery 2, lock" in held
+    [held_records] = [text for label, text in row.facts if label == "holds records"]
+    assert "holds 5 records: iQ2TY3LnUY29Lbs4b27PzA[0] 5-9 (delivery 2, lock" in held_records
 
 
-def test_which_client_sends_most_is_a_column_of_clients() -> None:
+def test_clients_have_columns_for_bytes_in_and_out() -> None:
     big, small = (
         request(1, client_id="big", connection_id="n-1", size=500),
         request(2, client_id="small", connection_id="n-2"),
@@ -54,27 +56,29 @@ def test_which_client_sends_most_is_a_column_of_clients() -> None:
     session = session_of([big, small, response(big), response(small)])
     table = TABLES["clients"](session, session.view)
     titles = [column.title for column in table.columns]
-    bytes_of = {row.values[0]: (row.values[titles.index("in")], row.values[titles.index("out")]) for row in table.rows}
-    assert bytes_of == {"big": (500, 50), "small": (100, 50)}
+    bytes_by_client = {
+        row.values[0]: (row.values[titles.index("in")], row.values[titles.index("out")]) for row in table.rows
+    }
+    assert bytes_by_client == {"big": (500, 50), "small": (100, 50)}
 
 
-def _written(number: int, partition: int, at: float) -> list[Line]:
+def _stored_batch(number: int, partition: int, at: float) -> list[Line]:
     """A batch of 9 bytes that the broker stores."""
     entry = TopicEntry("orders", partitions=[partition], bytes=9, partition_bytes=[9], offsets=[number])
-    asked = request(number, at=at, api="Produce", api_key=0, topics=[entry])
-    return [asked, response(asked, topics=[entry])]
+    request_line = request(number, at=at, api="Produce", api_key=0, topics=[entry])
+    return [request_line, response(request_line, topics=[entry])]
 
 
-def _not_read(*lines: Line, after: float) -> str:
-    session = session_of([*lines, request(99, at=after, api="Heartbeat", api_key=12)])
+def _not_read_fact(*lines: Line, seconds: float) -> str:
+    session = session_of([*lines, request(99, at=seconds, api="Heartbeat", api_key=12)])
     [row] = TABLES["topics"](session, session.view).rows
     return dict(row.facts)["not read"]
 
 
-def test_a_partition_whose_records_no_reader_of_the_topic_gets_is_a_fact() -> None:
-    writes = [*_written(1, 0, 0), *_written(2, 1, 1), *_written(3, 1, 2)]
-    asked = request(4, at=3, topics=[TopicEntry("orders", partitions=[0])])
-    reads = [asked, response(asked, topics=[TopicEntry("orders", partitions=[0], bytes=9, partition_bytes=[9])])]
-    assert _not_read(*writes, *reads, after=121) == "[1] 18 B in 120.0 s"
-    assert _not_read(*writes, *reads, after=30) == "", "a reader may be slow"
-    assert _not_read(*writes, after=121) == "", "nobody reads the topic here"
+def test_topics_show_partitions_that_no_reader_reads() -> None:
+    writes = [*_stored_batch(1, 0, 0), *_stored_batch(2, 1, 1), *_stored_batch(3, 1, 2)]
+    fetch = request(4, at=3, topics=[TopicEntry("orders", partitions=[0])])
+    reads = [fetch, response(fetch, topics=[TopicEntry("orders", partitions=[0], bytes=9, partition_bytes=[9])])]
+    assert _not_read_fact(*writes, *reads, seconds=121) == "[1] 18 B in 120.0 s"
+    assert _not_read_fact(*writes, *reads, seconds=30) == "", "the reader may only be slow"
+    assert _not_read_fact(*writes, seconds=121) == "", "no client reads the topic"

@@ -1,4 +1,4 @@
-"""Lines with numbers and times that cannot be, from where they are read to where they are words on a screen."""
+"""Lines with impossible numbers and times, from reading them to showing them as text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.groups.timeline import Window, lay_out
 from kproxy.outputs.text import TextOutput
 from kproxy.trace.formatting import duration, size
 from kproxy.transactions.timeline import drawing
-from tests.kproxy.browse.sessions import Given, read
+from tests.kproxy.browse.sessions import LinesSource, read
 
 _TS = "2026-11-21T01:00:00.000000Z"
 _LINE = {"v": 1, "connection_id": "n-1"}
@@ -22,8 +22,8 @@ _APIS = [("Fetch", 1), ("Produce", 0), ("JoinGroup", 11), ("ConsumerGroupHeartbe
          ("AddPartitionsToTxn", 24), ("EndTxn", 26)]  # fmt: skip
 
 
-def lines(number: int, ts: str = _TS) -> list[dict[str, Any]]:
-    """Lines of which every number is this one."""
+def lines_with_number(number: int, ts: str = _TS) -> list[dict[str, Any]]:
+    """Lines in which every number is `number`."""
     ends = {"client": "10.0.0.1:1", "server": "10.0.0.2:2"}
     topic = dict.fromkeys(("bytes", "records", "batches", "lag"), number)
     topics = [
@@ -32,41 +32,41 @@ def lines(number: int, ts: str = _TS) -> list[dict[str, Any]]:
     ]
     finding = {"code": "S005", "name": "x", "severity": "error", "message": "m", "span": [number, number],
                "confidence": 1.0}  # fmt: skip
-    marker = {"topic": "one", "committed": False} | dict.fromkeys(
+    transaction_marker = {"topic": "one", "committed": False} | dict.fromkeys(
         ("partition", "producer_id", "producer_epoch", "offset"), number
     )
-    held = {"topic": "one"} | dict.fromkeys(
+    open_transaction = {"topic": "one"} | dict.fromkeys(
         ("partition", "last_stable_offset", "high_watermark", "producer_id", "producer_epoch"), number
     )
-    made: list[dict[str, Any]] = []
+    lines_of_apis: list[dict[str, Any]] = []
     for api, key in _APIS:
         frame = _LINE | ends | {"ts": ts, "api": api, "api_key": key, "api_version": number, "correlation_id": number,
                                 "size": number, "offset": number, "topics": topics, "group_id": "g", "member_id": "m",
                                 "generation_id": number, "findings": [finding], "transactional_id": "x",
                                 "producer_id": number, "producer_epoch": number, "committed": True,
-                                "transaction_timeout_ms": number, "markers": [marker]}  # fmt: skip
-        answer = {"request_ts": ts, "latency_us": number, "request_size": number, "throttle_time_ms": number,
-                  "held": [held],
+                                "transaction_timeout_ms": number, "markers": [transaction_marker]}  # fmt: skip
+        response_columns = {"request_ts": ts, "latency_us": number, "request_size": number, "throttle_time_ms": number,
+                  "held": [open_transaction],
                   "errors": [{"path": "responses[0]", "code": number, "name": "E" * 9}]}  # fmt: skip
-        made += [{"kind": "request"} | frame, {"kind": "response"} | frame | answer]
-        made.append({"kind": "response"} | frame | answer | {"errors": [], "correlation_id": 0})
-    made.append(
+        lines_of_apis += [{"kind": "request"} | frame, {"kind": "response"} | frame | response_columns]
+        lines_of_apis.append({"kind": "response"} | frame | response_columns | {"errors": [], "correlation_id": 0})
+    lines_of_apis.append(
         _LINE | {"kind": "gap", "ts": ts, "direction": "both", "bytes": number, "frames": number, "reason": "r"}
     )
-    repeated = [{"code": "S005", "name": "x", "count": number}]
-    counted = dict.fromkeys(("requests", "responses", "unanswered", "request_bytes", "response_bytes"), number)
-    made.append(_LINE | ends | {"kind": "close", "ts": ts, "repeated": repeated} | counted)
-    return made
+    repeats = [{"code": "S005", "name": "x", "count": number}]
+    counters = dict.fromkeys(("requests", "responses", "unanswered", "request_bytes", "response_bytes"), number)
+    lines_of_apis.append(_LINE | ends | {"kind": "close", "ts": ts, "repeated": repeats} | counters)
+    return lines_of_apis
 
 
-def look_at_everything(session: BrowseSession) -> None:
-    """Have all overviews tell all they know, and write it down."""
+def view_everything(session: BrowseSession) -> None:
+    """Compute everything that the overviews show, and write all lines as text."""
     overviews, now = session.overviews, session.now
-    for latency in (overviews.connections.rows(), overviews.apis.rows(now)):
-        for each in latency:
-            duration(each.p99_us)
-            duration(each.max_us)
-            size(each.response_bytes)
+    for rows in (overviews.connections.rows(), overviews.apis.rows(now)):
+        for row_with_latency in rows:
+            duration(row_with_latency.p99_us)
+            duration(row_with_latency.max_us)
+            size(row_with_latency.response_bytes)
     overviews.clients.rows()
     overviews.findings.sorted_causes()
     for group in overviews.groups.rows(now):
@@ -74,10 +74,10 @@ def look_at_everything(session: BrowseSession) -> None:
         assert view is not None
         lay_out(view, Window.around(group.first_at, now), 80)
     transactions = overviews.transactions.rows(now)
-    for each_one in transactions:
-        each_one.problem(now)
-        made = drawing(transactions, each_one, overviews.transactions.spans, now)
-        made.lay_out(Window.around(each_one.first_at, now), 80)
+    for transaction in transactions:
+        transaction.problem(now)
+        picture = drawing(transactions, transaction, overviews.transactions.spans, now)
+        picture.lay_out(Window.around(transaction.first_at, now), 80)
     for topic in overviews.topics.rows(now):
         size(topic.fetched.bytes)
         assert topic.topic is not None
@@ -95,21 +95,21 @@ def look_at_everything(session: BrowseSession) -> None:
 
 
 @pytest.mark.parametrize("number", [10**400, -(10**400), 2**63, -(2**63) - 1, -1], ids=lambda number: str(number)[:6])
-def test_numbers_that_cannot_be(number: int) -> None:
-    source = Given()
-    source.spool.append(b"".join(json.dumps(line).encode() + b"\n" for line in lines(number)))
+def test_shows_lines_with_impossible_numbers(number: int) -> None:
+    source = LinesSource()
+    source.spool.append(b"".join(json.dumps(line).encode() + b"\n" for line in lines_with_number(number)))
     session = BrowseSession(source)
     read(session)
     assert (session.bad, len(session.index.at)) == (0, 16)
-    look_at_everything(session)
+    view_everything(session)
 
 
 @pytest.mark.parametrize("year", ["0001", "1969", "2262", "9999"])
-def test_times_that_cannot_be(year: str) -> None:
-    source = Given()
-    made = lines(5) + lines(6, ts=f"{year}-12-31T23:59:59.999999Z") + lines(7)
-    source.spool.append(b"".join(json.dumps(line).encode() + b"\n" for line in made))
+def test_shows_lines_with_impossible_times(year: str) -> None:
+    source = LinesSource()
+    all_lines = lines_with_number(5) + lines_with_number(6, ts=f"{year}-12-31T23:59:59.999999Z") + lines_with_number(7)
+    source.spool.append(b"".join(json.dumps(line).encode() + b"\n" for line in all_lines))
     session = BrowseSession(source)
     read(session)
     assert session.bad == 0
-    look_at_everything(session)
+    view_everything(session)

@@ -11,7 +11,7 @@ from tests.kproxy.browse.sessions import BEGAN, SECOND, finding, request, respon
 WARNING, ERROR = SEVERITIES.index("warning"), SEVERITIES.index("error")
 
 
-def test_a_frame_that_repeats_a_finding_is_marked_like_the_first() -> None:
+def test_repeated_finding_is_marked_like_the_first() -> None:
     first, second = request(1), request(2)
     repeat = RepeatedFinding("L003", "error", offset=first.offset)
     session = session_of([
@@ -24,13 +24,14 @@ def test_a_frame_that_repeats_a_finding_is_marked_like_the_first() -> None:
     assert wrong(exchange, "error") == [("L003 again", "error")]
 
 
-def test_a_request_that_waits_is_marked_by_the_finding_about_it() -> None:
-    asked = request(1)
-    waits = FindingLine(
-        v=FORMAT, ts=timestamp(BEGAN + 6 * SECOND), connection_id=asked.connection_id, code="C020", name="it-waits",
-        severity="warning", message="it waits", direction="request", offset=asked.offset,
+def test_waiting_request_is_marked_by_its_finding() -> None:
+    request_line = request(1)
+    finding_line = FindingLine(
+        v=FORMAT, ts=timestamp(BEGAN + 6 * SECOND), connection_id=request_line.connection_id,
+        code="C020", name="it-waits",
+        severity="warning", message="it waits", direction="request", offset=request_line.offset,
     )  # fmt: skip
-    session = session_of([asked, waits])
+    session = session_of([request_line, finding_line])
     assert list(session.index.severity) == [WARNING, WARNING]
     exchange = session.exchange(0)
     assert exchange is not None

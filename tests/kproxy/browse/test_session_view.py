@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kproxy.browse.sources.source import SourcePhase
 from kproxy.filters import parse
-from tests.kproxy.browse.sessions import Given, read, request, session_of
+from tests.kproxy.browse.sessions import LinesSource, read, request, session_of
 
 
-def test_views_of_a_session_are_independent_and_follow_it() -> None:
+def test_views_of_a_session_are_independent_and_see_later_rows() -> None:
     session = session_of([request(1, api="Fetch"), request(2, api="Metadata", api_key=3)], phase=SourcePhase.LIVE)
     fetches, texts = session.new_view(), session.new_view()
     session.views += [fetches, texts]
@@ -17,7 +17,7 @@ def test_views_of_a_session_are_independent_and_follow_it() -> None:
     assert (len(session.visible), list(fetches.visible), list(texts.visible)) == (2, [0], [1])
     assert fetches.matching is not None
     source = session.source
-    assert isinstance(source, Given)
+    assert isinstance(source, LinesSource)
     source.add(request(3, api="Fetch"))
     read(session)
     assert (len(session.visible), list(fetches.visible), list(texts.visible)) == (3, [0, 2], [1])

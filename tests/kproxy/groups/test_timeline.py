@@ -1,4 +1,4 @@
-"""A group's timeline on a grid: as it looks, and where everything must stand."""
+"""The timeline of a group on a grid: its text, and the positions of its parts."""
 
 from __future__ import annotations
 
@@ -21,49 +21,56 @@ from tests.kproxy.browse.sessions import BEGAN, SECOND
 MINUTE = Window(BEGAN, BEGAN + 60 * SECOND)
 
 
-def drawn(view: GroupView, grid: Grid) -> list[str]:
-    """The grid as text: a line of each lane."""
+def draw_lanes(view: GroupView, grid: Grid) -> list[str]:
+    """The grid as text: one line per lane."""
     return [
         f"{lane.member.client_id:<7}|" + "".join(cell.glyph for cell in cells)
         for lane, cells in zip(view.lanes, grid.cells, strict=True)
     ]
 
 
-def ruler(marks: tuple[Mark, ...], columns: int) -> str:
+def draw_marks(marks: tuple[Mark, ...], columns: int) -> str:
     row = [" "] * columns
     for mark in marks:
         row[mark.column : mark.column + len(mark.text)] = mark.text
     return "".join(row).rstrip()
 
 
-def test_an_application_that_does_not_poll_as_it_is_seen() -> None:
+def test_draws_an_application_that_does_not_poll() -> None:
     lines = lines_of("application-does-not-poll")
     end = time_of(lines[-1].ts)
     view = feed(GroupsOverview(), lines).view("billing", end)
     assert view is not None
     grid = lay_out(view, Window.around(time_of(lines[0].ts), end), 100)
-    assert ruler(grid.generations, 100) == f"1  2{'':70}3"
-    assert ruler(grid.times, 100).split() == ["15:22:20", "15:22:25", "15:22:30", "15:22:35", "15:22:40", "15:22:45"]
-    assert drawn(view, grid) == [
+    assert draw_marks(grid.generations, 100) == f"1  2{'':70}3"
+    assert draw_marks(grid.times, 100).split() == [
+        "15:22:20",
+        "15:22:25",
+        "15:22:30",
+        "15:22:35",
+        "15:22:40",
+        "15:22:45",
+    ]
+    assert draw_lanes(view, grid) == [
         "shop-a |J──R─c•─•──c──•─c•─•──c──•─c•─R░░R░░R░░R░░R░R░░R░░R░░R░R░░R░░R░░R░R░░R░░RcJ•─c•─•──c──•─c•──•─c─L   ",
         "shop-b |J▒▒S─c•─•──c──•──c─•──c──•──c─R▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒S─•c─•──•c─•─•c─•──•c─L   ",
         "shop-c |                             ?J▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒S─•──c──•──c─•──c──•──cL  ",
     ]
 
 
-def test_a_join_that_is_not_answered_lasts_until_now() -> None:
+def test_unanswered_join_lasts_until_now() -> None:
     story = Story()
     story.joined(0, "a")
     story.ask(20, "b", "JoinGroup")
     view = story.view(40)
     grid = lay_out(view, MINUTE, 60)
-    assert drawn(view, grid)[1] == "b      |" + " " * 20 + "J" + "▒" * 20 + " " * 19
+    assert draw_lanes(view, grid)[1] == "b      |" + " " * 20 + "J" + "▒" * 20 + " " * 19
     cells = grid.cells[1]
     assert {cell.row for cell in cells[20:41]} == {2}
     assert (cells[19].row, cells[41].row, grid.now) == (None, None, 40)
 
 
-def test_the_worst_in_a_cell_wins_and_leads_there() -> None:
+def test_cell_shows_and_links_to_its_worst_event() -> None:
     story = Story()
     story.joined(0, "a")
     story.beats(1, 10, "a")
@@ -78,16 +85,16 @@ def test_the_worst_in_a_cell_wins_and_leads_there() -> None:
     assert [cell.severity for cell in coarse] == ["error", ""]
 
 
-def test_what_is_refused_late_is_refused_where_the_answer_came() -> None:
+def test_late_error_is_shown_at_the_time_of_the_response() -> None:
     story = Story()
-    asked = story.ask(10, "a", "JoinGroup")
-    story.answer(asked, 30, error="INCONSISTENT_GROUP_PROTOCOL")
+    join = story.ask(10, "a", "JoinGroup")
+    story.answer(join, 30, error="INCONSISTENT_GROUP_PROTOCOL")
     [cells] = lay_out(story.view(40), MINUTE, 60).cells
     assert [cell.glyph for cell in cells[10:31]] == ["J", *"▒" * 19, "!"]
     assert [cell.severity for cell in cells[10:31]] == [*[""] * 20, "error"]
 
 
-def test_a_member_that_is_silent_is_marked_until_it_is_heard_of() -> None:
+def test_silent_member_is_marked_until_its_next_heartbeat() -> None:
     story = Story()
     story.joined(0, "a", "b")
     story.beats(1, 10, "a", "b")
@@ -100,10 +107,10 @@ def test_a_member_that_is_silent_is_marked_until_it_is_heard_of() -> None:
     assert {cell.severity for cell in a[9:31]} == {"error"}
 
 
-def test_the_legend_names_everything() -> None:
-    named = {kind for kind, _ in LEGEND}
-    assert named == {*UNICODE} - {timeline.NOTHING}
-    assert named >= {*EventKind}
+def test_legend_names_every_kind() -> None:
+    legend_kinds = {kind for kind, _ in LEGEND}
+    assert legend_kinds == {*UNICODE} - {timeline.NOTHING}
+    assert legend_kinds >= {*EventKind}
     assert all(len(glyph) == 1 for glyph in UNICODE.values())
     assert len({*UNICODE.values()}) == len(UNICODE)
 
@@ -118,21 +125,21 @@ def test_the_legend_names_everything() -> None:
         (60, 5, ""),
     ],
 )
-def test_times_are_round_and_find_room(seconds: float, columns: int, axis: str) -> None:
+def test_time_marks_are_round_and_fit(seconds: float, columns: int, axis: str) -> None:
     story = Story()
     story.joined(0, "a")
     grid = lay_out(story.view(1), Window(BEGAN, BEGAN + int(seconds * SECOND)), columns)
-    assert ruler(grid.times, columns) == axis
+    assert draw_marks(grid.times, columns) == axis
 
 
 @given(st.integers(1, 10**18), st.integers(1, 10**18), st.integers(1, 400))
-def test_times_never_run_into_each_other(start: int, length: int, columns: int) -> None:
+def test_time_marks_never_overlap(start: int, length: int, columns: int) -> None:
     story = Story()
     story.joined(0, "a")
     grid = lay_out(story.view(1), Window(start, start + length), columns)
     ends = [(mark.column, mark.column + len(mark.text)) for mark in grid.times]
-    assert all(end < begins for (_, end), (begins, _) in pairwise(ends))
-    assert all(begins >= 0 and end <= columns for begins, end in ends)
+    assert all(end_column < start_column for (_, end_column), (start_column, _) in pairwise(ends))
+    assert all(start_column >= 0 and end_column <= columns for start_column, end_column in ends)
 
 
 windows = st.builds(lambda start, length: Window(start, start + length), st.integers(0, 2 * 10**18),
@@ -140,7 +147,7 @@ windows = st.builds(lambda start, length: Window(start, start + length), st.inte
 
 
 @given(windows, st.floats(0.01, 100), st.integers(0, 2 * 10**18))
-def test_zooming_keeps_what_is_pointed_at_where_it_is(window: Window, factor: float, at: int) -> None:
+def test_zooming_keeps_the_time_under_the_pointer(window: Window, factor: float, at: int) -> None:
     zoomed = window.zoomed(factor, at)
     at = min(max(at, window.start), window.end)
     assert timeline.MIN_LENGTH <= zoomed.length <= timeline.MAX_LENGTH
@@ -165,7 +172,7 @@ def test_columns_and_times_are_inverse(window: Window, columns: int) -> None:
     assert window.column(window.start - 1, columns) == -1
 
 
-def test_a_window_around_everything_and_one_that_follows() -> None:
+def test_window_covers_everything_or_follows_the_latest_time() -> None:
     window = Window.around(BEGAN, BEGAN + 50 * SECOND)
     assert (window.start, window.end) == (BEGAN, BEGAN + 51 * SECOND)
     assert Window.around(BEGAN, BEGAN).length == timeline.MIN_LENGTH
@@ -176,14 +183,14 @@ def test_a_window_around_everything_and_one_that_follows() -> None:
 
 
 @given(group_story.torn, windows, st.integers(1, 50))
-def test_torn_lines_are_laid_out_too(lines: list[tuple[Line, int]], window: Window, columns: int) -> None:
+def test_lays_out_inconsistent_lines(lines: list[tuple[Line, int]], window: Window, columns: int) -> None:
     groups = feed_torn(GroupsOverview(), lines)
     near = Window(BEGAN - 10 * SECOND, BEGAN + 130 * SECOND)
     for now in (0, BEGAN + 60 * SECOND):
         for row in groups.rows(now):
             view = groups.view(row.group, now)
             assert view is not None
-            for each in (window, near):
-                grid = lay_out(view, each, columns)
+            for tested_window in (window, near):
+                grid = lay_out(view, tested_window, columns)
                 assert [len(cells) for cells in grid.cells] == [columns] * len(view.lanes)
                 assert {cell.glyph for cells in grid.cells for cell in cells} <= {*UNICODE.values()}

@@ -27,7 +27,7 @@ from kproxy.tui.tree import FieldTree
 from tests.kproxy.browse.sessions import (
     BEGAN,
     SECOND,
-    Given,
+    LinesSource,
     finding,
     request,
     response,
@@ -106,7 +106,7 @@ async def test_moving() -> None:
 async def test_following_ends_when_the_cursor_moves() -> None:
     session = session_of(many(5), phase=SourcePhase.LIVE)
     source = session.source
-    assert isinstance(source, Given)
+    assert isinstance(source, LinesSource)
     async with running(session) as pilot:
         rows = table(pilot.app)  # type: ignore[arg-type]
         await press(pilot, "F")
@@ -125,7 +125,7 @@ async def test_following_ends_when_the_cursor_moves() -> None:
 async def test_pausing_keeps_the_screen() -> None:
     session = session_of(many(5))
     source = session.source
-    assert isinstance(source, Given)
+    assert isinstance(source, LinesSource)
     async with running(session) as pilot:
         await press(pilot, "space")
         source.add(request(50, client_id="newcomer"))
@@ -181,7 +181,7 @@ async def test_why_a_response_is_late_is_shown_until_it_arrives() -> None:
             await press(pilot, "2")
             await until(pilot, lambda why=why: why[:60] in text(pilot))  # type: ignore[misc]
             await press(pilot, "1")
-        assert isinstance(session.source, Given)
+        assert isinstance(session.source, LinesSource)
         session.source.add(response(asked))
         await settled(pilot)
         assert "late:" not in text(pilot)

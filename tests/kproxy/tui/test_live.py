@@ -14,11 +14,11 @@ from kproxy.browse.sources.source import SourcePhase
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.exchanges import ExchangeView
 from kproxy.tui.table import Table
-from tests.kproxy.browse.sessions import Given, request, session_of
+from tests.kproxy.browse.sessions import LinesSource, request, session_of
 from tests.kproxy.tui.screens import press, running, settled, text, until
 
 
-class Stream(Given):
+class Stream(LinesSource):
     """Traffic that goes on; leaving it stops something if `warns`."""
 
     is_stream = True

@@ -24,7 +24,7 @@ from kproxy.web import answers, views
 from kproxy.web.access import AccessControl
 from kproxy.web.pictures import Pictures
 from kproxy.web.server import WebServer
-from tests.kproxy.browse.sessions import Given, finding, request, response, session_of
+from tests.kproxy.browse.sessions import LinesSource, finding, request, response, session_of
 from tests.kproxy.capture_results import lines_of
 from tests.kproxy.html.test_page import exchange
 
@@ -35,7 +35,7 @@ EVIL = "<img src=x>"
 class Client:
     """A client of a running server, on whose address it stands."""
 
-    def __init__(self, source: Given, door: AccessControl, port: int, http: aiohttp.ClientSession) -> None:
+    def __init__(self, source: LinesSource, door: AccessControl, port: int, http: aiohttp.ClientSession) -> None:
         self.source = source
         self.door = door
         self.host = f"127.0.0.1:{port}"
@@ -86,7 +86,7 @@ async def client(lines: list[Any]) -> AsyncIterator[Client]:
     listening.setblocking(False)
     port = listening.getsockname()[1]
     door = AccessControl(None, port)
-    source = Given(lines, phase=SourcePhase.LIVE)
+    source = LinesSource(lines, phase=SourcePhase.LIVE)
     server, stop = WebServer(BrowseSession(source), door, "api=Fetch"), asyncio.Event()
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http, asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(server.serve_on([listening], stop))

@@ -1,4 +1,4 @@
-"""Decoded keys and values as fields: with the bytes of the frame, and of a body alone; hostile ones, too."""
+"""Decoded keys and values as fields: with and without the bytes of the frame; hostile values."""
 
 from __future__ import annotations
 
@@ -21,46 +21,46 @@ AVRO = {
 PATH = "topic_data[0].partition_data[0].records[0].records[0]"
 
 
-def line(value: Any = AVRO, *, with_frame: bool = True) -> Any:
+def produce_line(value: Any = AVRO, *, with_frame: bool = True) -> Any:
     key = {"format": "bytes", "data": "/wA="}
     header = {"key": "trace", "value": {"format": "text", "data": "00-\x1b[31m", "guess": True}}
-    found = {"offset_delta": 0, "key": key, "value": value, "headers": [header]}
-    batches = [{"base_offset": 0, "records": [found]}]
+    record = {"offset_delta": 0, "key": key, "value": value, "headers": [header]}
+    batches = [{"base_offset": 0, "records": [record]}]
     body = {"acks": 1, "topic_data": [{"name": "orders", "partition_data": [{"index": 0, "records": batches}]}]}
     line = request_line(produce(), body=body)
     return line if with_frame else msgspec.structs.replace(line, frame=None)
 
 
 @pytest.mark.parametrize("with_frame", [True, False])
-def test_a_decoded_value_has_its_fields(with_frame: bool) -> None:
-    shown = side(line(with_frame=with_frame))
-    value = shown.find(f"{PATH}.value")[-1]
+def test_decoded_value_has_its_fields(with_frame: bool) -> None:
+    detail = side(produce_line(with_frame=with_frame))
+    value = detail.find(f"{PATH}.value")[-1]
     assert value.meaning == "avro Order orders-value id 17: leftover bytes at byte 9"
     assert [(child.name, child.text) for child in value.children] == [
         ("id", "17"), ("card", '"4111"'), ("lines", "2 elements"), ("none", "empty"),
     ]  # fmt: skip
-    [card] = shown.find(f"{PATH}.value.lines[0].n")[-1:]
+    [card] = detail.find(f"{PATH}.value.lines[0].n")[-1:]
     assert card.value == 1
     if with_frame:
-        assert shown.frame is not None
+        assert detail.frame is not None
         assert value.value == RECORDS[0]["value"]
-        assert shown.frame[value.start : value.end].endswith(value.value)
+        assert detail.frame[value.start : value.end].endswith(value.value)
         assert {(child.start, child.end) for child in value.children} == {(value.start, value.end)}
-    [trace] = shown.find(f"{PATH}.headers[0].value")[-1:]
+    [trace] = detail.find(f"{PATH}.headers[0].value")[-1:]
     assert (trace.meaning, trace.children[0].text) == ("text?", r'"00-\x1b[31m"')
 
 
-def test_records_and_their_full_values() -> None:
-    shown = side(line(with_frame=False))
-    [field] = record_fields(shown.fields)
+def test_shows_records_and_their_full_values() -> None:
+    detail = side(produce_line(with_frame=False))
+    [field] = record_fields(detail.fields)
     [record] = records(field).records
     assert record.value.form == "avro Order orders-value id 17: leftover bytes at byte 9"
     assert record.value.text.startswith('{\n  "id": 17,\n')
     assert (record.key.form, record.key.text[:13]) == ("hex", "0000  ff 00  ")
     assert record.headers[0][1].text == r"00-\x1b[31m"
-    rows = ["".join(text for text, _ in row) for row in full_value(shown.find(PATH))]
+    rows = ["".join(text for text, _ in row) for row in full_value(detail.find(PATH))]
     assert '  "card": "4111",' in rows
-    [chain] = [side(line()).find(PATH)]
+    [chain] = [side(produce_line()).find(PATH)]
     assert any("00 00 00 00 11" in "".join(text for text, _ in row) for row in full_value(chain, Form.HEX))
 
 
@@ -75,14 +75,14 @@ def test_records_and_their_full_values() -> None:
     ],
 )
 @pytest.mark.parametrize("with_frame", [True, False])
-def test_what_a_trace_may_have_instead(value: Any, with_frame: bool) -> None:
-    def visit(fields: list[FieldView]) -> None:
+def test_shows_any_value_in_place_of_a_decoded_one(value: Any, with_frame: bool) -> None:
+    def check_fields(fields: list[FieldView]) -> None:
         for field in fields:
             assert isinstance(field.text, str)
-            visit(field.children)
+            check_fields(field.children)
 
-    shown = side(line(value, with_frame=with_frame))
-    visit(shown.fields)
-    for field in record_fields(shown.fields):
+    detail = side(produce_line(value, with_frame=with_frame))
+    check_fields(detail.fields)
+    for field in record_fields(detail.fields):
         assert records(field).records
-    assert list(full_value(shown.find(PATH)))
+    assert list(full_value(detail.find(PATH)))

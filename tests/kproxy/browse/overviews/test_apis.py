@@ -1,4 +1,4 @@
-"""APIs, held to counting over real captures; torn, hostile and many lines."""
+"""Overview of APIs: compared with plain counting of real captures; inconsistent, hostile and many lines."""
 
 from __future__ import annotations
 
@@ -23,105 +23,105 @@ from tests.kproxy.browse.sessions import BEGAN, SECOND, finding, request, respon
 Frame = RequestLine | ResponseLine
 
 
-def by_version() -> dict[tuple[str | None, int | None], list[Frame]]:
-    found: dict[tuple[str | None, int | None], list[Frame]] = defaultdict(list)
+def frames_by_version() -> dict[tuple[str | None, int | None], list[Frame]]:
+    frames: dict[tuple[str | None, int | None], list[Frame]] = defaultdict(list)
     for line in captured():
         if isinstance(line, RequestLine | ResponseLine):
-            found[line.api, line.api_version].append(line)
-    return found
+            frames[line.api, line.api_version].append(line)
+    return frames
 
 
-def left_open() -> Counter[tuple[str | None, int | None]]:
-    """Requests without a response, by API and version: those left over when pairs are crossed out."""
-    left = Counter(
+def unanswered_by_version() -> Counter[tuple[str | None, int | None]]:
+    """Count requests without a response, by API and version."""
+    unanswered = Counter(
         (line.connection_id, line.correlation_id, line.api, line.api_version)
         for line in captured()
         if isinstance(line, RequestLine) and line.acks != 0 and line.api
     )
-    left.subtract(
+    unanswered.subtract(
         (line.connection_id, line.correlation_id, line.api, line.api_version)
         for line in captured()
         if isinstance(line, ResponseLine) and line.api
     )
-    open_: Counter[tuple[str | None, int | None]] = Counter()
-    for (_, _, api, version), count in left.items():
-        open_[api, version] += count
-    return +open_
+    by_version: Counter[tuple[str | None, int | None]] = Counter()
+    for (_, _, api, version), count in unanswered.items():
+        by_version[api, version] += count
+    return +by_version
 
 
 @functools.cache
-def latest() -> int:
+def latest_time() -> int:
     return time_of(max(line.ts for line in captured()))
 
 
-def check(row: ApiUsage, frames: list[Frame], unanswered: int) -> None:
+def check_usage(row: ApiUsage, frames: list[Frame], unanswered: int) -> None:
     requests = [line for line in frames if isinstance(line, RequestLine)]
     responses = [line for line in frames if isinstance(line, ResponseLine)]
     assert (row.requests, row.responses) == (len(requests), len(responses))
     assert row.request_bytes == sum(line.size for line in requests)
     assert row.response_bytes == sum(line.size for line in responses)
     latencies = sorted(line.latency_us for line in responses if line.latency_us is not None)
-    for found, share in ((row.p50_us, 0.5), (row.p95_us, 0.95), (row.p99_us, 0.99)):
+    for actual, share in ((row.p50_us, 0.5), (row.p95_us, 0.95), (row.p99_us, 0.99)):
         if latencies:
-            assert found == pytest.approx(latencies[math.ceil(share * len(latencies)) - 1], rel=1 / 64)
+            assert actual == pytest.approx(latencies[math.ceil(share * len(latencies)) - 1], rel=1 / 64)
         else:
-            assert found is None
+            assert actual is None
     assert row.max_us == (latencies[-1] if latencies else None)
     names = Counter(chain.from_iterable({error.name for error in line.errors} for line in responses))
     assert dict(row.errors) == names
     assert row.refusals == sum(bool(line.errors) for line in responses)
-    counter = Counter(each.severity for line in frames for each in line.findings)
+    counter = Counter(entry.severity for line in frames for entry in line.findings)
     assert row.findings == Severities(counter["info"], counter["warning"], counter["error"])
     assert row.one_way == sum(line.acks == 0 for line in requests)
     assert (row.in_flight, row.unanswered) == (0, unanswered)
     assert sum(row.all_time) == len(requests)
-    last = latest() // SECOND
+    last = latest_time() // SECOND
     assert sum(row.minute) == sum(last - MINUTE < time_of(line.ts) // SECOND <= last for line in requests)
 
 
-def test_real_captures_are_counted_as_by_hand() -> None:
+def test_counts_of_real_captures_match_plain_counting() -> None:
     rows = feed(Apis(), captured()).rows()
-    frames, unanswered = by_version(), left_open()
+    frames, unanswered = frames_by_version(), unanswered_by_version()
     assert {(row.api, version.version) for row in rows for version in row.versions} == frames.keys()
     assert unanswered.total() > 0
     for row in rows:
         of_api = [line for (api, _), lines in frames.items() if api == row.api for line in lines]
-        check(row, of_api, sum(count for (api, _), count in unanswered.items() if api == row.api))
+        check_usage(row, of_api, sum(count for (api, _), count in unanswered.items() if api == row.api))
         assert [version.version for version in row.versions] == sorted(
             (version.version for version in row.versions), key=lambda version: -1 if version is None else version
         )
         for version in row.versions:
-            check(version, frames[row.api, version.version], unanswered[row.api, version.version])
+            check_usage(version, frames[row.api, version.version], unanswered[row.api, version.version])
     assert [row.requests for row in rows] == sorted((row.requests for row in rows), reverse=True)
 
 
-def only(*lines: Line) -> ApiUsage:
+def single_row(*lines: Line) -> ApiUsage:
     [row] = feed(Apis(), lines).rows()
     return row
 
 
-def test_what_waits_and_what_waited_in_vain() -> None:
-    asked = [request(1), request(2, at=1), request(3, at=2, acks=0)]
-    row = only(opened(), *asked, response(asked[0]))
+def test_requests_in_flight_become_unanswered_when_the_connection_ends() -> None:
+    requests = [request(1), request(2, at=1), request(3, at=2, acks=0)]
+    row = single_row(opened(), *requests, response(requests[0]))
     assert (row.in_flight, row.unanswered, row.one_way) == (1, 0, 1)
-    row = only(opened(), *asked, response(asked[0]), closed())
+    row = single_row(opened(), *requests, response(requests[0]), closed())
     assert (row.in_flight, row.unanswered) == (0, 1)
 
 
-def test_what_may_have_been_answered_waits_no_longer() -> None:
-    asked = [request(1), request(2)]
+def test_requests_possibly_answered_in_a_gap_are_not_in_flight() -> None:
+    requests = [request(1), request(2)]
     for gap in (missed(), missed("")):
-        row = only(opened(), *asked, gap, closed())
+        row = single_row(opened(), *requests, gap, closed())
         assert (row.in_flight, row.unanswered) == (0, 0)
-    row = only(*asked, missed(direction="request"))
+    row = single_row(*requests, missed(direction="request"))
     assert row.in_flight == 2
-    row = only(opened(), *asked, opened(), request(1, at=1))
+    row = single_row(opened(), *requests, opened(), request(1, at=1))
     assert (row.in_flight, row.unanswered) == (1, 2)
 
 
-def test_the_slowest_is_found() -> None:
-    asked = [request(number, api_version=4 + number % 2) for number in range(10)]
-    row = only(*asked, *(response(line, after_us=(number * 7) % 10) for number, line in enumerate(asked)))
+def test_finds_the_slowest_request() -> None:
+    requests = [request(number, api_version=4 + number % 2) for number in range(10)]
+    row = single_row(*requests, *(response(line, after_us=(number * 7) % 10) for number, line in enumerate(requests)))
     assert (row.max_us, row.slowest_row) == (9, 7)
     assert [(version.version, version.max_us, version.slowest_row) for version in row.versions] == [
         (4, 8, 4),
@@ -129,17 +129,19 @@ def test_the_slowest_is_found() -> None:
     ]
 
 
-def test_what_happens_now() -> None:
+def test_rate_covers_the_last_ten_seconds() -> None:
     apis = feed(Apis(), [request(number, at=number / 10) for number in range(600)])
     [row] = apis.rows()
     assert row.rate == pytest.approx(10, rel=0.02)
     assert row.minute == (10,) * MINUTE
     [row] = apis.rows(now=BEGAN + 65 * SECOND)
-    assert row.rate == pytest.approx(10 * 4 / 9, rel=0.02)  # four of these ten seconds, the last of which just began
+    assert row.rate == pytest.approx(
+        10 * 4 / 9, rel=0.02
+    )  # four of these ten seconds had requests; the last one has only just begun
     assert apis.rows(now=BEGAN + 600 * SECOND)[0].rate == 0
 
 
-def test_the_whole_time_has_one_axis_for_all() -> None:
+def test_all_apis_share_one_time_axis() -> None:
     lines = [request(1), request(2, at=100, api="Metadata", api_key=3), request(3, at=200)]
     apis = feed(Apis(), lines)
     fetch, metadata = apis.rows()
@@ -148,10 +150,10 @@ def test_the_whole_time_has_one_axis_for_all() -> None:
     assert apis.width * len(fetch.all_time) >= 200 * SECOND
 
 
-def test_error_names_are_bounded() -> None:
-    asked = request(1)
+def test_number_of_error_names_is_limited() -> None:
+    request_line = request(1)
     errors = [ErrorEntry("error_code", code, f"UNKNOWN_ERROR_{code}") for code in range(2000)]
-    row = only(asked, response(asked, errors=errors[:1]), response(asked, errors=errors))
+    row = single_row(request_line, response(request_line, errors=errors[:1]), response(request_line, errors=errors))
     assert row.refusals == 2
     assert dict(row.errors)["UNKNOWN_ERROR_0"] == 2
     assert dict(row.errors)[OTHERS] == 2000 - MAX_NAMES
@@ -159,11 +161,11 @@ def test_error_names_are_bounded() -> None:
 
 
 def test_findings_are_counted_by_severity() -> None:
-    row = only(request(1, findings=[finding("error"), finding("error"), finding("warning")]))
+    row = single_row(request(1, findings=[finding("error"), finding("error"), finding("warning")]))
     assert row.findings == Severities(warning=1, error=2)
 
 
-def test_versions_that_no_kafka_has_do_not_hide_those_that_one_has() -> None:
+def test_known_apis_stay_listed_among_many_unknown_ones() -> None:
     apis = Apis()
     for number in range(3 * MAX_UNKNOWN):
         line = request(number, at=0, api=f"API {1000 + number}", api_key=1000 + number)
@@ -176,7 +178,7 @@ def test_versions_that_no_kafka_has_do_not_hide_those_that_one_has() -> None:
 
 
 @given(torn)
-def test_no_lines_in_any_order_are_too_much(lines: list[tuple[Line, int]]) -> None:
+def test_counts_any_lines_in_any_order(lines: list[tuple[Line, int]]) -> None:
     apis = feed_torn(Apis(), lines)
     rows = apis.rows()
     frames = sum(isinstance(line, RequestLine | ResponseLine) for line, _ in lines)
@@ -184,7 +186,7 @@ def test_no_lines_in_any_order_are_too_much(lines: list[tuple[Line, int]]) -> No
     assert all(row.in_flight >= 0 for row in rows)
 
 
-def test_a_trace_without_times() -> None:
+def test_counts_lines_without_a_valid_time() -> None:
     line = request(1)
     line.ts = timestamp(0)
-    assert only(line, CloseLine(v=1, ts="", connection_id="n-1", client="", server="")).requests == 1
+    assert single_row(line, CloseLine(v=1, ts="", connection_id="n-1", client="", server="")).requests == 1

@@ -1,4 +1,4 @@
-"""Connections, held to counting over real captures; torn, hostile and many lines."""
+"""Overview of connections: compared with plain counting of real captures; inconsistent, hostile and many lines."""
 
 from __future__ import annotations
 
@@ -19,116 +19,128 @@ from tests.kproxy.browse.sample_overviews import captured, closed, feed, feed_to
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 
 
-def only(*lines: Line) -> ConnectionSummary:
+def single_connection(*lines: Line) -> ConnectionSummary:
     [connection] = feed(ConnectionsOverview(), lines).rows()
     return connection
 
 
-def by_connection() -> dict[str, list[Line]]:
-    found: dict[str, list[Line]] = defaultdict(list)
+def lines_by_connection() -> dict[str, list[Line]]:
+    lines_of_connection: dict[str, list[Line]] = defaultdict(list)
     for line in captured():
-        if not isinstance(line, StallLine):  # which are written later, and are about a group
-            found[line.connection_id].append(line)
-    return found
+        if not isinstance(line, StallLine):  # stalls are written later, and are about a group
+            lines_of_connection[line.connection_id].append(line)
+    return lines_of_connection
 
 
 def percentile(latencies: list[int], share: float) -> int:
     return sorted(latencies)[max(1, math.ceil(share * len(latencies))) - 1]
 
 
-def test_real_captures_are_counted_as_by_hand() -> None:
+def test_counts_of_real_captures_match_plain_counting() -> None:
     rows = {row.connection_id: row for row in feed(ConnectionsOverview(), captured()).rows()}
-    expected = by_connection()
+    expected = lines_by_connection()
     assert rows.keys() == expected.keys()
     for name, lines in expected.items():
         row = rows[name]
         requests = [line for line in lines if isinstance(line, RequestLine)]
         responses = [line for line in lines if isinstance(line, ResponseLine)]
-        [end] = [line for line in lines if isinstance(line, CloseLine)]
-        assert (row.requests, row.responses) == (len(requests), len(responses)) == (end.requests, end.responses)
+        [close_line] = [line for line in lines if isinstance(line, CloseLine)]
+        assert (
+            (row.requests, row.responses)
+            == (len(requests), len(responses))
+            == (close_line.requests, close_line.responses)
+        )
         assert row.request_bytes == sum(line.size for line in requests)
         assert row.response_bytes == sum(line.size for line in responses)
-        assert (row.client, row.server) == (end.client, end.server)
+        assert (row.client, row.server) == (close_line.client, close_line.server)
         assert (row.first_at, row.last_at) == (time_of(lines[0].ts), time_of(lines[-1].ts))
-        assert (row.closed_by, row.closed_how, row.unanswered) == (end.by, end.how, end.unanswered)
+        assert (row.closed_by, row.closed_how, row.unanswered) == (close_line.by, close_line.how, close_line.unanswered)
         pairs = {(line.api, line.api_version) for line in requests if line.api}
         assert {(api, version) for api, versions in row.versions.items() for version in versions} == pairs
         assert set(row.client_ids) == {line.client_id for line in requests if line.client_id is not None}
         latencies = [line.latency_us for line in responses if line.latency_us is not None]
-        for found, share in ((row.p50_us, 0.5), (row.p99_us, 0.99)):
-            assert found == pytest.approx(percentile(latencies, share), rel=1 / 64) if latencies else found is None
+        for actual, share in ((row.p50_us, 0.5), (row.p99_us, 0.99)):
+            assert actual == pytest.approx(percentile(latencies, share), rel=1 / 64) if latencies else actual is None
         assert row.max_us == max(latencies, default=None)
         assert row.refusals == sum(bool(line.errors) for line in responses)
         names = Counter(chain.from_iterable({error.name for error in line.errors} for line in responses))
         assert dict(row.errors) == names
-        told = Counter(finding.severity for line in requests + responses for finding in line.findings)
-        told += Counter(line.severity for line in lines if line.__class__.__name__ == "FindingLine")
-        assert row.findings == Severities(told["info"], told["warning"], told["error"])
-        throttled = [line.throttle_time_ms for line in responses if line.throttle_time_ms]
-        assert (row.throttled, row.throttled_ms) == (len(throttled), sum(throttled))
+        severities = Counter(finding.severity for line in requests + responses for finding in line.findings)
+        severities += Counter(line.severity for line in lines if line.__class__.__name__ == "FindingLine")
+        assert row.findings == Severities(severities["info"], severities["warning"], severities["error"])
+        throttle_times = [line.throttle_time_ms for line in responses if line.throttle_time_ms]
+        assert (row.throttled, row.throttled_ms) == (len(throttle_times), sum(throttle_times))
 
 
-def test_what_is_in_flight_is_what_lists_say() -> None:
+def test_requests_in_flight_match_plain_lists() -> None:
     waiting: dict[str, list[RequestLine]] = defaultdict(list)
-    overview, seen = ConnectionsOverview(), 0
+    overview, checked = ConnectionsOverview(), 0
     for number, line in enumerate(captured()):
         feed(overview, [line])
-        asked = waiting[line.connection_id]
+        in_flight = waiting[line.connection_id]
         if isinstance(line, RequestLine) and line.acks != 0 and line.api:
-            asked.append(line)
+            in_flight.append(line)
         elif isinstance(line, ResponseLine) and line.api:
-            asked.remove(
-                next(request_line for request_line in asked if request_line.correlation_id == line.correlation_id)
+            in_flight.remove(
+                next(request_line for request_line in in_flight if request_line.correlation_id == line.correlation_id)
             )
         elif isinstance(line, CloseLine):
-            asked.clear()
+            in_flight.clear()
         if number % 97 == 0:
-            seen += check_waiting(overview, waiting)
-    assert seen > 10
+            checked += check_waiting(overview, waiting)
+    assert checked > 10
 
 
 def check_waiting(overview: ConnectionsOverview, waiting: dict[str, list[RequestLine]]) -> int:
     for row in overview.rows():
-        asked = waiting[row.connection_id]
-        assert row.in_flight == len(asked)
-        assert (row.oldest is None) == (not asked)
+        in_flight = waiting[row.connection_id]
+        assert row.in_flight == len(in_flight)
+        assert (row.oldest is None) == (not in_flight)
         if row.oldest is not None:
-            assert row.oldest[:4] == (asked[0].api, asked[0].api_version, asked[0].correlation_id, time_of(asked[0].ts))
+            assert row.oldest[:4] == (
+                in_flight[0].api,
+                in_flight[0].api_version,
+                in_flight[0].correlation_id,
+                time_of(in_flight[0].ts),
+            )
     return sum(map(len, waiting.values()))
 
 
-def test_what_waits_is_found_at_its_row() -> None:
-    asked = [request(1), request(2, at=1), request(3, at=2, acks=0), request(4, at=3)]
-    row = only(opened(), *asked, response(asked[0]))
+def test_oldest_request_in_flight_names_its_row() -> None:
+    requests = [request(1), request(2, at=1), request(3, at=2, acks=0), request(4, at=3)]
+    row = single_connection(opened(), *requests, response(requests[0]))
     assert (row.in_flight, row.oldest) == (2, WaitingRequest("Fetch", 12, 2, BEGAN + SECOND, 2))
     assert row.is_open
     assert (row.first_row, row.last_row) == (0, 1)
 
 
-def test_one_correlation_id_twice_is_told_apart_by_time() -> None:
+def test_requests_with_the_same_correlation_id_differ_by_time() -> None:
     first, second = request(7, offset=0), request(7, at=1, offset=100)
-    assert only(first, second).in_flight == 2
-    assert only(first, second, response(second)).oldest == WaitingRequest("Fetch", 12, 7, BEGAN, 0)
-    assert only(first, second, response(first), response(second)).in_flight == 0
+    assert single_connection(first, second).in_flight == 2
+    assert single_connection(first, second, response(second)).oldest == WaitingRequest("Fetch", 12, 7, BEGAN, 0)
+    assert single_connection(first, second, response(first), response(second)).in_flight == 0
 
 
-def test_an_end_and_what_was_left() -> None:
-    row = only(opened(tls=True), request(1), closed(by="server", how="reset", unanswered=1, at=BEGAN + SECOND))
+def test_closed_connection_has_its_reason_and_unanswered_requests() -> None:
+    row = single_connection(
+        opened(tls=True), request(1), closed(by="server", how="reset", unanswered=1, at=BEGAN + SECOND)
+    )
     assert (row.is_open, row.closed_by, row.closed_how, row.unanswered) == (False, "server", "reset", 1)
     assert (row.opened_at, row.closed_at, row.in_flight, row.tls) == (BEGAN, BEGAN + SECOND, 0, True)
 
 
-def test_a_connection_of_which_the_beginning_is_missing() -> None:
-    asked = request(1)
-    row = only(response(asked), closed())
+def test_connection_without_its_start_is_midstream() -> None:
+    request_line = request(1)
+    row = single_connection(response(request_line), closed())
     assert (row.opened_at, row.midstream, row.responses) == (None, True, 1)
 
 
-def test_throttling_and_gaps_and_repeats() -> None:
+def test_counts_throttling_gaps_and_repeated_findings() -> None:
     gap = GapLine(v=1, ts=opened().ts, connection_id="n-1", direction="request", bytes=70, reason="lost")
-    asked = request(1)
-    row = only(
-        opened(), asked, response(asked, throttle_time_ms=250), request(2), response(request(2), throttle_time_ms=50),
+    request_line = request(1)
+    row = single_connection(
+        opened(), request_line, response(request_line, throttle_time_ms=250),
+        request(2), response(request(2), throttle_time_ms=50),
         gap, closed(repeated=[RepeatEntry("L001", "x", 4), RepeatEntry("L002", "y", 3)]),
     )  # fmt: skip
     assert (row.throttled, row.throttled_ms) == (2, 300)
@@ -136,31 +148,35 @@ def test_throttling_and_gaps_and_repeats() -> None:
     assert (row.gaps, row.gap_bytes, row.repeated) == (1, 70, 7)
 
 
-def test_who_is_on_a_connection() -> None:
-    hello = request(1, api="ApiVersions", api_key=18, software_name="librdkafka", software_version="2.1.0")
-    row = only(opened(), hello, *(request(number, client_id=f"c{number}") for number in range(2, 20)))
+def test_lists_software_and_client_ids_of_a_connection() -> None:
+    api_versions = request(1, api="ApiVersions", api_key=18, software_name="librdkafka", software_version="2.1.0")
+    row = single_connection(
+        opened(), api_versions, *(request(number, client_id=f"c{number}") for number in range(2, 20))
+    )
     assert (row.software_name, row.software_version) == ("librdkafka", "2.1.0")
     assert row.client_ids == ("shop", *(f"c{number}" for number in range(2, MAX_CLIENT_IDS + 1)))
     assert row.more_client_ids
 
 
-def _login(number: int, api: str, **more: object) -> list[Line]:
-    asked = request(number, api=api, api_key=17)
-    return [asked, response(asked, **more)]
+def _exchange(number: int, api: str, **more: object) -> list[Line]:
+    request_line = request(number, api=api, api_key=17)
+    return [request_line, response(request_line, **more)]
 
 
-def test_how_far_a_login_got() -> None:
-    refused = ErrorEntry("error_code", 58, "SASL_AUTHENTICATION_FAILED")
-    handshake = _login(1, "SaslHandshake")
-    assert only(*_login(1, "ApiVersions")).sasl is None
-    assert only(*handshake).sasl == "asked"
-    assert only(*handshake, *_login(2, "SaslAuthenticate")).sasl == "done"
-    failed = only(*handshake, *_login(2, "SaslAuthenticate", errors=[refused]))
-    assert (failed.sasl, failed.sasl_error) == ("failed", "SASL_AUTHENTICATION_FAILED")
-    assert only(*handshake, *_login(3, "Metadata")).sasl == "done"  # tokens without an API were between
+def test_state_of_a_sasl_login() -> None:
+    login_error = ErrorEntry("error_code", 58, "SASL_AUTHENTICATION_FAILED")
+    handshake = _exchange(1, "SaslHandshake")
+    assert single_connection(*_exchange(1, "ApiVersions")).sasl is None
+    assert single_connection(*handshake).sasl == "asked"
+    assert single_connection(*handshake, *_exchange(2, "SaslAuthenticate")).sasl == "done"
+    connection = single_connection(*handshake, *_exchange(2, "SaslAuthenticate", errors=[login_error]))
+    assert (connection.sasl, connection.sasl_error) == ("failed", "SASL_AUTHENTICATION_FAILED")
+    assert (
+        single_connection(*handshake, *_exchange(3, "Metadata")).sasl == "done"
+    )  # tokens without an API were exchanged in between
 
 
-def test_a_row_that_did_not_change_is_not_made_again() -> None:
+def test_unchanged_row_is_the_same_object() -> None:
     overview = feed(ConnectionsOverview(), [opened("n-1"), opened("n-2")])
     first = overview.rows()
     feed(overview, [request(1)])
@@ -169,7 +185,7 @@ def test_a_row_that_did_not_change_is_not_made_again() -> None:
     assert (first[0].requests, second[0].requests) == (0, 1)
 
 
-def test_of_many_connections_those_stay_that_are_open() -> None:
+def test_keeps_the_open_ones_of_many_connections() -> None:
     overview = ConnectionsOverview()
     feed(overview, [opened("waits"), request(1, connection_id="waits")])
     for number in range(connections.MAX_CONNECTIONS + 2000):
@@ -182,7 +198,7 @@ def test_of_many_connections_those_stay_that_are_open() -> None:
     assert rows[-1].connection_id == f"n-{number}"
 
 
-def test_of_many_open_connections_those_stay_that_spoke_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keeps_the_most_recently_active_of_many_open_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 10)
     overview = ConnectionsOverview()
     for number in range(30):
@@ -193,23 +209,23 @@ def test_of_many_open_connections_those_stay_that_spoke_last(monkeypatch: pytest
     assert sum(row.in_flight for row in rows) == 30 + 9
 
 
-def test_what_may_have_been_answered_waits_no_longer() -> None:
-    for gap, waits in ((missed(), 0), (missed(""), 0), (missed(direction="request"), 1)):
+def test_requests_possibly_answered_in_a_gap_are_not_in_flight() -> None:
+    for gap, in_flight in ((missed(), 0), (missed(""), 0), (missed(direction="request"), 1)):
         overview = feed(ConnectionsOverview(), [opened(), request(1)])
         assert overview.rows()[0].in_flight == 1
         feed(overview, [gap])
         [row] = overview.rows()
-        assert (row.in_flight, row.oldest is None) == (waits, not waits)
+        assert (row.in_flight, row.oldest is None) == (in_flight, not in_flight)
 
 
-def test_an_id_that_is_used_again_is_another_connection() -> None:
+def test_reused_connection_id_is_a_new_connection() -> None:
     overview = feed(ConnectionsOverview(), [opened(), request(1), closed(), opened(), request(2), request(3)])
     [row] = overview.rows()
     assert (row.requests, row.is_open, overview.others) == (2, True, 1)
 
 
 @given(torn)
-def test_no_lines_in_any_order_are_too_much(lines: list[tuple[Line, int]]) -> None:
+def test_counts_any_lines_in_any_order(lines: list[tuple[Line, int]]) -> None:
     overview = feed_torn(ConnectionsOverview(), lines)
     rows = overview.rows()
     assert len({row.connection_id for row in rows}) == len(rows)

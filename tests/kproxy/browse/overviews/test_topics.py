@@ -1,4 +1,4 @@
-"""Topics, held to counting over real captures; torn, hostile and many lines."""
+"""Overview of topics: compared with plain counting of real captures; inconsistent, hostile and many lines."""
 
 from __future__ import annotations
 
@@ -27,65 +27,69 @@ def entry(topic: str | None = "orders", *, partitions: tuple[int, ...] = (0,), *
     return TopicEntry(topic, partitions=list(partitions), **more)  # type: ignore[arg-type]
 
 
-def produced(number: int, *entries: TopicEntry, at: float = 0, error: str = "", **more: object) -> list[Line]:
-    """A Produce request and its answer, which repeats what the request brought."""
-    asked = request(number, at=at, api="Produce", api_key=0, topics=list(entries), **more)
+def produce_exchange(number: int, *entries: TopicEntry, at: float = 0, error: str = "", **more: object) -> list[Line]:
+    """A Produce request and its response, which repeats the entries of the request."""
+    request_line = request(number, at=at, api="Produce", api_key=0, topics=list(entries), **more)
     errors = [ErrorEntry(path, 1, "NOT_LEADER_OR_FOLLOWER") for path in error.split()]
-    return [asked, response(asked, topics=list(entries), errors=errors)]
+    return [request_line, response(request_line, topics=list(entries), errors=errors)]
 
 
-def fetched(number: int, *entries: TopicEntry, at: float = 0, asks: list[TopicEntry] | None = None,
+def fetch_exchange(number: int, *entries: TopicEntry, at: float = 0, requested: list[TopicEntry] | None = None,
             **more: object) -> list[Line]:  # fmt: skip
-    """A Fetch request and its answer; it asks for what it gets, but for `asks`."""
-    named = [TopicEntry(entry.topic, entry.topic_id, entry.partitions) for entry in entries] if asks is None else asks
-    asked = request(number, at=at, topics=named, **more)
-    return [asked, response(asked, topics=list(entries) or named)]
+    """A Fetch request and its response; it requests what it receives, unless `requested` is given."""
+    requested_topics = (
+        [TopicEntry(entry.topic, entry.topic_id, entry.partitions) for entry in entries]
+        if requested is None
+        else requested
+    )
+    request_line = request(number, at=at, topics=requested_topics, **more)
+    return [request_line, response(request_line, topics=list(entries) or requested_topics)]
 
 
-def only(*lines: list[Line], now: int | None = None) -> TopicSummary:
-    [row] = feed(TopicsOverview(), [line for some in lines for line in some]).rows(now)
+def single_topic(*lines: list[Line], now: int | None = None) -> TopicSummary:
+    [row] = feed(TopicsOverview(), [line for exchange in lines for line in exchange]).rows(now)
     return row
 
 
-def test_real_captures_are_counted_as_by_hand() -> None:
+def test_counts_of_real_captures_match_plain_counting() -> None:
     rows = {row.topic or row.topic_id: row for row in feed(TopicsOverview(), captured()).rows()}
     written: dict[str | None, Counter[str]] = defaultdict(Counter)
-    read: dict[str | None, Counter[str]] = defaultdict(Counter)
+    fetched: dict[str | None, Counter[str]] = defaultdict(Counter)
     for line in captured():
         if isinstance(line, RequestLine) and line.api == "Produce":
             counted, side = line.topics, written
         elif isinstance(line, ResponseLine) and line.api == "Fetch":
-            counted, side = line.topics, read
+            counted, side = line.topics, fetched
         else:
             continue
         for topic_entry in counted:
-            brought = {
+            amounts = {
                 "records": topic_entry.records or 0,
                 "bytes": topic_entry.bytes or 0,
                 "batches": topic_entry.batches or 0,
             }
             side[topic_entry.topic or topic_entry.topic_id].update(
-                brought | {"requests": 1, "empty": int(not topic_entry.bytes)}
+                amounts | {"requests": 1, "empty": int(not topic_entry.bytes)}
             )
     assert len(written) > 3
-    assert len(read) > 3
-    assert {*written, *read} <= rows.keys()
+    assert len(fetched) > 3
+    assert {*written, *fetched} <= rows.keys()
     for name, row in rows.items():
-        for traffic, side in ((row.produced, written), (row.fetched, read)):
+        for traffic, side in ((row.produced, written), (row.fetched, fetched)):
             expected = side[name]
             sent = traffic.records + traffic.refused_records, traffic.bytes + traffic.refused_bytes
             assert (*sent, traffic.batches) == (expected["records"], expected["bytes"], expected["batches"])
-            assert traffic.requests >= expected["requests"]  # those of sessions that name no topic are counted too
+            assert traffic.requests >= expected["requests"]  # requests of a fetch session that name no topic count too
             assert traffic.requests - traffic.empty == expected["requests"] - expected["empty"]
             assert sum(traffic.all_time) == traffic.records
 
 
-def test_what_is_written_and_read_with_sizes_codecs_and_rates() -> None:
+def test_counts_requests_records_bytes_codecs_and_rates() -> None:
     orders = entry(bytes=1000, records=10, batches=2, compression=["lz4"])
-    row = only(
-        produced(1, orders, at=0), produced(2, orders, at=10),
-        produced(3, entry(bytes=50, records=1, batches=1), at=20),
-        fetched(4, orders, at=25), fetched(5, entry(bytes=0, records=0), at=29),
+    row = single_topic(
+        produce_exchange(1, orders, at=0), produce_exchange(2, orders, at=10),
+        produce_exchange(3, entry(bytes=50, records=1, batches=1), at=20),
+        fetch_exchange(4, orders, at=25), fetch_exchange(5, entry(bytes=0, records=0), at=29),
     )  # fmt: skip
     assert (row.topic, row.produced.requests, row.produced.records, row.produced.bytes) == ("orders", 3, 21, 2050)
     assert (row.produced.batches, row.produced.compression, row.produced.empty) == (5, (("lz4", 2),), 0)
@@ -96,20 +100,20 @@ def test_what_is_written_and_read_with_sizes_codecs_and_rates() -> None:
     assert row.last_at == BEGAN + 29_001_000_000
 
 
-def test_rates_end_when_nothing_comes() -> None:
-    row = only(produced(1, entry(bytes=1000, records=10)), now=BEGAN + 120 * SECOND)
+def test_rate_falls_to_zero_without_records() -> None:
+    row = single_topic(produce_exchange(1, entry(bytes=1000, records=10)), now=BEGAN + 120 * SECOND)
     assert (row.produced.records_rate, sum(row.produced.minute), row.produced.records) == (0, 0, 10)
 
 
-def test_lag_of_a_group_that_several_clients_read_for() -> None:
-    groups = [request(90 + n, api="Heartbeat", api_key=12, group_id="billing", client_id=f"c-{n}") for n in (1, 2)]
+def test_clients_of_one_group_share_its_lag() -> None:
+    heartbeats = [request(90 + n, api="Heartbeat", api_key=12, group_id="billing", client_id=f"c-{n}") for n in (1, 2)]
     overview = feed(TopicsOverview(), [
-        *fetched(1, entry(bytes=1, records=1, lag=500, partitions=(0, 1)), client_id="c-1"),
-        *groups,
-        *fetched(2, entry(bytes=1, records=1, lag=400, partitions=(0, 1)), client_id="c-1"),
-        *fetched(3, entry(bytes=1, records=1, lag=30, partitions=(2,)), client_id="c-2"),
-        *fetched(4, entry(bytes=1, records=1, lag=7, partitions=(1, 0)), client_id="c-1"),
-        *fetched(5, entry(bytes=0, records=0, lag=9), client_id="other"),
+        *fetch_exchange(1, entry(bytes=1, records=1, lag=500, partitions=(0, 1)), client_id="c-1"),
+        *heartbeats,
+        *fetch_exchange(2, entry(bytes=1, records=1, lag=400, partitions=(0, 1)), client_id="c-1"),
+        *fetch_exchange(3, entry(bytes=1, records=1, lag=30, partitions=(2,)), client_id="c-2"),
+        *fetch_exchange(4, entry(bytes=1, records=1, lag=7, partitions=(1, 0)), client_id="c-1"),
+        *fetch_exchange(5, entry(bytes=0, records=0, lag=9), client_id="other"),
     ])  # fmt: skip
     [row] = overview.rows()
     assert (row.lag, row.lag_max) == (37, 430)
@@ -121,50 +125,52 @@ def test_lag_of_a_group_that_several_clients_read_for() -> None:
     }  # fmt: skip
 
 
-def test_a_client_id_in_two_groups_reads_for_neither() -> None:
-    beats = [request(n, api="Heartbeat", api_key=12, group_id=f"g-{n}") for n in (1, 2)]
-    overview = feed(TopicsOverview(), [*beats, *fetched(3, entry(bytes=1, lag=5))])
+def test_client_id_in_two_groups_belongs_to_neither() -> None:
+    heartbeats = [request(n, api="Heartbeat", api_key=12, group_id=f"g-{n}") for n in (1, 2)]
+    overview = feed(TopicsOverview(), [*heartbeats, *fetch_exchange(3, entry(bytes=1, lag=5))])
     [reader] = overview.readers("orders")
     assert (reader.name, reader.is_group) == ("shop at 10.0.0.1", False)
 
 
-def test_partitions_as_far_as_lines_tell() -> None:
+def test_partitions_show_the_facts_that_lines_have() -> None:
     overview = feed(TopicsOverview(), [
-        *produced(1, entry(bytes=300, records=3, partitions=(0, 5), partition_bytes=[100, 200])),
-        *produced(2, entry(bytes=50, records=2, partitions=(5,), partition_bytes=[50])),
-        *fetched(3, entry(bytes=70, records=1, lag=4, partitions=(5,), partition_bytes=[70])),
+        *produce_exchange(1, entry(bytes=300, records=3, partitions=(0, 5), partition_bytes=[100, 200])),
+        *produce_exchange(2, entry(bytes=50, records=2, partitions=(5,), partition_bytes=[50])),
+        *fetch_exchange(3, entry(bytes=70, records=1, lag=4, partitions=(5,), partition_bytes=[70])),
     ])  # fmt: skip
-    at = BEGAN + 1_000_000
+    fetched_at = BEGAN + 1_000_000
     assert overview.partitions("orders") == [
         PartitionSummary(0, 100, 0, None, None, None, None, None, BEGAN, 0),
-        PartitionSummary(5, 250, 70, 2, 1, 4, None, None, at, 2),
+        PartitionSummary(5, 250, 70, 2, 1, 4, None, None, fetched_at, 2),
     ]  # fmt: skip
     assert overview.partitions("other") == overview.clients("other") == overview.readers("other") == []
 
 
-def test_an_id_whose_name_becomes_known_is_one_topic() -> None:
+def test_topic_id_whose_name_becomes_known_is_one_topic() -> None:
     nameless = entry(None, topic_id=ID, bytes=10, records=1, lag=3)
     named = entry("orders", topic_id=ID, bytes=10, records=1)
-    before, metadata = fetched(1, nameless), request(2, api="Metadata", api_key=3)
-    overview = feed(TopicsOverview(), before)
+    fetch, metadata = fetch_exchange(1, nameless), request(2, api="Metadata", api_key=3)
+    overview = feed(TopicsOverview(), fetch)
     [row] = overview.rows()
     assert (row.topic, row.topic_id) == (None, ID)
     assert overview.readers(ID) != []
-    after = [*before, metadata, response(metadata, topics=[entry(topic_id=ID, partitions=())])]
-    [row] = feed(TopicsOverview(), after).rows()
+    lines = [*fetch, metadata, response(metadata, topics=[entry(topic_id=ID, partitions=())])]
+    [row] = feed(TopicsOverview(), lines).rows()
     assert (row.topic, row.topic_id, row.fetched.records, row.lag) == ("orders", ID, 1, 3)
-    [row] = feed(TopicsOverview(), [*produced(0, named), *before, *fetched(3, named), *fetched(4, nameless)]).rows()
+    [row] = feed(
+        TopicsOverview(), [*produce_exchange(0, named), *fetch, *fetch_exchange(3, named), *fetch_exchange(4, nameless)]
+    ).rows()
     assert (row.topic, row.produced.records, row.fetched.records) == ("orders", 1, 3)
     assert sum(row.fetched.minute) == 3
 
 
-def test_both_under_the_id_and_under_the_name() -> None:
+def test_joins_a_topic_seen_by_id_and_by_name() -> None:
     nameless = entry(
         None, topic_id=ID, bytes=10, records=1, compression=["zstd"], partitions=(1,), partition_bytes=[10]
     )
     overview = feed(TopicsOverview(), [
-        *fetched(1, nameless, client_id="early"), *produced(2, entry(bytes=5, records=1), at=1),
-        *fetched(3, entry(topic_id=ID, bytes=0), at=2),
+        *fetch_exchange(1, nameless, client_id="early"), *produce_exchange(2, entry(bytes=5, records=1), at=1),
+        *fetch_exchange(3, entry(topic_id=ID, bytes=0), at=2),
     ])  # fmt: skip
     [row] = overview.rows()
     assert (row.fetched.requests, row.fetched.empty, row.fetched.compression) == (2, 1, (("zstd", 1),))
@@ -176,62 +182,71 @@ def test_both_under_the_id_and_under_the_name() -> None:
     ]
 
 
-def test_no_id_is_nobodys_id() -> None:
-    none = "AAAAAAAAAAAAAAAAAAAAAA"
-    lines = [*fetched(1, entry("orders", topic_id=none, bytes=1)), *fetched(2, entry(None, topic_id=none, bytes=1))]
+def test_zero_topic_id_identifies_no_topic() -> None:
+    zero_id = "AAAAAAAAAAAAAAAAAAAAAA"
+    lines = [
+        *fetch_exchange(1, entry("orders", topic_id=zero_id, bytes=1)),
+        *fetch_exchange(2, entry(None, topic_id=zero_id, bytes=1)),
+    ]
     assert [(row.topic, row.fetched.bytes) for row in feed(TopicsOverview(), lines).rows()] == [
         ("orders", 1),
         (None, 1),
     ]
 
 
-def test_a_fetch_that_names_nothing_goes_on_with_its_session() -> None:
-    both = [entry("orders"), entry("payments")]
-    first = fetched(1, entry("orders", bytes=5, records=1), asks=both)
-    lines = [*first, *fetched(2, asks=[]), *fetched(3, asks=[])]
+def test_fetch_without_topics_continues_its_session() -> None:
+    topics = [entry("orders"), entry("payments")]
+    first = fetch_exchange(1, entry("orders", bytes=5, records=1), requested=topics)
+    lines = [*first, *fetch_exchange(2, requested=[]), *fetch_exchange(3, requested=[])]
     rows = feed(TopicsOverview(), lines).rows()
     assert [(row.topic, row.fetched.requests, row.fetched.empty) for row in rows] == [("orders", 3, 2)]
 
 
-def test_a_session_ends_with_its_connection() -> None:
-    lines = [*fetched(1, entry("orders", bytes=5, records=1), asks=[entry("orders")]), opened(), *fetched(2, asks=[])]
+def test_fetch_session_ends_with_its_connection() -> None:
+    lines = [
+        *fetch_exchange(1, entry("orders", bytes=5, records=1), requested=[entry("orders")]),
+        opened(),
+        *fetch_exchange(2, requested=[]),
+    ]
     [row] = feed(TopicsOverview(), lines).rows()
     assert (row.fetched.requests, row.fetched.empty) == (1, 0)
 
 
-def test_errors_go_to_the_topic_that_they_stand_at() -> None:
-    two = [entry("orders", bytes=0), entry("payments", bytes=0)]
-    asked = request(1, topics=two)
-    refused = ErrorEntry("responses[1].partitions[0].error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION")
-    several = ErrorEntry("groups[1].topics[0].partitions[0].error_code", 29, "TOPIC_AUTHORIZATION_FAILED")
-    own = ErrorEntry("error_code", 70, "FETCH_SESSION_ID_NOT_FOUND")
-    answer = response(asked, topics=two, errors=[refused, refused, several, own])
-    orders, payments = feed(TopicsOverview(), [asked, answer]).rows()
+def test_error_counts_for_the_topic_of_its_path() -> None:
+    entries = [entry("orders", bytes=0), entry("payments", bytes=0)]
+    request_line = request(1, topics=entries)
+    topic_error = ErrorEntry("responses[1].partitions[0].error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION")
+    group_error = ErrorEntry("groups[1].topics[0].partitions[0].error_code", 29, "TOPIC_AUTHORIZATION_FAILED")
+    top_level_error = ErrorEntry("error_code", 70, "FETCH_SESSION_ID_NOT_FOUND")
+    response_line = response(
+        request_line, topics=entries, errors=[topic_error, topic_error, group_error, top_level_error]
+    )
+    orders, payments = feed(TopicsOverview(), [request_line, response_line]).rows()
     assert orders.errors == ()
     assert payments.errors == (("UNKNOWN_TOPIC_OR_PARTITION", 1),)
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "has_errors"),
     [
         ("responses[0].partition_responses[0].error_code", False),
         ("responses[0].partition_responses[0].error_code responses[1].partition_responses[0].error_code", True),
     ],
 )
-def test_an_answer_to_a_produce_for_several_topics_may_have_another_order(error: str, told: bool) -> None:
-    lines = produced(1, entry("orders", bytes=1), entry("payments", bytes=1), error=error)
-    assert [bool(row.errors) for row in feed(TopicsOverview(), lines).rows()] == [told, told]
+def test_errors_of_a_produce_response_to_several_topics_count_for_none(error: str, has_errors: bool) -> None:
+    lines = produce_exchange(1, entry("orders", bytes=1), entry("payments", bytes=1), error=error)
+    assert [bool(row.errors) for row in feed(TopicsOverview(), lines).rows()] == [has_errors, has_errors]
 
 
-def test_refused_records_are_not_written() -> None:
+def test_rejected_records_do_not_count_as_produced() -> None:
     topic_entry = entry("orders", bytes=100, records=2, batches=1)
-    refused = "responses[0].partition_responses[0].error_code"
+    error_path = "responses[0].partition_responses[0].error_code"
     overview = feed(
         TopicsOverview(),
         [
-            *produced(1, topic_entry, error=refused),
-            *produced(2, topic_entry, at=2, error=refused),
-            *produced(3, topic_entry),
+            *produce_exchange(1, topic_entry, error=error_path),
+            *produce_exchange(2, topic_entry, at=2, error=error_path),
+            *produce_exchange(3, topic_entry),
         ],
     )
     [row] = overview.rows()
@@ -243,24 +258,28 @@ def test_refused_records_are_not_written() -> None:
     ]
 
 
-def test_refused_partitions_count_by_their_number() -> None:
-    four = entry("orders", partitions=(0, 1, 2, 3), bytes=100, records=8)
-    [row] = feed(TopicsOverview(), produced(1, four, error="responses[0].partition_responses[3].error_code")).rows()
+def test_rejected_partitions_count_by_their_share() -> None:
+    topic_entry = entry("orders", partitions=(0, 1, 2, 3), bytes=100, records=8)
+    [row] = feed(
+        TopicsOverview(), produce_exchange(1, topic_entry, error="responses[0].partition_responses[3].error_code")
+    ).rows()
     assert (row.produced.records, row.produced.refused_records) == (6, 2)
 
 
-def test_records_whose_response_comes_too_late_are_stored() -> None:
-    asked, answer = produced(1, entry("orders", bytes=100, records=2))
-    assert isinstance(answer, ResponseLine)
-    answer.errors = [ErrorEntry("responses[0].partition_responses[0].error_code", 7, "REQUEST_TIMED_OUT")]
-    [row] = feed(TopicsOverview(), [asked, answer]).rows()
+def test_records_of_a_timed_out_produce_count_as_stored() -> None:
+    request_line, response_line = produce_exchange(1, entry("orders", bytes=100, records=2))
+    assert isinstance(response_line, ResponseLine)
+    response_line.errors = [ErrorEntry("responses[0].partition_responses[0].error_code", 7, "REQUEST_TIMED_OUT")]
+    [row] = feed(TopicsOverview(), [request_line, response_line]).rows()
     assert (row.produced.records, row.produced.refused_records) == (2, 0)
 
 
-def test_a_topic_that_is_only_refused_is_listed() -> None:
-    asked = request(1, api="Metadata", api_key=3, topics=[entry("none", partitions=())])
-    answer = response(asked, topics=asked.topics, errors=[ErrorEntry("topics[0].error_code", 3, "UNKNOWN")])
-    [row] = feed(TopicsOverview(), [asked, answer]).rows()
+def test_topic_with_only_errors_is_listed() -> None:
+    request_line = request(1, api="Metadata", api_key=3, topics=[entry("none", partitions=())])
+    response_line = response(
+        request_line, topics=request_line.topics, errors=[ErrorEntry("topics[0].error_code", 3, "UNKNOWN")]
+    )
+    [row] = feed(TopicsOverview(), [request_line, response_line]).rows()
     assert (row.topic, row.errors, row.last_row) == ("none", (("UNKNOWN", 1),), 0)
 
 
@@ -300,7 +319,7 @@ _torn = st.lists(
 
 
 @given(st.one_of(_torn, any_lines))
-def test_torn_lines_never_raise(lines: list[tuple[Line, int]]) -> None:
+def test_inconsistent_lines_never_raise(lines: list[tuple[Line, int]]) -> None:
     overview = feed_torn(TopicsOverview(), lines)
     for now in (None, 0, BEGAN + 10 * SECOND):
         for row in overview.rows(now):
@@ -311,31 +330,36 @@ def test_torn_lines_never_raise(lines: list[tuple[Line, int]]) -> None:
 _COLUMNS = ("ages_ms", "append_time", "lag", "bytes", "partition_bytes")
 
 
-def stored(number: int, offset: int, *, at: float, took: float = 0.01, partition: int = 0, **more: Any) -> list[Line]:
-    """A Produce whose response has an offset."""
-    asked = request(number, at=at, api="Produce", api_key=0, topics=[entry(bytes=9, partitions=(partition,))], **more)
+def stored_batch(
+    number: int, offset: int, *, at: float, response_after: float = 0.01, partition: int = 0, **more: Any
+) -> list[Line]:
+    """A Produce exchange whose response has an offset."""
+    request_line = request(
+        number, at=at, api="Produce", api_key=0, topics=[entry(bytes=9, partitions=(partition,))], **more
+    )
     return [
-        asked,
+        request_line,
         response(
-            asked,
-            after_us=int(took * 1_000_000),
+            request_line,
+            after_us=int(response_after * 1_000_000),
             topics=[entry(bytes=9, partitions=(partition,), partition_bytes=[9], offsets=[offset])],
         ),
     ]
 
 
-def brought(number: int, *offsets: int | None, at: float, **more: Any) -> list[Line]:
-    """A Fetch whose response, a moment later, has the batches of partitions 0, 1 ... with these offsets."""
+def fetched_batches(number: int, *offsets: int | None, at: float, **more: Any) -> list[Line]:
+    """A Fetch exchange whose response has batches of partitions 0, 1 ... at these offsets."""
     columns = {name: more.pop(name) for name in _COLUMNS if name in more}
-    numbers = tuple(range(len(offsets)))
-    asked = request(number, at=at, topics=[entry(partitions=numbers)], **more)
-    brings = entry(partitions=numbers, offsets=list(offsets), **{"bytes": 9, "lag": 0, **columns})
-    return [asked, response(asked, after_us=0, topics=[brings])]
+    partitions = tuple(range(len(offsets)))
+    request_line = request(number, at=at, topics=[entry(partitions=partitions)], **more)
+    response_entry = entry(partitions=partitions, offsets=list(offsets), **{"bytes": 9, "lag": 0, **columns})
+    return [request_line, response(request_line, after_us=0, topics=[response_entry])]
 
 
-def test_a_delivery_is_from_the_produce_request_to_the_fetch_response() -> None:
+def test_delivery_lasts_from_produce_request_to_fetch_response() -> None:
     overview = feed(TopicsOverview(), [
-        *stored(1, 70, at=0), *stored(2, 71, at=1, partition=1), *brought(3, 70, 71, at=3), *brought(4, 70, at=9),
+        *stored_batch(1, 70, at=0), *stored_batch(2, 71, at=1, partition=1), *fetched_batches(3, 70, 71, at=3),
+        *fetched_batches(4, 70, at=9),
     ])  # fmt: skip
     [row] = overview.rows()
     assert (row.delivery_us, row.delivery_max_us) == (9_000_000, 9_000_000)
@@ -344,55 +368,64 @@ def test_a_delivery_is_from_the_produce_request_to_the_fetch_response() -> None:
     assert (reader.delivery_us, reader.delivery_max_us) == (9_000_000, 9_000_000)
 
 
-def test_a_consumer_may_have_it_before_the_producer_has_its_response() -> None:
-    row = only(brought(1, 70, at=0.5), stored(2, 70, at=0, took=1))
+def test_consumer_may_have_a_record_before_the_producer_has_its_response() -> None:
+    row = single_topic(fetched_batches(1, 70, at=0.5), stored_batch(2, 70, at=0, response_after=1))
     assert row.delivery_us == 500_000
 
 
-@pytest.mark.parametrize("other", [{"server": "10.0.0.3:9092"}, {"partition": 1}])
-def test_other_batches_are_not_taken_for_it(other: dict[str, Any]) -> None:
-    assert only(stored(1, 70, at=0, **other), brought(2, 70, None, at=1)).delivery_us is None
-    assert only(stored(1, 71, at=0), brought(2, 70, at=1)).delivery_us is None
+@pytest.mark.parametrize("difference", [{"server": "10.0.0.3:9092"}, {"partition": 1}])
+def test_delivery_ignores_other_batches(difference: dict[str, Any]) -> None:
+    assert single_topic(stored_batch(1, 70, at=0, **difference), fetched_batches(2, 70, None, at=1)).delivery_us is None
+    assert single_topic(stored_batch(1, 71, at=0), fetched_batches(2, 70, at=1)).delivery_us is None
 
 
-def test_a_partition_has_unread_records_until_a_response_has_some() -> None:
-    before = [*stored(1, 70, at=0), *stored(2, 9, at=1, partition=1), *brought(3, 70, 9, at=2, partition_bytes=[4, 5])]
-    overview = feed(TopicsOverview(), before)
+def test_partition_has_unread_records_until_a_response_has_them() -> None:
+    read_batches = [
+        *stored_batch(1, 70, at=0),
+        *stored_batch(2, 9, at=1, partition=1),
+        *fetched_batches(3, 70, 9, at=2, partition_bytes=[4, 5]),
+    ]
+    overview = feed(TopicsOverview(), read_batches)
     assert [partition.unread_since for partition in overview.partitions("orders")] == [None, None]
-    overview = feed(TopicsOverview(), [*before, *stored(4, 10, at=5, partition=1), *stored(5, 11, at=9, partition=1)])
+    overview = feed(
+        TopicsOverview(),
+        [*read_batches, *stored_batch(4, 10, at=5, partition=1), *stored_batch(5, 11, at=9, partition=1)],
+    )
     first, second = overview.partitions("orders")
     assert (first.unread_since, first.unread_bytes) == (None, 0)
     assert (second.unread_since, second.unread_bytes) == (BEGAN + 5_000_000_000, 18)
 
 
-def test_a_response_after_the_produce_request_may_have_its_records() -> None:
-    overview = feed(TopicsOverview(), [*brought(1, 70, at=0.5), *stored(2, 70, at=0, took=1)])
+def test_fetch_response_after_the_produce_request_may_have_its_records() -> None:
+    overview = feed(TopicsOverview(), [*fetched_batches(1, 70, at=0.5), *stored_batch(2, 70, at=0, response_after=1)])
     assert overview.partitions("orders")[0].unread_since is None
 
 
-def test_what_was_read_long_before_was_another_batch() -> None:
-    assert only(brought(1, 70, at=0), stored(2, 70, at=50, took=1)).delivery_us is None
+def test_batch_fetched_long_before_is_a_different_one() -> None:
+    assert single_topic(fetched_batches(1, 70, at=0), stored_batch(2, 70, at=50, response_after=1)).delivery_us is None
 
 
-def test_a_reader_is_as_far_behind_as_its_oldest_record_until_it_has_read_everything() -> None:
-    late = brought(1, 5, 6, at=0, ages_ms=[100, 90_000], append_time=True, lag=7)
-    overview = feed(TopicsOverview(), late)
+def test_reader_has_the_age_of_its_oldest_record_until_it_catches_up() -> None:
+    old_records = fetched_batches(1, 5, 6, at=0, ages_ms=[100, 90_000], append_time=True, lag=7)
+    overview = feed(TopicsOverview(), old_records)
     [reader] = overview.readers("orders")
     assert (reader.age_ms, reader.append_time) == (90_000, True)
     assert overview.rows()[0].age_ms == 90_000
-    [done] = feed(TopicsOverview(), [*late, *brought(2, None, None, at=1, bytes=0)]).rows()
-    assert done.age_ms is None
-    [waits] = feed(TopicsOverview(), [*late, *brought(2, None, None, at=1, bytes=0, lag=3)]).rows()
-    assert waits.age_ms == 90_000
+    [finished_topic] = feed(TopicsOverview(), [*old_records, *fetched_batches(2, None, None, at=1, bytes=0)]).rows()
+    assert finished_topic.age_ms is None
+    [lagging_topic] = feed(
+        TopicsOverview(), [*old_records, *fetched_batches(2, None, None, at=1, bytes=0, lag=3)]
+    ).rows()
+    assert lagging_topic.age_ms == 90_000
 
 
-def test_a_name_of_many_ids_is_one_topic_and_no_more_memory() -> None:
+def test_topic_name_with_many_ids_is_one_topic_of_bounded_memory() -> None:
     overview, used = TopicsOverview(), []
     tracemalloc.start()
     for number in range(300):
         nameless, metadata = entry(None, topic_id=f"{number}", bytes=1, records=1), request(number, api="Metadata")
         named = response(metadata, topics=[entry(topic_id=f"{number}")])
-        for line in (*fetched(number, nameless), named):
+        for line in (*fetch_exchange(number, nameless), named):
             overview.observe(line, number, time_of(line.ts))
         used.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
@@ -401,21 +434,23 @@ def test_a_name_of_many_ids_is_one_topic_and_no_more_memory() -> None:
     assert used[299] < used[99] + 100_000
 
 
-def test_of_many_topics_the_latest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    most = 100
-    monkeypatch.setattr(topics, "MAX_TOPICS", most)
+def test_keeps_the_latest_of_many_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = 100
+    monkeypatch.setattr(topics, "MAX_TOPICS", limit)
     monkeypatch.setattr(topics, "MAX_PARTS", 100)
     monkeypatch.setattr(topics, "MAX_IDS", 100)
     tracemalloc.start()
     overview, used = TopicsOverview(), []
-    for number in range(3 * most):
+    for number in range(3 * limit):
         names = [entry(f"{number}" + "x" * MAX_NAME_LENGTH, bytes=1, records=1, lag=1, partitions=tuple(range(20)),
                        partition_bytes=[1] * 20)]  # fmt: skip
-        for line in produced(number, *names, client_id=f"{number}") + fetched(number, *names, connection_id="n-2"):
+        for line in produce_exchange(number, *names, client_id=f"{number}") + fetch_exchange(
+            number, *names, connection_id="n-2"
+        ):
             overview.observe(line, number, time_of(line.ts))
-        if (number + 1) % most == 0:
+        if (number + 1) % limit == 0:
             used.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
-    assert (len(overview.rows()), overview.evicted) == (most, 2 * most)
+    assert (len(overview.rows()), overview.evicted) == (limit, 2 * limit)
     assert overview.rows()[0].partitions == topics.MIN_PARTITIONS
     assert used[2] < used[1] * 1.05

@@ -1,4 +1,4 @@
-"""Timelines, against the story of transactions and a capture with rebalances."""
+"""Timelines of transactions in a story, and of groups in a capture with rebalances."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tests.kproxy.stories import told
 from tests.kproxy.transactions.told_transactions import STORY
 
 
-def test_each_transaction_is_a_span_that_leads_to_its_first_frame() -> None:
+def test_each_transaction_is_a_span_that_links_to_its_first_frame() -> None:
     session = session_of(told(STORY))
-    made = timeline_json(transactions(session, session.view), session)
-    [pay] = [timeline for timeline in made["timelines"] if timeline["name"] == "pay"]
+    data = timeline_json(transactions(session, session.view), session)
+    [pay] = [timeline for timeline in data["timelines"] if timeline["name"] == "pay"]
     assert pay["filter"] == 'transaction="pay"'
     [lane] = pay["lanes"]
     assert [span[2] for span in lane["spans"]] == ["committed", "committed", "fenced"]
@@ -21,18 +21,18 @@ def test_each_transaction_is_a_span_that_leads_to_its_first_frame() -> None:
     assert exchange is not None
     assert exchange.request is not None
     assert exchange.request.api == "AddPartitionsToTxn"
-    for timeline in made["timelines"]:
+    for timeline in data["timelines"]:
         for begin, end, *_ in timeline["lanes"][0]["spans"]:
-            assert made["from"] <= begin <= (made["to"] if end is None else end) <= made["to"]
+            assert data["from"] <= begin <= (data["to"] if end is None else end) <= data["to"]
 
 
-def test_rows_that_a_page_leaves_out_are_no_links() -> None:
+def test_spans_do_not_link_to_rows_that_the_page_leaves_out() -> None:
     session = session_of(told(STORY))
-    made = timeline_json(transactions(session, session.view), session, {})
-    assert {span[4] for timeline in made["timelines"] for span in timeline["lanes"][0]["spans"]} == {None}
+    data = timeline_json(transactions(session, session.view), session, {})
+    assert {span[4] for timeline in data["timelines"] for span in timeline["lanes"][0]["spans"]} == {None}
 
 
-def test_groups_have_generations_and_members() -> None:
+def test_timelines_of_groups_show_generations_and_members() -> None:
     session = session_of_capture(DATA / "pcap" / "java-4.3.1.pcap.gz")
     pictures = groups(session, session.view)
     assert pictures

@@ -1,4 +1,4 @@
-"""A filter asked of rows sees the same as one that is given all of their lines."""
+"""A filter over index rows matches the same as a filter over their whole lines."""
 
 import itertools
 from collections.abc import Mapping
@@ -28,14 +28,14 @@ FILTERS = (
 
 @pytest.fixture(scope="module")
 def sessions() -> list[BrowseSession]:
-    asked = request(0, findings=[finding()], not_decoded="x")
-    other = request(1, acks=0)
+    first = request(0, findings=[finding()], not_decoded="x")
+    second = request(1, acks=0)
     lines: list[Line] = [
-        asked, response(asked, findings=[finding("error", "L001")]), other, response(request(2)),
+        first, response(first, findings=[finding("error", "L001")]), second, response(request(2)),
         request(3, rewritten=[RewrittenEntry("brokers[0].port", "9092", "19092")],
                 markers=[MarkerEntry("orders", 0, 1, 0, committed=True)]),
         response(request(4), held=[HeldEntry("orders", 0, 1, 2)]),
-        GapLine(v=1, ts=asked.ts, connection_id="n-1", direction="both", bytes=20, reason="x"),
+        GapLine(v=1, ts=first.ts, connection_id="n-1", direction="both", bytes=20, reason="x"),
     ]  # fmt: skip
     return [
         session_of(lines),
@@ -45,45 +45,45 @@ def sessions() -> list[BrowseSession]:
 
 
 @pytest.mark.parametrize("text", FILTERS)
-def test_it_matches_what_the_whole_exchange_matches(text: str, sessions: list[BrowseSession]) -> None:
-    chosen = parse(text)
+def test_matches_a_row_like_its_whole_exchange(text: str, sessions: list[BrowseSession]) -> None:
+    row_filter = parse(text)
     for session in sessions:
-        asked = row_matcher(chosen, session.index, session.source.store)
+        matches = row_matcher(row_filter, session.index, session.source.store)
         for row in range(session.index.end):
             exchange = session.exchange(row)
             assert exchange is not None
-            assert asked(row) == chosen.matches(whole(exchange)), row
+            assert matches(row) == row_filter.matches(merged_mapping(exchange)), row
 
 
-def whole(exchange: Exchange) -> Mapping[str, Any]:
-    """All there is of an exchange: of the response, where it has none of the request; the findings of both."""
-    request, response = (as_mapping(each) if each else {} for each in (exchange.request, exchange.response))
+def merged_mapping(exchange: Exchange) -> Mapping[str, Any]:
+    """All columns of an exchange: those of the response override those of the request; the findings of both."""
+    request, response = (as_mapping(side) if side else {} for side in (exchange.request, exchange.response))
     findings = request.get("findings", []) + response.get("findings", [])
     event = as_mapping(exchange.event) if exchange.event is not None else {}
     return request | response | ({"findings": findings} if findings else {}) | event
 
 
-def test_records_of_both_sides_count() -> None:
+def test_filter_sees_records_of_request_and_response() -> None:
     def body(data: str) -> dict[str, Any]:
         return {"records": [{"key": None, "value": {"format": "text", "data": data}}]}
 
-    asked = request(0, body=body("asked"))
-    session = session_of([asked, response(asked, body=body("answered"))])
-    for text, fits in (("value=asked", True), ("value=answered", True), ("value=other", False), ("key", False)):
-        assert row_matcher(parse(text), session.index, session.source.store)(0) is fits
+    request_line = request(0, body=body("asked"))
+    session = session_of([request_line, response(request_line, body=body("answered"))])
+    for text, expected in (("value=asked", True), ("value=answered", True), ("value=other", False), ("key", False)):
+        assert row_matcher(parse(text), session.index, session.source.store)(0) is expected
 
 
-def test_a_row_whose_lines_are_not_what_they_were_matches_nothing() -> None:
+def test_row_whose_line_changed_matches_nothing() -> None:
     session = session_of([request(0)])
     session.index.sizes[0][0] = 10
     assert not row_matcher(parse("not error"), session.index, session.source.store)(0)
 
 
-@pytest.mark.parametrize("without", ["frame", "body"])
-def test_text_is_found_in_the_bytes_of_frames_as_the_details_show_it(without: str) -> None:
+@pytest.mark.parametrize("missing_column", ["frame", "body"])
+def test_finds_text_in_the_bytes_of_frames(missing_column: str) -> None:
     lines = lines_of(DATA / "pcap" / "kcat-4.3.1.pcap.gz", detail=Detail.RAW)
-    frames = [each for each in itertools.islice(lines, 60) if isinstance(each, RequestLine | ResponseLine)]
-    session = session_of([structs.replace(frame, **{without: None}) for frame in frames])
-    chosen = row_matcher(parse("api=Produce and First"), session.index, session.source.store)
-    found = [row for row in range(session.index.end) if chosen(row)]
-    assert len(found) == (without == "body")  # bodies have records as base64
+    frames = [line for line in itertools.islice(lines, 60) if isinstance(line, RequestLine | ResponseLine)]
+    session = session_of([structs.replace(frame, **{missing_column: None}) for frame in frames])
+    matches = row_matcher(parse("api=Produce and First"), session.index, session.source.store)
+    matching_rows = [row for row in range(session.index.end) if matches(row)]
+    assert len(matching_rows) == (missing_column == "body")  # bodies have records as base64

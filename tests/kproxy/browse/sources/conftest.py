@@ -1,4 +1,4 @@
-"""Nothing of the user's is seen or left behind: caches, control sockets."""
+"""Keep tests away from the caches and control sockets of the user."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def sockets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where the proxies of a test have their sockets: a short path, since that of a Unix socket may not be long."""
+    """The directory of the control sockets; its path is short, because the path of a Unix socket may not be long."""
     with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as directory:
         monkeypatch.setenv("XDG_RUNTIME_DIR", directory)
         monkeypatch.setenv("TMPDIR", directory)

@@ -1,4 +1,4 @@
-"""A source as a viewer has it: it runs, and its lines are taken as they come."""
+"""Run a source as a viewer does, and take its lines as they arrive."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ from contextlib import asynccontextmanager
 from kproxy.browse.sources.source import Source
 
 
-class Following:
-    """What was taken of a source so far."""
+class SourceViewer:
+    """A source and the lines that it has delivered so far."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.places: list[int] = []
         self.lines: list[bytes] = []
 
-    async def until(self, true: Callable[[], object], seconds: float = 90) -> None:
-        """Take lines until something is true."""
-        end = time.monotonic() + seconds
+    async def until(self, condition: Callable[[], object], seconds: float = 90) -> None:
+        """Take lines until the condition is true."""
+        deadline = time.monotonic() + seconds
         while True:
-            for place, line in self.source.store.new_lines():
-                self.places.append(place)
+            for offset, line in self.source.store.new_lines():
+                self.places.append(offset)
                 self.lines.append(line)
-            if true():
+            if condition():
                 return
-            if time.monotonic() > end:
+            if time.monotonic() > deadline:
                 source = self.source
                 raise AssertionError(f"{source.phase} {source.sentence!r} {list(source.messages)} {self.lines}")
             await asyncio.sleep(0.005)
 
     async def until_lines(self, count: int) -> list[bytes]:
-        """Take so many; all so far, as they were written."""
+        """Take lines until there are `count`; return all so far, as they were written."""
         await self.until(lambda: len(self.lines) >= count)
         return [line + b"\n" for line in self.lines]
 
     @property
     def read_back(self) -> list[bytes]:
-        """All lines once more, from their places."""
+        """All lines, read again from their offsets."""
         store = self.source.store
-        return [store.read(place, len(line)) for place, line in zip(self.places, self.lines, strict=True)]
+        return [store.read(offset, len(line)) for offset, line in zip(self.places, self.lines, strict=True)]
 
 
 @asynccontextmanager
-async def following(source: Source) -> AsyncIterator[Following]:
-    """Run a source; it is closed at the end."""
+async def run_source(source: Source) -> AsyncIterator[SourceViewer]:
+    """Run a source, and close it at the end."""
     task = asyncio.ensure_future(source.run())
     try:
-        yield Following(source)
+        yield SourceViewer(source)
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

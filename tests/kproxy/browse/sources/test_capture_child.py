@@ -1,4 +1,4 @@
-"""What a child process makes into lines: captures, and what is piped in."""
+"""A child process turns captures and piped data into lines."""
 
 import gzip
 import json
@@ -13,7 +13,7 @@ import pytest
 
 from kproxy.browse.sources.capture_child import DissectedSource
 from kproxy.browse.sources.source import SourcePhase
-from tests.kproxy.browse.sources.source_viewer import following
+from tests.kproxy.browse.sources.source_viewer import run_source
 from tests.peers.processes import until
 
 CAPTURES = Path(__file__).parents[4] / "captures"
@@ -25,71 +25,71 @@ def _cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
-async def test_a_capture_becomes_lines_with_frames_and_without_bodies() -> None:
-    async with following(DissectedSource("it", [str(CAPTURE)])) as seen:
-        await seen.until(lambda: seen.source.phase is SourcePhase.ENDED)
-        await seen.until_lines(24)
-        assert seen.read_back == seen.lines
-        frames = [json.loads(line) for line in seen.lines if line.startswith(b'{"kind":"re')]
+async def test_reads_a_capture_as_lines_with_frames_and_without_bodies() -> None:
+    async with run_source(DissectedSource("it", [str(CAPTURE)])) as viewer:
+        await viewer.until(lambda: viewer.source.phase is SourcePhase.ENDED)
+        await viewer.until_lines(24)
+        assert viewer.read_back == viewer.lines
+        frames = [json.loads(line) for line in viewer.lines if line.startswith(b'{"kind":"re')]
         assert all("frame" in frame and "body" not in frame for frame in frames)
-        assert (seen.source.sentence, list(seen.source.messages)) == ("", [])
+        assert (viewer.source.sentence, list(viewer.source.messages)) == ("", [])
 
 
-async def test_options_are_those_of_dissect_and_what_it_warns_of_is_a_message() -> None:
-    async with following(DissectedSource("it", ["--port=1", "--", str(CAPTURE)])) as seen:
-        await seen.until(lambda: seen.source.phase is SourcePhase.ENDED)
-        assert (seen.lines, seen.source.sentence) == ([], "")
-        warned, nothing = seen.source.messages
-        assert "no Kafka connection on port 1" in warned
-        assert nothing.startswith("nothing was analysed: ")
+async def test_takes_the_options_of_dissect_and_shows_its_warnings_as_messages() -> None:
+    async with run_source(DissectedSource("it", ["--port=1", "--", str(CAPTURE)])) as viewer:
+        await viewer.until(lambda: viewer.source.phase is SourcePhase.ENDED)
+        assert (viewer.lines, viewer.source.sentence) == ([], "")
+        warning, summary = viewer.source.messages
+        assert "no Kafka connection on port 1" in warning
+        assert summary.startswith("nothing was analysed: ")
 
 
-async def test_a_child_that_fails_says_why(tmp_path: Path) -> None:
-    async with following(DissectedSource("it", [str(tmp_path / "none.pcap")])) as seen:
-        await seen.until(lambda: seen.source.phase is SourcePhase.ENDED)
-        assert seen.source.sentence == f"{tmp_path}/none.pcap: No such file or directory"
+async def test_reports_why_the_child_failed(tmp_path: Path) -> None:
+    async with run_source(DissectedSource("it", [str(tmp_path / "none.pcap")])) as viewer:
+        await viewer.until(lambda: viewer.source.phase is SourcePhase.ENDED)
+        assert viewer.source.sentence == f"{tmp_path}/none.pcap: No such file or directory"
 
 
 @pytest.mark.parametrize(
     "data", [gzip.decompress(CAPTURE.read_bytes()), (CAPTURES / "trace-1.jsonl").read_bytes()], ids=["pcap", "trace"]
 )
-async def test_what_is_piped_in_is_there_before_the_pipe_ends(data: bytes) -> None:
-    reading, writing = os.pipe()
-    source = DissectedSource("standard input", ["-"], stdin=reading)
-    async with following(source) as seen:
+async def test_piped_data_is_read_before_the_pipe_ends(data: bytes) -> None:
+    read_end, write_end = os.pipe()
+    source = DissectedSource("standard input", ["-"], stdin=read_end)
+    async with run_source(source) as viewer:
         assert source.live
-        os.write(writing, data[: len(data) * 3 // 4])
-        await seen.until(lambda: seen.lines)
-        before = len(seen.lines)
+        os.write(write_end, data[: len(data) * 3 // 4])
+        await viewer.until(lambda: viewer.lines)
+        lines_so_far = len(viewer.lines)
         assert source.live
-        os.write(writing, data[len(data) * 3 // 4 :])
-        os.close(writing)
-        await seen.until(lambda: source.phase is SourcePhase.ENDED)
-        await seen.until(lambda: len(seen.lines) > before)
+        os.write(write_end, data[len(data) * 3 // 4 :])
+        os.close(write_end)
+        await viewer.until(lambda: source.phase is SourcePhase.ENDED)
+        await viewer.until(lambda: len(viewer.lines) > lines_so_far)
         assert not source.live
 
 
-async def test_who_pipes_in_sees_when_nobody_reads_any_more() -> None:
-    reading, writing = os.pipe()
-    async with following(DissectedSource("standard input", ["-"], stdin=reading)) as seen:
-        os.write(writing, gzip.decompress(CAPTURE.read_bytes()))
-        await seen.until_lines(1)
+async def test_writer_of_the_pipe_gets_broken_pipe_once_the_source_is_closed() -> None:
+    read_end, write_end = os.pipe()
+    async with run_source(DissectedSource("standard input", ["-"], stdin=read_end)) as viewer:
+        os.write(write_end, gzip.decompress(CAPTURE.read_bytes()))
+        await viewer.until_lines(1)
     with pytest.raises(BrokenPipeError):
-        os.write(writing, b"more")
-    os.close(writing)
+        os.write(write_end, b"more")
+    os.close(write_end)
 
 
-async def test_a_full_disk_ends_it_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> int:
+async def test_full_disk_ends_the_source_with_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "pwrite", refuse)
-    async with following(DissectedSource("it", [str(CAPTURE)])) as seen:
-        await seen.until(lambda: seen.source.phase is SourcePhase.ENDED)
-        assert seen.source.sentence == "some data is missing: out of disk space (No space left on device)"
+    monkeypatch.setattr(os, "pwrite", fail)
+    async with run_source(DissectedSource("it", [str(CAPTURE)])) as viewer:
+        await viewer.until(lambda: viewer.source.phase is SourcePhase.ENDED)
+        assert viewer.source.sentence == "some data is missing: out of disk space (No space left on device)"
 
 
-#: Looks at what is piped into it, and prints the process id of the child.
+#: Views the data that is piped into it, and prints the process id of the child.
 VIEWER = """
 import asyncio, os, sys
 from kproxy.browse.sources.capture_child import DissectedSource
@@ -105,7 +105,7 @@ asyncio.run(main())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_the_child_of_a_killed_viewer_ends_when_more_comes() -> None:
+def test_child_of_a_killed_viewer_exits_when_more_data_arrives() -> None:
     data = gzip.decompress(CAPTURE.read_bytes())
     viewer = subprocess.Popen([sys.executable, "-c", VIEWER], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert viewer.stdin is not None

@@ -1,4 +1,4 @@
-"""A proxy of our own: started, watched, ended; and what is said when it cannot be."""
+"""A proxy as a child process: how it starts, is watched, and stops; and its message if it cannot start."""
 
 import os
 import re
@@ -18,12 +18,12 @@ from kproxy.control.paths import running
 from kproxy.errors import UserError
 from kproxy.trace.encoding import parse_line
 from kproxy.trace.lines import ResponseLine
-from tests.kproxy.browse.sources.source_viewer import following
+from tests.kproxy.browse.sources.source_viewer import run_source
 from tests.kproxy.browse.sources.test_capture_child import has_ended
 from tests.kproxy.frames import request
 from tests.peers.processes import until
 
-ASKED = request("ApiVersions", 0, {}, correlation_id=7, client_id="tester")
+API_VERSIONS_REQUEST = request("ApiVersions", 0, {}, correlation_id=7, client_id="tester")
 
 
 @pytest.fixture
@@ -39,38 +39,38 @@ def port(proxy: ChildProxy) -> int:
     return int(match[1])
 
 
-async def test_is_watched_from_the_first_frame_and_ends_with_its_source(proxy: ChildProxy) -> None:
+async def test_proxy_is_watched_from_the_first_frame_and_stops_with_its_source(proxy: ChildProxy) -> None:
     assert proxy.exit_message is None
     source = ChildProxySource(proxy, keep=1 << 30)
-    async with following(source) as seen:
-        await seen.until(lambda: source.phase is SourcePhase.LIVE)
+    async with run_source(source) as viewer:
+        await viewer.until(lambda: source.phase is SourcePhase.LIVE)
         with socket.create_connection(("127.0.0.1", port(proxy)), timeout=10) as client:
-            client.sendall(ASKED)
+            client.sendall(API_VERSIONS_REQUEST)
             assert client.recv(65536)
-        await seen.until_lines(4)
-        answer = parse_line(seen.lines[2])
-        assert isinstance(answer, ResponseLine)
-        assert (answer.api, answer.client_id) == ("ApiVersions", "tester")
-        assert answer.frame
+        await viewer.until_lines(4)
+        response = parse_line(viewer.lines[2])
+        assert isinstance(response, ResponseLine)
+        assert (response.api, response.client_id) == ("ApiVersions", "tester")
+        assert response.frame
         assert source.messages is proxy.messages
     assert proxy.exit_message == "the proxy ended with status 0"
     assert running() == []
 
 
-async def test_the_built_in_broker_is_known_by_its_listener(proxy: ChildProxy) -> None:
+async def test_built_in_broker_is_named_after_its_listener(proxy: ChildProxy) -> None:
     session = BrowseSession(ChildProxySource(proxy, keep=1 << 30))
-    async with following(session.source) as seen:
-        await seen.until(lambda: session.source.phase is SourcePhase.LIVE)
+    async with run_source(session.source) as viewer:
+        await viewer.until(lambda: session.source.phase is SourcePhase.LIVE)
         listener = f"127.0.0.1:{port(proxy)}"
         assert session.source.name == f"{listener} -> built-in Kafka"
         assert f"set bootstrap.servers to {listener}" in session.source.empty_message
         assert session.source.warning == f"Quitting stops the proxy {listener} -> built-in Kafka."
         with socket.create_connection(("127.0.0.1", port(proxy)), timeout=10) as client:
-            client.sendall(ASKED)
+            client.sendall(API_VERSIONS_REQUEST)
             assert client.recv(65536)
-            await seen.until_lines(3)
+            await viewer.until_lines(3)
             assert session.source.warning.endswith(" and closes 1 connection.")
-        for raw in seen.lines:
+        for raw in viewer.lines:
             session.source.store.append(raw + b"\n")  # type: ignore[attr-defined]  # `following` has taken them
         while session.work(1):
             pass
@@ -82,12 +82,12 @@ async def test_the_built_in_broker_is_known_by_its_listener(proxy: ChildProxy) -
     assert session.source.warning is None
 
 
-async def test_one_that_dies_is_not_waited_for(proxy: ChildProxy) -> None:
+async def test_source_ends_when_the_proxy_is_killed(proxy: ChildProxy) -> None:
     source = ChildProxySource(proxy, keep=1 << 30)
-    async with following(source) as seen:
-        await seen.until(lambda: source.phase is SourcePhase.LIVE)
+    async with run_source(source) as viewer:
+        await viewer.until(lambda: source.phase is SourcePhase.LIVE)
         os.kill(int(proxy.control.stem), signal.SIGKILL)
-        await seen.until(lambda: source.phase is SourcePhase.ENDED)
+        await viewer.until(lambda: source.phase is SourcePhase.ENDED)
         assert source.sentence == "the proxy was killed by signal 9"
 
 
@@ -101,13 +101,13 @@ async def test_one_that_dies_is_not_waited_for(proxy: ChildProxy) -> None:
     ],
     ids=["port in use", "upstream down", "no such release", "options that do not fit"],
 )
-def test_why_it_cannot_start_is_its_own_sentence(options: list[str], status: int, sentence: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        number = taken.getsockname()[1]
+def test_failed_start_reports_the_message_of_the_proxy(options: list[str], status: int, sentence: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as busy_socket:
+        busy_port = busy_socket.getsockname()[1]
         with pytest.raises(UserError) as raised:
-            ChildProxy([*(option.format(port=number) for option in options), "--no-trace"])
+            ChildProxy([*(option.format(port=busy_port) for option in options), "--no-trace"])
     assert raised.value.status == status
-    assert sentence.format(port=number) in str(raised.value)
+    assert sentence.format(port=busy_port) in str(raised.value)
     assert not str(raised.value).startswith("kproxy:")
 
 
@@ -122,7 +122,7 @@ time.sleep(60)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_the_proxy_of_a_killed_viewer_ends() -> None:
+def test_proxy_of_a_killed_viewer_exits() -> None:
     with subprocess.Popen([sys.executable, "-c", VIEWER], stdout=subprocess.PIPE) as viewer:
         assert viewer.stdout is not None
         proxy = int(viewer.stdout.readline())

@@ -1,4 +1,4 @@
-"""How much of a source was read."""
+"""Progress of reading a source."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from kproxy.browse.sources.capture_child import DissectedSource
 from kproxy.browse.sources.compressed import Packed
 from kproxy.browse.sources.source import SourcePhase
-from tests.kproxy.browse.sessions import Given
+from tests.kproxy.browse.sessions import LinesSource
 
 
-class Jumping(Given):
-    """More is found while it is read."""
+class GrowingSource(LinesSource):
+    """A source that grows while it is read."""
 
     steps: tuple[tuple[int, int], ...] = ()
 
@@ -23,31 +23,31 @@ class Jumping(Given):
 
 
 def test_progress_never_goes_back() -> None:
-    source = Jumping(phase=SourcePhase.READING)
+    source = GrowingSource(phase=SourcePhase.READING)
     source.steps = ((97, 100), (99, 100), (196, 200), (0, 0), (100, 100))
     assert [source.percent() for _ in range(5)] == [97, 99, 99, 99, 99]
     source.phase = SourcePhase.ENDED
     assert source.percent() is None
 
 
-def test_of_a_capture_it_is_not_known(tmp_path: Path) -> None:
+def test_progress_of_a_capture_is_unknown(tmp_path: Path) -> None:
     source = DissectedSource("a.pcap", [])
     source.store.append(b"{}\n{")  # type: ignore[attr-defined]
     assert source.percent() is None
     source.close()
 
 
-def test_what_is_still_to_be_unpacked_is_estimated(tmp_path: Path) -> None:
+def test_estimates_the_size_that_is_still_to_be_unpacked(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl.gz"
     plain = b"".join(b'{"line": %d, "salt": "%s"}\n' % (n, os.urandom(40).hex().encode()) for n in range(150_000))
     path.write_bytes(gzip.compress(plain, 1))
     packed = Packed(os.open(path, os.O_RDONLY))
     assert packed.remaining_bytes == 0
-    seen = 0
+    last_unpacked = 0
     while packed.step():
-        taken = packed.spool.progress[1]
-        assert taken > seen
-        seen = taken
-        assert 0.8 < (taken + packed.remaining_bytes) / len(plain) < 1.2
+        unpacked = packed.spool.progress[1]
+        assert unpacked > last_unpacked
+        last_unpacked = unpacked
+        assert 0.8 < (unpacked + packed.remaining_bytes) / len(plain) < 1.2
     assert packed.remaining_bytes == 0
     packed.close()
