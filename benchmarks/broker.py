@@ -49,22 +49,22 @@ class Served:
         return int(line.split()[1]) // 1024
 
 
-def produced(tools: Kafka, served: Served, topic: str, messages: int, size: int) -> float:
+def produced(tools: Kafka, broker: Served, topic: str, messages: int, size: int) -> float:
     """MB/s of the Java producer."""
-    said = tools.tool(
+    output = tools.tool(
         "producer-perf", "--topic", topic, "--num-records", str(messages), "--record-size", str(size),
-        "--throughput", "-1", "--producer-props", f"bootstrap.servers=127.0.0.1:{served.port}", seconds=300,
+        "--throughput", "-1", "--producer-props", f"bootstrap.servers=127.0.0.1:{broker.port}", seconds=300,
     )  # fmt: skip
-    return float(re.findall(r"\(([\d.]+) MB/sec\)", said)[-1])
+    return float(re.findall(r"\(([\d.]+) MB/sec\)", output)[-1])
 
 
-def consumed(tools: Kafka, served: Served, topic: str, messages: int) -> float:
+def consumed(tools: Kafka, broker: Served, topic: str, messages: int) -> float:
     """MB/s of the Java consumer, without the time of its rebalance."""
-    said = tools.tool(
+    output = tools.tool(
         "consumer-perf", "--topic", topic, "--num-records", str(messages),
-        "--bootstrap-server", f"127.0.0.1:{served.port}", seconds=300,
+        "--bootstrap-server", f"127.0.0.1:{broker.port}", seconds=300,
     )  # fmt: skip
-    [names, *_, values] = [line.split(", ") for line in said.splitlines() if ", " in line]
+    [names, *_, values] = [line.split(", ") for line in output.splitlines() if ", " in line]
     return float(dict(zip(names, values, strict=True))["fetch.MB.sec"])
 
 
@@ -73,32 +73,32 @@ def main() -> None:
     messages, size, rounds = (*map(int, sys.argv[1:]), *(100_000, 1000, 3)[len(sys.argv) - 1 :])
     with tempfile.TemporaryDirectory() as directory:
         kafka = Kafka(RELEASES[0], Path(directory), {}, {})
-        own = subprocess.Popen([sys.executable, "-c", _SERVE], stdout=subprocess.PIPE, text=True)
+        built_in_process = subprocess.Popen([sys.executable, "-c", _SERVE], stdout=subprocess.PIPE, text=True)
         try:
-            assert own.stdout is not None
-            both = {
+            assert built_in_process.stdout is not None
+            brokers = {
                 f"Kafka {RELEASES[0]}": Served(kafka.direct[1], kafka._process.pid),
-                "built-in": Served(int(own.stdout.readline()), own.pid),
+                "built-in": Served(int(built_in_process.stdout.readline()), built_in_process.pid),
             }
-            measured: dict[str, list[tuple[float, float]]] = {name: [] for name in both}
+            results: dict[str, list[tuple[float, float]]] = {name: [] for name in brokers}
             for number in range(rounds + 1):
-                for name, served in both.items():
-                    before, topic = served.cpu(), f"perf-{number}"
-                    row = produced(kafka, served, topic, messages, size), consumed(kafka, served, topic, messages)
+                for name, broker in brokers.items():
+                    cpu_before, topic = broker.cpu(), f"perf-{number}"
+                    row = produced(kafka, broker, topic, messages, size), consumed(kafka, broker, topic, messages)
                     if number:
-                        measured[name].append(row)
+                        results[name].append(row)
                     print(
                         f"{name:12} round {number}: produced {row[0]:7.1f} MB/s  consumed {row[1]:7.1f} MB/s  "
-                        f"CPU {served.cpu() - before:5.2f} s  memory {served.most_memory()} MB",
+                        f"CPU {broker.cpu() - cpu_before:5.2f} s  memory {broker.most_memory()} MB",
                         flush=True,
                     )
         finally:
-            own.kill()
-            own.wait()
+            built_in_process.kill()
+            built_in_process.wait()
             kafka.kill()
-    theirs, ours = ([median(column) for column in zip(*rows, strict=True)] for rows in measured.values())
-    for what, real, built_in in zip(("produced", "consumed"), theirs, ours, strict=True):
-        print(f"{what}: built-in / real = {built_in / real:.2f}")
+    kafka_medians, built_in_medians = ([median(column) for column in zip(*rows, strict=True)] for rows in results.values())
+    for operation, real, built_in in zip(("produced", "consumed"), kafka_medians, built_in_medians, strict=True):
+        print(f"{operation}: built-in / real = {built_in / real:.2f}")
 
 
 if __name__ == "__main__":

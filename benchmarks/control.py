@@ -39,9 +39,9 @@ FULL_LOAD_S = 0.3  # more, and the inspector has too much to catch up with
 
 def frames(answers: bool) -> bytes:
     """`IDS` requests or their answers, all of one size."""
-    known = api_layouts(HEARTBEAT, VERSION)
-    assert known is not None
-    made = bytearray()
+    layouts = api_layouts(HEARTBEAT, VERSION)
+    assert layouts is not None
+    content = bytearray()
     for number in range(IDS):
         head = {
             "request_api_key": HEARTBEAT,
@@ -49,10 +49,10 @@ def frames(answers: bool) -> bytes:
             "correlation_id": number,
             "client_id": "c",
         }
-        data = encode(known.response_header if answers else known.request_header, head)
-        data += encode(known.response if answers else known.request, {"group_id": "group", "member_id": "member-1"})
-        made += len(data).to_bytes(4, "big") + data
-    return bytes(made)
+        data = encode(layouts.response_header if answers else layouts.request_header, head)
+        data += encode(layouts.response if answers else layouts.request, {"group_id": "group", "member_id": "member-1"})
+        content += len(data).to_bytes(4, "big") + data
+    return bytes(content)
 
 
 REQUESTS, ANSWERS = frames(False), frames(True)
@@ -108,8 +108,8 @@ def view(ready: Connection, port: int, spool: Path) -> None:
     """Writes every line with its frame into a file, as a viewer does."""
 
     async def main() -> None:
-        found = await asyncio.to_thread(find, str(port))
-        async with connect(found.path) as client:
+        proxy = await asyncio.to_thread(find, str(port))
+        async with connect(proxy.path) as client:
             await client.ask("watch", frames=True, backlog=True)
             ready.send(0)
             with spool.open("wb") as file:
@@ -124,39 +124,39 @@ def load(contender: Contender, seconds: float, rate: float | None) -> float:
     with socket.create_connection(("127.0.0.1", contender.port)) as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         count = WINDOW if rate is None else max(1, round(rate / 2 / 100))
-        done = position = 0
+        frames_exchanged = position = 0
         began = time.perf_counter()
         while (now := time.perf_counter() - began) < seconds:
-            if rate is not None and done / rate > now:
-                time.sleep(done / rate - now)
+            if rate is not None and frames_exchanged / rate > now:
+                time.sleep(frames_exchanged / rate - now)
             if position + count > IDS:
                 position = 0
             sock.sendall(REQUESTS[position * REQUEST : (position + count) * REQUEST])
             sock.recv(count * ANSWER, socket.MSG_WAITALL)
             position += count
-            done += 2 * count
-        return done / (time.perf_counter() - began)
+            frames_exchanged += 2 * count
+        return frames_exchanged / (time.perf_counter() - began)
 
 
 def settle(contender: Contender) -> None:
     """Wait until the inspector has caught up."""
-    used = 1.0
-    while used > 0.02:
-        before = cpu_seconds(contender.pids["inspector"])
+    cpu_used = 1.0
+    while cpu_used > 0.02:
+        cpu_before = cpu_seconds(contender.pids["inspector"])
         time.sleep(0.3)
-        used = cpu_seconds(contender.pids["inspector"]) - before
+        cpu_used = cpu_seconds(contender.pids["inspector"]) - cpu_before
 
 
 def measure(contender: Contender, seconds: float, rate: float | None) -> None:
-    before = {name: cpu_seconds(pid) for name, pid in contender.pids.items()}
-    reached = load(contender, seconds, rate)
+    cpu_before = {name: cpu_seconds(pid) for name, pid in contender.pids.items()}
+    achieved_rate = load(contender, seconds, rate)
     if rate is None:
-        contender.rate.append(reached)
+        contender.rate.append(achieved_rate)
     settle(contender)
     for name, pid in contender.pids.items():
         label = f"{name}, {'full load' if rate is None else 'at the rate'}"
-        used = (cpu_seconds(pid) - before[name]) / (reached * seconds) * 1e6
-        contender.cpu.setdefault(label, []).append(used)
+        cpu_per_frame = (cpu_seconds(pid) - cpu_before[name]) / (achieved_rate * seconds) * 1e6
+        contender.cpu.setdefault(label, []).append(cpu_per_frame)
 
 
 def main() -> None:
@@ -168,24 +168,24 @@ def main() -> None:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         port, _ = stack.enter_context(process(upstream))
-        found = [
+        contenders = [
             stack.enter_context(kproxy(name, port, directory / str(number), *options))
             for number, (name, *options) in enumerate(
                 (["no control socket", "--no-control"], ["control socket"], ["a viewer with frames"])
             )
         ]
-        stack.enter_context(process(view, found[-1].port, directory / "spool.jsonl"))
+        stack.enter_context(process(view, contenders[-1].port, directory / "spool.jsonl"))
         for _ in range(args.rounds):
-            for contender in found:
+            for contender in contenders:
                 measure(contender, args.seconds, args.rate)
                 measure(contender, FULL_LOAD_S, None)
-        written = (directory / "spool.jsonl").stat().st_size
-    plain = found[0]
+        spool_bytes = (directory / "spool.jsonl").stat().st_size
+    plain = contenders[0]
     print(f"{'':24}{'frames/s':>18}" + "".join(f"{label:>26}" for label in plain.cpu))
-    for contender in found:
+    for contender in contenders:
         row = f"{contender.name:24}{ratio(contender.rate, plain.rate, '')}"
         print(row + "".join(f"{ratio(contender.cpu[label], plain.cpu[label], ' µs'):>26}" for label in plain.cpu))
-    print(f"the viewer wrote {written / 1e6:.0f} MB")
+    print(f"the viewer wrote {spool_bytes / 1e6:.0f} MB")
 
 
 def ratio(values: list[float], base: list[float], unit: str) -> str:

@@ -48,9 +48,9 @@ def bodies() -> dict[Kind, list[bytes]]:
 def kproxy(kind: Kind) -> Reader:
     """What the proxy, `dissect` and the built-in broker read with."""
     key, version, is_request = kind
-    known = api_layouts(key, version)
-    assert known is not None
-    return functools.partial(decode, known.request if is_request else known.response)
+    layouts = api_layouts(key, version)
+    assert layouts is not None
+    return functools.partial(decode, layouts.request if is_request else layouts.response)
 
 
 def kio(kind: Kind) -> Reader:
@@ -59,8 +59,8 @@ def kio(kind: Kind) -> Reader:
     from kio.serial import entity_reader
 
     key, version, is_request = kind
-    read = entity_reader((load_request_schema if is_request else load_response_schema)(key, version))
-    return lambda body: read(body, 0)
+    reader = entity_reader((load_request_schema if is_request else load_response_schema)(key, version))
+    return lambda body: reader(body, 0)
 
 
 def kafka_python(kind: Kind) -> Reader:
@@ -82,8 +82,8 @@ def aiokafka(kind: Kind) -> Reader:
     """A client with a class per message and version, written by hand."""
     from aiokafka.protocol.api import RequestStruct, Response
 
-    for each in ("admin", "commit", "coordination", "fetch", "group", "metadata", "offset", "produce", "transaction"):
-        importlib.import_module(f"aiokafka.protocol.{each}")
+    for module_name in ("admin", "commit", "coordination", "fetch", "group", "metadata", "offset", "produce", "transaction"):
+        importlib.import_module(f"aiokafka.protocol.{module_name}")
     key, version, is_request = kind
     base = RequestStruct if is_request else Response
     [subclass] = [
@@ -95,10 +95,10 @@ def aiokafka(kind: Kind) -> Reader:
 def readable(library: Callable[[Kind], Reader], messages: dict[Kind, list[bytes]]) -> dict[Kind, Reader]:
     """The readers of a library, of the kinds all of whose messages it can read."""
     readers: dict[Kind, Reader] = {}
-    for kind, those in messages.items():
+    for kind, bodies_of_kind in messages.items():
         with suppress(Exception):
             reader = library(kind)
-            for body in those:
+            for body in bodies_of_kind:
                 reader(body)
             readers[kind] = reader
     return readers
@@ -115,21 +115,21 @@ def measured(calls: list[tuple[Reader, bytes]]) -> float:
 def main() -> None:
     """Measure each peer five times in turns with kproxy, on what both can read, and compare the best."""
     messages = bodies()
-    ours = readable(kproxy, messages)
-    print(f"{sum(map(len, messages.values()))} messages of {len(ours)} kinds")
+    kproxy_readers = readable(kproxy, messages)
+    print(f"{sum(map(len, messages.values()))} messages of {len(kproxy_readers)} kinds")
     for library in (kafka_python, aiokafka, kio):
-        theirs = readable(library, messages)
-        if not theirs:
+        library_readers = readable(library, messages)
+        if not library_readers:
             print(f"{library.__name__}: not installed")
             continue
         calls = {
-            name: [(readers[kind], body) for kind in theirs for body in messages[kind]]
-            for name, readers in (("kproxy", ours), (library.__name__, theirs))
+            name: [(readers[kind], body) for kind in library_readers for body in messages[kind]]
+            for name, readers in (("kproxy", kproxy_readers), (library.__name__, library_readers))
         }
         best = dict.fromkeys(calls, float("inf"))
         for _ in range(_ROUNDS):
-            for name, those in calls.items():
-                best[name] = min(best[name], measured(those))
+            for name, library_calls in calls.items():
+                best[name] = min(best[name], measured(library_calls))
         count = len(calls["kproxy"])
         times = ", ".join(f"{name} {1e6 * seconds / count:.2f} us" for name, seconds in best.items())
         print(f"{count} of them: {times} a message; ratio {best[library.__name__] / best['kproxy']:.1f}")

@@ -51,11 +51,11 @@ def cpu_seconds(command: list[str], directory: Path = _HERE) -> float:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     with Path(os.devnull).open("wb") as nowhere:
         process = subprocess.Popen(command, stdout=nowhere, stderr=nowhere, cwd=directory, env=environment)
-        _, status, used = os.wait4(process.pid, 0)
+        _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in (0, 1):  # 1: with findings
         raise SystemExit(f"{' '.join(command)} ended with status {process.returncode}")
-    return used.ru_utime + used.ru_stime
+    return usage.ru_utime + usage.ru_stime
 
 
 def kproxy(words: list[str], captures: list[Path], directory: Path) -> float:
@@ -69,14 +69,14 @@ def measure(path: Path, checkouts: Mapping[str, Path], rounds: int) -> None:
     traffic = list(frames(path))
     ports = server_ports(path)
     print(f"{path.name}: {len(traffic):,} frames; CPU seconds, CPU us a frame, and how many times as long as kproxy")
-    for row, (ours, theirs) in ROWS.items():
+    for row, (kproxy_options, tshark_options) in ROWS.items():
         best: dict[str, float] = defaultdict(lambda: float("inf"))
         for _ in range(rounds):
             for name, directory in checkouts.items():
-                best[name] = min(best[name], kproxy(ours, [path], directory))
+                best[name] = min(best[name], kproxy(kproxy_options, [path], directory))
             if shutil.which("tshark"):
                 as_kafka = [word for port in ports for word in ("-d", f"tcp.port=={port},kafka")]
-                best["tshark"] = min(best["tshark"], cpu_seconds(["tshark", "-r", str(path), *as_kafka, *theirs]))
+                best["tshark"] = min(best["tshark"], cpu_seconds(["tshark", "-r", str(path), *as_kafka, *tshark_options]))
         cells = (
             f"{name} {seconds:.2f} s, {seconds / len(traffic) * 1e6:.1f} us ({seconds / best['kproxy']:.2f})"
             for name, seconds in best.items()

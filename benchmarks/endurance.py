@@ -87,8 +87,8 @@ class Proxy:
 
     @property
     def inspector(self) -> int | None:
-        found = [pid for spawner in children(self.relay) for pid in children(spawner)]
-        return found[0] if found else None
+        inspectors = [pid for spawner in children(self.relay) for pid in children(spawner)]
+        return inspectors[0] if inspectors else None
 
     def descriptors_and_tasks(self) -> tuple[int, int]:
         """Of the relay."""
@@ -155,10 +155,10 @@ class Disturbances:
 
     async def killed_inspector(self) -> None:
         """The inspector is killed; the relay starts another one."""
-        before = self._proxy.inspector
-        assert before is not None
-        os.kill(before, signal.SIGKILL)
-        await until(lambda: self._proxy.inspector not in (None, before))
+        killed = self._proxy.inspector
+        assert killed is not None
+        os.kill(killed, signal.SIGKILL)
+        await until(lambda: self._proxy.inspector not in (None, killed))
 
     async def full_disk(self) -> None:
         """Files of the inspector cannot grow, as on a full disk; then they can again."""
@@ -179,18 +179,18 @@ class Disturbances:
 
 async def run(proxy: Proxy, load: Load, seconds: float) -> list[str]:
     """Apply load and disturbances; return what is wrong."""
-    before = proxy.descriptors_and_tasks()
+    counts_before = proxy.descriptors_and_tasks()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(load.run())
         await disturb(proxy, load, seconds)
         load.stop()
-    wrong = list(load.errors)
+    problems = list(load.errors)
     try:
-        await until(lambda: proxy.descriptors_and_tasks() == before)
+        await until(lambda: proxy.descriptors_and_tasks() == counts_before)
     except TimeoutError:
-        after = proxy.descriptors_and_tasks()
-        wrong.append(f"descriptors and tasks of the relay: {before} before the load, {after} after it")
-    return wrong
+        counts_after = proxy.descriptors_and_tasks()
+        problems.append(f"descriptors and tasks of the relay: {counts_before} before the load, {counts_after} after it")
+    return problems
 
 
 async def disturb(proxy: Proxy, load: Load, seconds: float) -> None:
@@ -198,27 +198,27 @@ async def disturb(proxy: Proxy, load: Load, seconds: float) -> None:
     began = time.monotonic()
     pause = min(10.0, seconds / 20)
     disturbances = Disturbances(proxy, pause)
-    acts: list[Callable[[], Awaitable[None]]] = [
+    methods: list[Callable[[], Awaitable[None]]] = [
         disturbances.stopped_inspector, disturbances.clock_jump, disturbances.full_disk, disturbances.killed_inspector
     ]  # fmt: skip
-    settled = began + seconds / 3
+    warmed_up_at = began + seconds / 3
     number = 0
-    while (now := time.monotonic()) < began + seconds or number < len(acts):
-        if now > settled and number >= len(acts) and disturbances.killed_inspector in acts:
-            acts.remove(disturbances.killed_inspector)
-        act = acts[number % len(acts)]
+    while (now := time.monotonic()) < began + seconds or number < len(methods):
+        if now > warmed_up_at and number >= len(methods) and disturbances.killed_inspector in methods:
+            methods.remove(disturbances.killed_inspector)
+        method = methods[number % len(methods)]
         number += 1
         errors, exchanges = len(load.errors), load.exchanges
         try:
-            await act()
+            await method()
             target = load.exchanges + _EXCHANGES
             await until(lambda: load.exchanges >= target)  # noqa: B023
             await asyncio.sleep(pause)
         except TimeoutError:
-            load.errors.append(f"fewer than {_EXCHANGES} exchanges in {_PATIENCE_S:g} s after {act.__name__}")
+            load.errors.append(f"fewer than {_EXCHANGES} exchanges in {_PATIENCE_S:g} s after {method.__name__}")
         memory = proxy.note_memory()
         result = "; ".join(load.errors[errors:]) or "all right"
-        name = act.__name__.replace("_", " ")
+        name = method.__name__.replace("_", " ")
         count = load.exchanges - exchanges
         print(f"{now - began:7.0f} s  {name:18} {count:6} exchanges: {result}; {memory}", flush=True)
 
@@ -232,9 +232,9 @@ def stop(proxy: Proxy) -> list[str]:
 def print_slopes(proxy: Proxy) -> None:
     """The last two thirds, in which the inspector was not killed."""
     for name, samples in zip(("relay", "inspector"), proxy.memory, strict=True):
-        late = [(at / 3600, kib / 1024) for at, kib in samples[len(samples) // 3 :]]
-        slope = statistics.linear_regression(*zip(*late, strict=True)).slope if len(late) > 2 else float("nan")
-        print(f"memory of the {name}: {late[0][1]:.1f} MiB, then {late[-1][1]:.1f} MiB; slope {slope:+.2f} MiB/h")
+        last_samples = [(at / 3600, kib / 1024) for at, kib in samples[len(samples) // 3 :]]
+        slope = statistics.linear_regression(*zip(*last_samples, strict=True)).slope if len(last_samples) > 2 else float("nan")
+        print(f"memory of the {name}: {last_samples[0][1]:.1f} MiB, then {last_samples[-1][1]:.1f} MiB; slope {slope:+.2f} MiB/h")
 
 
 def main() -> None:
@@ -247,22 +247,22 @@ def main() -> None:
         directory = args.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         directory.mkdir(parents=True, exist_ok=True)
         proxy = stack.enter_context(started_proxy(stack.enter_context(process(broker))[0], directory, args.options))
-        wrong, load = asyncio.run(_load(proxy, args.minutes * 60))
-        wrong += stop(proxy)
-        accounts = account(lines_of(directory / "trace"), load.clean)
+        problems, load = asyncio.run(_load(proxy, args.minutes * 60))
+        problems += stop(proxy)
+        comparison = account(lines_of(directory / "trace"), load.clean)
     printed = "".join(proxy.printed)
     print(
         f"{load.exchanges} exchanges; {len(load.clean)} connections ended with FIN, {load.broken} with a reset\n"
-        f"trace: {accounts.text}"
+        f"trace: {comparison.text}"
     )
     print_slopes(proxy)
-    wrong += accounts.wrong[:20]
-    if accounts.unaccounted:
-        wrong.append(f"{accounts.unaccounted} frames are neither in the trace nor in a gap")
+    problems += comparison.wrong[:20]
+    if comparison.unaccounted:
+        problems.append(f"{comparison.unaccounted} frames are neither in the trace nor in a gap")
     if "Traceback" in printed:
-        wrong.append(printed)
-    print("\n".join(wrong) or "nothing is wrong")
-    sys.exit(bool(wrong))
+        problems.append(printed)
+    print("\n".join(problems) or "nothing is wrong")
+    sys.exit(bool(problems))
 
 
 async def _load(proxy: Proxy, seconds: float) -> tuple[list[str], Load]:

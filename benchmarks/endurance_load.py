@@ -33,17 +33,17 @@ _VERSIONS: Final = {ApiKey.PRODUCE: 9, ApiKey.FETCH: 12, ApiKey.DESCRIBE_CONFIGS
 
 def _request(key: ApiKey, body: Mapping[str, object]) -> bytes:
     version = _VERSIONS[key]
-    known = api_layouts(key, version)
-    assert known is not None
+    layouts = api_layouts(key, version)
+    assert layouts is not None
     header = {"request_api_key": key, "request_api_version": version, "correlation_id": 0, "client_id": "endurance"}
-    content = encode(known.request_header, header) + encode(known.request, body)
+    content = encode(layouts.request_header, header) + encode(layouts.request, body)
     return struct.pack(">i", len(content)) + content
 
 
 def _response(key: ApiKey, body: Mapping[str, object]) -> bytes:
-    known = api_layouts(key, _VERSIONS[key])
-    assert known is not None
-    content = encode(known.response_header, {"correlation_id": 0}) + encode(known.response, body)
+    layouts = api_layouts(key, _VERSIONS[key])
+    assert layouts is not None
+    content = encode(layouts.response_header, {"correlation_id": 0}) + encode(layouts.response, body)
     return struct.pack(">i", len(content)) + content
 
 
@@ -178,8 +178,8 @@ class Connected:
     async def finish(self) -> None:
         """Half-close; the broker then ends its direction."""
         self._socket.shutdown(socket.SHUT_WR)
-        rest = await self._loop.sock_recv(self._socket, 1)
-        assert not rest, "there is a byte behind the last response"
+        extra = await self._loop.sock_recv(self._socket, 1)
+        assert not extra, "there is a byte behind the last response"
 
     async def break_off(self) -> None:
         """Send the first half of a request, then reset the connection."""
@@ -232,19 +232,19 @@ class Load:
         """End soon."""
         self._stopping = True
 
-    async def _again(self, act: Callable[[Connected], Awaitable[bool]]) -> None:
+    async def _again(self, client_kind: Callable[[Connected], Awaitable[bool]]) -> None:
         while not self._stopping:
             try:
                 async with asyncio.timeout(120):
-                    await self._once(act)
+                    await self._once(client_kind)
             except (AssertionError, OSError) as error:
-                self.errors.append(f"{act.__name__}: {type(error).__name__} {error}")
+                self.errors.append(f"{client_kind.__name__}: {type(error).__name__} {error}")
                 await asyncio.sleep(0.2)
 
-    async def _once(self, act: Callable[[Connected], Awaitable[bool]]) -> None:
+    async def _once(self, client_kind: Callable[[Connected], Awaitable[bool]]) -> None:
         with socket.socket() as sock:
             sock.setblocking(False)
-            if act == self._slow:
+            if client_kind == self._slow:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
             # Half an hour uses all ports of an address: each connection has an address of its own.
             number = next(self._numbers)
@@ -252,7 +252,7 @@ class Load:
             await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", self._port))
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connected = Connected(sock)
-            if await act(connected):
+            if await client_kind(connected):
                 self.clean[connected.address] = connected.requests
             else:
                 self.broken += 1

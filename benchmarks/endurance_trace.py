@@ -73,7 +73,7 @@ def lines_of(directory: Path) -> Iterator[Line]:
 
 def account(lines: Iterable[Line], clean: Mapping[str, int]) -> Accounts:
     """Compare a trace with the number of requests of clean connections, by client address; each got a response."""
-    accounts = Accounts()
+    comparison = Accounts()
     addresses: dict[str, str] = {}  # by connection id
     clients: defaultdict[str, _Client] = defaultdict(_Client)
     gaps: list[GapLine] = []
@@ -86,8 +86,8 @@ def account(lines: Iterable[Line], clean: Mapping[str, int]) -> Accounts:
                 direction = "request" if isinstance(line, RequestLine) else "response"
                 client.frames[direction] += 1
                 client.bytes[direction] += line.size
-                accounts.frames += 1
-                accounts.findings.update(finding.code for finding in line.findings)
+                comparison.frames += 1
+                comparison.findings.update(finding.code for finding in line.findings)
             case GapLine():
                 gaps.append(line)
             case CloseLine():
@@ -96,30 +96,30 @@ def account(lines: Iterable[Line], clean: Mapping[str, int]) -> Accounts:
             case OpenLine():
                 client.opened.add(line.connection_id)
             case FindingLine():
-                accounts.findings[line.code] += 1
+                comparison.findings[line.code] += 1
     for gap in gaps:
         if gap.connection_id:
             client = clients[addresses.get(gap.connection_id, "")]
             client.frames[gap.direction] += gap.frames
             client.bytes[gap.direction] += gap.bytes
-            accounts.in_gaps += gap.frames
+            comparison.in_gaps += gap.frames
         elif gap.reason.startswith((BEHIND, RESTARTED)):
-            accounts.unseen += gap.frames
-            accounts.restarts += "nothing was inspected" in gap.reason
+            comparison.unseen += gap.frames
+            comparison.restarts += "nothing was inspected" in gap.reason
         else:
-            accounts.lost_lines += gap.frames
+            comparison.lost_lines += gap.frames
     for address, requests in clean.items():
-        _compare(accounts, address, clients[address], requests)
-    return accounts
+        _compare(comparison, address, clients[address], requests)
+    return comparison
 
 
-def _compare(accounts: Accounts, address: str, client: _Client, requests: int) -> None:
+def _compare(comparison: Accounts, address: str, client: _Client, requests: int) -> None:
     for direction in ("request", "response"):
         missing = requests - client.frames[direction]
-        accounts.missing += max(missing, 0)
-        accounts.twice += max(-missing, 0)
+        comparison.missing += max(missing, 0)
+        comparison.twice += max(-missing, 0)
         all_closed = client.closed == len(client.opened)
         if missing == 0 and all_closed and client.bytes[direction] != client.relayed[direction]:
-            accounts.wrong.append(
+            comparison.wrong.append(
                 f"{address}: {client.bytes[direction]} of {client.relayed[direction]} bytes ({direction}s)"
             )

@@ -29,14 +29,14 @@ def runs(lines: int, folder: Path, engines: list[str]) -> Iterator[tuple[str, tu
     traces = TRACE_1 if lines < _FEW else folder / "traces"
     if lines >= _FEW and not traces.exists():
         sample_fleet.write(traces, lines)
-    given = traces
+    source = traces
     if lines >= _PARQUET:
-        given = folder / "table"
-        yield "convert", (*analyze, "convert", traces, "--out", given)
+        source = folder / "table"
+        yield "convert", (*analyze, "convert", traces, "--out", source)
     for engine in engines:
         for name, jobs in _WORK.items():
-            chosen = [word for job in jobs for word in ("--job", job)]
-            yield f"{engine}, {name}", (*analyze, "--engine", engine, "--format", "json", *chosen, given)
+            job_options = [word for job in jobs for word in ("--job", job)]
+            yield f"{engine}, {name}", (*analyze, "--engine", engine, "--format", "json", *job_options, source)
 
 
 def main() -> None:
@@ -47,11 +47,11 @@ def main() -> None:
     for lines in numbers:
         with tempfile.TemporaryDirectory() as directory:
             for name, command in runs(lines, Path(directory), engines):
-                spent, _ = cost(*command)
-                most = max(spent.java, spent.python)
+                run_cost, _ = cost(*command)
+                most = max(run_cost.java, run_cost.python)
                 print(
-                    f"| {lines:>9,} | {name:<14} | {spent.cpu:>5.1f} | {most:>5,} | {spent.first:>7.1f} "
-                    f"| {spent.wall:>5.0f} |",
+                    f"| {lines:>9,} | {name:<14} | {run_cost.cpu:>5.1f} | {most:>5,} | {run_cost.first:>7.1f} "
+                    f"| {run_cost.wall:>5.0f} |",
                     flush=True,
                 )
 

@@ -42,10 +42,10 @@ VERSION = 3
 
 
 def _frame(name: str, fields: dict[str, object]) -> bytes:
-    known = api_layouts(ApiKey.API_VERSIONS, VERSION)
-    assert known is not None
+    layouts = api_layouts(ApiKey.API_VERSIONS, VERSION)
+    assert layouts is not None
     header, body = (
-        (known.request_header, known.request) if name == "request" else (known.response_header, known.response)
+        (layouts.request_header, layouts.request) if name == "request" else (layouts.response_header, layouts.response)
     )
     start = {"request_api_key": ApiKey.API_VERSIONS, "request_api_version": VERSION, "client_id": "idle"}
     whole = encode(header, {"correlation_id": 7, **(start if name == "request" else {})}) + encode(body, fields)
@@ -89,7 +89,7 @@ def kproxy(ports: Sequence[int], directory: Path, *options: str) -> Iterator[tup
         [spawner] = _children(child.pid)
         while not (inspector := _children(spawner)):
             time.sleep(0.1)
-        yield [int(found[1]) for found in listening if found], [child.pid, *inspector]
+        yield [int(match[1]) for match in listening if match], [child.pid, *inspector]
     finally:
         child.terminate()
         child.communicate()
@@ -100,11 +100,11 @@ def haproxy(
     ports: Sequence[int], directory: Path, connections: int, tls: Path | None
 ) -> Iterator[tuple[list[int], list[int]]]:
     """Run HAProxy in the same way, with one thread."""
-    own = [_free_port() for _ in ports]
+    own_ports = [_free_port() for _ in ports]
     certificate = "" if tls is None else f" ssl crt {tls}"
     listens = "".join(
         f"listen relay{port}\n bind 127.0.0.1:{port}{certificate}\n server broker 127.0.0.1:{to}\n"
-        for port, to in zip(own, ports, strict=True)
+        for port, to in zip(own_ports, ports, strict=True)
     )
     config = directory / "haproxy.cfg"
     config.write_text(
@@ -114,7 +114,7 @@ def haproxy(
     child = subprocess.Popen(["haproxy", "-db", "-f", str(config)], stderr=subprocess.DEVNULL)
     try:
         time.sleep(1)
-        yield own, [child.pid]
+        yield own_ports, [child.pid]
     finally:
         child.terminate()
         child.wait()
@@ -134,9 +134,9 @@ def connect(port: int, trusting: ssl.SSLContext | None) -> socket.socket:
 
 def memory(pid: int) -> int:
     """Bytes of private memory, shared pages in proportion."""
-    found = re.search(r"^Pss: +(\d+) kB$", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
-    assert found is not None
-    return 1024 * int(found[1])
+    match = re.search(r"^Pss: +(\d+) kB$", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
+    assert match is not None
+    return 1024 * int(match[1])
 
 
 def cpu_seconds(pid: int) -> float:
@@ -160,16 +160,16 @@ def measure(
         for number in range(4 * LISTENERS):  # what the first connections load is not theirs
             connect(ports[number % LISTENERS], trusting).close()
         time.sleep(3)
-        before = [memory(pid) for pid in pids]
+        memory_before = [memory(pid) for pid in pids]
         for number in range(connections):
             stack.enter_context(connect(ports[number % LISTENERS], trusting))
         time.sleep(3)  # the inspector may be behind
         cpu = [cpu_seconds(pid) for pid in pids]
         time.sleep(seconds)
-        used = [cpu_seconds(pid) - start for pid, start in zip(pids, cpu, strict=True)]
+        cpu_used = [cpu_seconds(pid) - start for pid, start in zip(pids, cpu, strict=True)]
         return [
             Figures((memory(pid) - start) / connections, start, share / seconds)
-            for pid, start, share in zip(pids, before, used, strict=True)
+            for pid, start, share in zip(pids, memory_before, cpu_used, strict=True)
         ]
 
 
@@ -216,12 +216,12 @@ def main() -> None:
                 ("HAProxy", haproxy(ports, directory, args.connections, None), None),
                 ("HAProxy, TLS", haproxy(ports, directory, args.connections, directory / "both.pem"), trusting),
             ]
-        for name, running, context in contenders:
-            with running as (own, pids):
-                figures = measure(own, pids, args.connections, args.seconds, context)
-            for part, each in zip(("relay", "inspector"), figures, strict=False):
+        for name, contender, context in contenders:
+            with contender as (listen_ports, pids):
+                figures = measure(listen_ports, pids, args.connections, args.seconds, context)
+            for part, figures_of_part in zip(("relay", "inspector"), figures, strict=False):
                 print(
-                    f"{name:24}{part:12}{each.each / 1024:10.1f} KiB{each.empty / 2**20:8.1f} MiB{each.cpu:10.1%}",
+                    f"{name:24}{part:12}{figures_of_part.each / 1024:10.1f} KiB{figures_of_part.empty / 2**20:8.1f} MiB{figures_of_part.cpu:10.1%}",
                     flush=True,
                 )
 

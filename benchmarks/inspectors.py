@@ -52,7 +52,7 @@ def recorded(traffic: list[Sent]) -> bytes:
 def measure(traffic: bytes, inspectors: int) -> tuple[float, float]:
     """Seconds of wall-clock time and of CPU, of all processes."""
     with tempfile.TemporaryDirectory() as directory:
-        ours, theirs = socket.socketpair()
+        relay_end, inspector_end = socket.socketpair()
         options = InspectorOptions(
             OutputOptions(quiet=True),
             Selection(fail_on="never"),
@@ -63,14 +63,14 @@ def measure(traffic: bytes, inspectors: int) -> tuple[float, float]:
         started = time.perf_counter()
         child = os.fork()
         if child == 0:
-            ours.close()
+            relay_end.close()
             with contextlib.suppress(OSError):
                 for stream in (sys.stdout, sys.stderr):
                     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-            inspect(options, theirs, InspectedTable())
-        theirs.close()
-        with ours:
-            ours.sendall(traffic)
+            inspect(options, inspector_end, InspectedTable())
+        inspector_end.close()
+        with relay_end:
+            relay_end.sendall(traffic)
         _, status, usage = os.wait4(child, 0)
         assert status == 0
         return time.perf_counter() - started, usage.ru_utime + usage.ru_stime
@@ -85,16 +85,16 @@ def main() -> None:
     count = sum(1 for _ in frames(args.capture))
     traffic = recorded(list(sent(args.capture)))
     rules.rules()  # otherwise each process loads them
-    found: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    figures_by_count: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for _ in range(args.rounds):
         for inspectors in (1, *args.inspectors):
-            found[inspectors].append(measure(traffic, inspectors))
+            figures_by_count[inspectors].append(measure(traffic, inspectors))
             time.sleep(1)
     print(f"{count:,} frames")
-    for inspectors, figures in found.items():
+    for inspectors, figures in figures_by_count.items():
         seconds = statistics.median(wall for wall, _ in figures)
         cpu = min(cpu for _, cpu in figures)
-        ratios = sorted(one / several for (one, _), (several, _) in zip(found[1], figures, strict=True))
+        ratios = sorted(single / multiple for (single, _), (multiple, _) in zip(figures_by_count[1], figures, strict=True))
         keeps_up = f", {count / cpu:,.0f} frames a second" if inspectors == 1 else ""
         print(
             f"{inspectors} inspectors: {1e6 * seconds / count:6.1f} us a frame, "

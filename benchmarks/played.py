@@ -36,20 +36,20 @@ def played(checkout: Path, traffic: Iterable[Sent], trace: Path | None, options:
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert process.stderr is not None
-        if not (match := re.match(r"listening on .*:(\d+) ->", said := process.stderr.readline())):
+        if not (match := re.match(r"listening on .*:(\d+) ->", first_line := process.stderr.readline())):
             process.kill()
-            raise SystemExit(f"kproxy of {checkout} does not start: {said}")
+            raise SystemExit(f"kproxy of {checkout} does not start: {first_line}")
         broker.accept()[0].close()  # before it listens, kproxy checks that the upstream is there
         try:
             play(traffic, (HOST, int(match[1])), broker)
         finally:
             process.send_signal(signal.SIGTERM)
             printed = process.stderr.read()
-            _, status, used = os.wait4(process.pid, 0)
+            _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"kproxy of {checkout} ended with status {process.returncode}: {printed}")
-    return used.ru_utime + used.ru_stime
+    return usage.ru_utime + usage.ru_stime
 
 
 def play(traffic: Iterable[Sent], proxy: tuple[str, int], broker: socket.socket) -> None:

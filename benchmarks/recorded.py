@@ -64,19 +64,19 @@ def all_sent(paths: Iterable[Path]) -> list[Sent]:
 def frames(path: Path) -> Iterator[Frame]:
     """The frames of a capture that has its connections from their start, with the API that each belongs to."""
     waiting: dict[tuple[int, bool], list[Sent]] = defaultdict(list)
-    asked: dict[tuple[int, bytes], str] = {}
-    for part in sent(path):
+    apis_in_flight: dict[tuple[int, bytes], str] = {}
+    for part in piece(path):
         connection, is_request, _, _ = part
         parts = waiting[connection, is_request]
         parts.append(part)
-        while (head := b"".join(sent.data for sent in parts)[:_MIN_BYTES]) and (
-            sum(len(sent.data) for sent in parts)
+        while (head := b"".join(piece.data for piece in parts)[:_MIN_BYTES]) and (
+            sum(len(piece.data) for piece in parts)
             >= (size := _LENGTH_BYTES + int.from_bytes(head[:_LENGTH_BYTES], "big"))
         ):
             if is_request:
-                api = asked[connection, head[8:12]] = api_name(int.from_bytes(head[4:6], "big"))
+                api = apis_in_flight[connection, head[8:12]] = api_name(int.from_bytes(head[4:6], "big"))
             else:
-                api = asked.pop((connection, head[4:8]), "")
+                api = apis_in_flight.pop((connection, head[4:8]), "")
             yield Frame(api, list(_take(parts, size)))
 
 
@@ -84,11 +84,11 @@ def _take(parts: list[Sent], size: int) -> Iterator[Sent]:
     """Remove the first bytes."""
     while size:
         part = parts.pop(0)
-        taken, rest = part.data[:size], part.data[size:]
-        size -= len(taken)
-        if rest:
-            parts.insert(0, part._replace(data=rest))
-        yield part._replace(data=taken)
+        head, tail = part.data[:size], part.data[size:]
+        size -= len(head)
+        if tail:
+            parts.insert(0, part._replace(data=tail))
+        yield part._replace(data=head)
 
 
 def write_capture(path: Path, traffic: Iterable[Sent]) -> None:

@@ -63,7 +63,7 @@ def java(kafka: Kafka, bootstrap: str, seconds: float) -> None:
             ("compression.type=lz4",),
             ("transactional.id=java", "transaction.timeout.ms=10000"),
         ]
-        running = [
+        producer_threads = [
             threading.Thread(
                 target=kafka.tool,
                 args=(
@@ -80,9 +80,9 @@ def java(kafka: Kafka, bootstrap: str, seconds: float) -> None:
             )
             for more in producers
         ]
-        for process in running:
+        for process in producer_threads:
             process.start()
-        for process in running:
+        for process in producer_threads:
             process.join()
     kafka.tool("consumer-perf", *at, "--topic", "java", "--num-records", "1000", "--fetch-size", "20000")
 
@@ -109,12 +109,12 @@ KINDS: Final[dict[str, tuple[Traffic, str]]] = {
 
 
 def _run(command: list[str], seconds: float, environment: dict[str, str] | None = None) -> None:
-    done = subprocess.run(
+    completed = subprocess.run(
         dies_with_us(command), timeout=seconds + 120, env=os.environ | (environment or {}), text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )  # fmt: skip
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with status {done.returncode}: {done.stderr.strip()}")
+    if completed.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with status {completed.returncode}: {completed.stderr.strip()}")
 
 
 @contextlib.contextmanager
@@ -154,11 +154,11 @@ def captured(path: Path, port: int) -> Iterator[None]:
 def record(directory: Path, seconds: float, kinds: Sequence[str] = tuple(KINDS)) -> dict[str, Path]:
     """Record each kind of client that can run here, for so long, with a new Kafka; a capture for each."""
     directory.mkdir(parents=True, exist_ok=True)
-    recorded = {}
+    captures = {}
     for kind in kinds:
         traffic, client = KINDS[kind]
-        if (why := missing_kafka() or missing(client) or toolchains.absent("tcpdump")) is not None:
-            print(f"{kind} is not recorded: it {why}", file=sys.stderr)
+        if (reason := missing_kafka() or missing(client) or toolchains.absent("tcpdump")) is not None:
+            print(f"{kind} is not recorded: it {reason}", file=sys.stderr)
             continue
         path = directory / f"{kind}.pcap"
         with tempfile.TemporaryDirectory() as data:
@@ -168,8 +168,8 @@ def record(directory: Path, seconds: float, kinds: Sequence[str] = tuple(KINDS))
                     traffic(kafka, f"{HOST}:{kafka.direct[1]}", seconds)
             finally:
                 kafka.kill()
-        recorded[kind] = path
-    return recorded
+        captures[kind] = path
+    return captures
 
 
 def shorten(capture: Path, packets: int) -> Path:
@@ -194,8 +194,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=KINDS, default=list(KINDS))
     args = parser.parse_args()
     for kind, path in record(args.directory, args.seconds, args.only).items():
-        written = shorten(path, args.packets) if args.packets else path
-        print(f"{kind}: {written}, {written.stat().st_size:,} bytes")
+        shortened = shorten(path, args.packets) if args.packets else path
+        print(f"{kind}: {shortened}, {shortened.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":

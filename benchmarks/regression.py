@@ -103,8 +103,8 @@ def unpack(revision: str, directory: Path) -> str | None:
 
 def environment(tree: Path) -> dict[str, str]:
     """Nothing else that concerns Python: it could stop one revision from storing its compiled modules."""
-    others = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    return {**others, "PYTHONPATH": str(tree)}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**inherited, "PYTHONPATH": str(tree)}
 
 
 def command_seconds(tree: Path, words: Sequence[str], source: Path, statuses: Sequence[int]) -> float:
@@ -112,11 +112,11 @@ def command_seconds(tree: Path, words: Sequence[str], source: Path, statuses: Se
     command = [sys.executable, "-P", "-m", "kproxy", *words]
     with source.open("rb") as file, Path(os.devnull).open("wb") as nowhere:
         process = subprocess.Popen(command, stdin=file, stdout=nowhere, stderr=nowhere, env=environment(tree))
-        _, status, used = os.wait4(process.pid, 0)
+        _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in statuses:
         raise SystemExit(f"{' '.join(command)} of {tree} ended with status {process.returncode}")
-    return used.ru_utime + used.ru_stime
+    return usage.ru_utime + usage.ru_stime
 
 
 def write_broken_frames(path: Path) -> None:
@@ -140,7 +140,7 @@ def relays(trees: Mapping[str, Path], directory: Path) -> Iterator[Measure]:
     """
     with ExitStack() as stack:
         port, _ = stack.enter_context(process(upstream))
-        running = {}
+        relays_by_name = {}
         turn = threading.Lock()
         for name, tree in trees.items():
             words = ["--listen", "127.0.0.1:0", "--upstream", f"127.0.0.1:{port}", "--no-trace", "--no-control", "-q"]
@@ -156,15 +156,15 @@ def relays(trees: Mapping[str, Path], directory: Path) -> Iterator[Measure]:
             )
             stack.callback(relay.kill)
             assert relay.stderr is not None
-            if not (match := re.match(r"listening on .*:(\d+) ->", said := relay.stderr.readline())):
-                raise SystemExit(f"the relay of {tree} does not start: {said}")
-            running[name] = relay.pid, int(match[1])
+            if not (match := re.match(r"listening on .*:(\d+) ->", first_line := relay.stderr.readline())):
+                raise SystemExit(f"the relay of {tree} does not start: {first_line}")
+            relays_by_name[name] = relay.pid, int(match[1])
 
         def measure(name: str) -> float:
-            pid, own = running[name]
+            pid, port_of_relay = relays_by_name[name]
             cpu = cpu_seconds(pid)
             for _ in range(_TURNS):
-                with turn, connect(own, ECHO) as sock:  # the upstream serves one connection at a time
+                with turn, connect(port_of_relay, ECHO) as sock:  # the upstream serves one connection at a time
                     for _ in range(_TRIPS):
                         sock.sendall(SMALL_FRAME)
                         sock.recv(len(SMALL_FRAME), socket.MSG_WAITALL)
@@ -181,9 +181,9 @@ def main() -> None:
     args = parser.parse_args()
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        if (why := unpack(args.pinned, directory / "pinned")) is not None:
-            print(f"speed is not compared with revision {args.pinned[:12]}: {why}")
-            sys.exit(0 if "shallow" in why else 1)
+        if (reason := unpack(args.pinned, directory / "pinned")) is not None:
+            print(f"speed is not compared with revision {args.pinned[:12]}: {reason}")
+            sys.exit(0 if "shallow" in reason else 1)
         trees = {"pinned": directory / "pinned", "here": _HERE}
         frames = directory / "broken.jsonl"
         write_broken_frames(frames)

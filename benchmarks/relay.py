@@ -82,11 +82,11 @@ def sleep(_sock: socket.socket) -> None:
 @contextmanager
 def inspector(target: Callable[[socket.socket], None]) -> Iterator[socket.socket]:
     """Run it; gives the socket that a tap may write to."""
-    ours, theirs = socket.socketpair()
-    child = multiprocessing.Process(target=target, args=(theirs,))
+    relay_end, inspector_end = socket.socketpair()
+    child = multiprocessing.Process(target=target, args=(inspector_end,))
     child.start()
-    with ours, theirs:
-        yield ours
+    with relay_end, inspector_end:
+        yield relay_end
     child.terminate()
     child.join()
 
@@ -193,26 +193,26 @@ def contenders(stack: ExitStack, directory: Path, checkouts: list[Path], only: l
         if (tree / "kproxy/proxy/interception.py").exists():
             add(f"kproxy of {tree.name}, --advertise", partial(relay_of, tree, port, "--advertise"))
     if haproxy := shutil.which("haproxy"):
-        own = free_port()
+        own_port = free_port()
         config = directory / "haproxy.cfg"
         config.write_text(
             "defaults\n mode tcp\n timeout connect 5s\n timeout client 1h\n timeout server 1h\n"
-            f"listen relay\n bind 127.0.0.1:{own}\n server broker 127.0.0.1:{port}\n"
+            f"listen relay\n bind 127.0.0.1:{own_port}\n server broker 127.0.0.1:{port}\n"
         )
-        add("HAProxy", lambda: command(own, haproxy, "-db", "-f", str(config)))
+        add("HAProxy", lambda: command(own_port, haproxy, "-db", "-f", str(config)))
     if nginx := shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin"):
-        own = free_port()
+        own_port = free_port()
         config = directory / "nginx.conf"
         config.write_text(
             f"{NGINX_STREAM}daemon off; master_process off; pid {directory}/nginx.pid; error_log /dev/null;\n"
             "events {}\n"
-            f"stream {{ server {{ listen 127.0.0.1:{own}; proxy_pass 127.0.0.1:{port}; tcp_nodelay on; }} }}\n"
+            f"stream {{ server {{ listen 127.0.0.1:{own_port}; proxy_pass 127.0.0.1:{port}; tcp_nodelay on; }} }}\n"
         )
-        add("nginx", lambda: command(own, nginx, "-c", str(config), "-e", "/dev/null"))
+        add("nginx", lambda: command(own_port, nginx, "-c", str(config), "-e", "/dev/null"))
     if socat := shutil.which("socat"):
-        own = free_port()
-        listening = f"TCP-LISTEN:{own},bind=127.0.0.1,fork,reuseaddr,nodelay"
-        add("socat", lambda: command(own, socat, listening, f"TCP:127.0.0.1:{port},nodelay"))
+        own_port = free_port()
+        listening = f"TCP-LISTEN:{own_port},bind=127.0.0.1,fork,reuseaddr,nodelay"
+        add("socat", lambda: command(own_port, socat, listening, f"TCP:127.0.0.1:{port},nodelay"))
     return contenders
 
 
@@ -226,12 +226,12 @@ def main() -> None:
     args = parser.parse_args()
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        found = contenders(stack, directory, args.checkout, args.only or [""])
+        measured = contenders(stack, directory, args.checkout, args.only or [""])
         for number in range(args.rounds):
-            for contender in found if number % 2 else found[::-1]:
+            for contender in measured if number % 2 else measured[::-1]:
                 contender.measure(args.mib, args.trips)
-    print_figures(found)
-    print_ratios(found)
+    print_figures(measured)
+    print_ratios(measured)
 
 
 def print_figures(contenders: list[Contender]) -> None:
@@ -239,7 +239,7 @@ def print_figures(contenders: list[Contender]) -> None:
     for contender in contenders:
         cells = ""
         for figure in FIGURES:
-            value, cpu = (statistics.median(contender.figures[figure + which]) for which in ("", " CPU"))
+            value, cpu = (statistics.median(contender.figures[figure + suffix]) for suffix in ("", " CPU"))
             cells += f"{value * 1e6:8.0f} µs" if figure in TRIPS else f"{1 / value:6.0f} MB/s"
             cells += f"{cpu * 1e6:5.0f} µs" if contender.name not in ("direct", "socat") else f"{'':8}"
         print(f"{contender.name:34}{cells}")
@@ -247,15 +247,15 @@ def print_figures(contenders: list[Contender]) -> None:
 
 def print_ratios(contenders: list[Contender]) -> None:
     """Speed and CPU, compared with the first relay: the median of the rounds' ratios, and their middle half."""
-    direct, reference, *others = contenders
+    direct, reference, *other_contenders = contenders
     print("\nTime of a round trip, compared with direct:")
     for contender in contenders[1:]:
         times = (ratios(contender.figures[figure], direct.figures[figure]) for figure in TRIPS)
         print(
-            f"{contender.name:34}" + "".join(f"{figure:>10}{each}" for figure, each in zip(TRIPS, times, strict=True))
+            f"{contender.name:34}" + "".join(f"{figure:>10}{time_ratio}" for figure, time_ratio in zip(TRIPS, times, strict=True))
         )
     print(f"\nSpeed and CPU, compared with {reference.name}:")
-    for contender in others:
+    for contender in other_contenders:
         cells = ""
         for figure in FIGURES:
             speeds = ratios(reference.figures[figure], contender.figures[figure])
@@ -264,8 +264,8 @@ def print_ratios(contenders: list[Contender]) -> None:
         print(f"{contender.name:34}{cells}")
 
 
-def ratios(ours: list[float], theirs: list[float]) -> str:
-    low, middle, high = statistics.quantiles((mine / its for mine, its in zip(ours, theirs, strict=True)), n=4)
+def ratios(numerators: list[float], denominators: list[float]) -> str:
+    low, middle, high = statistics.quantiles((numerator / denominator for numerator, denominator in zip(numerators, denominators, strict=True)), n=4)
     return f"{middle:6.2f} ({low:.2f}-{high:.2f})"
 
 

@@ -47,11 +47,11 @@ class Route:
     pid: int
     figures: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
-    def measure(self, what: str, run: Callable[[str], float]) -> None:
+    def measure(self, figure: str, run: Callable[[str], float]) -> None:
         cpu = self._cpu()
         speed = run(f"{HOST}:{self.port}")
-        self.figures[what].append(speed)
-        self.figures[what + " CPU"].append(self._cpu() - cpu)
+        self.figures[figure].append(speed)
+        self.figures[figure + " CPU"].append(self._cpu() - cpu)
 
     def _cpu(self) -> float:
         return sum(map(cpu_seconds, processes(self.pid))) if self.pid else 0.0
@@ -133,8 +133,8 @@ def main() -> None:
         routes = [Route("direct", kafka.direct[1], 0)]
         if shutil.which("haproxy"):
             port = advertised["HAPROXY"]
-            running = haproxy(port, kafka.listeners["HAPROXY"], Path(directory))
-            routes.append(Route("HAProxy", port, stack.enter_context(running)))
+            proxy_context = haproxy(port, kafka.listeners["HAPROXY"], Path(directory))
+            routes.append(Route("HAProxy", port, stack.enter_context(proxy_context)))
         for name, port, upstream, *options in (
             ("plain relay", advertised["RELAY"], kafka.listeners["RELAY"], *blind),
             ("--advertise", free_port(), kafka.direct, "--advertise", *blind),
@@ -144,8 +144,8 @@ def main() -> None:
         if args.checkout is not None:
             port, trace = advertised["CHECKOUT"], f"{directory}/trace-of-checkout"
             upstream = kafka.listeners["CHECKOUT"]
-            running = proxy(port, upstream, "--trace", trace, checkout=args.checkout.resolve())
-            routes.append(Route("the checkout", port, stack.enter_context(running)))
+            proxy_context = proxy(port, upstream, "--trace", trace, checkout=args.checkout.resolve())
+            routes.append(Route("the checkout", port, stack.enter_context(proxy_context)))
         for number in range(args.rounds):
             topic = f"round-{number}"
             for route in routes if number % 2 else routes[::-1]:
@@ -160,11 +160,11 @@ def main() -> None:
 
 def print_figures(route: Route, direct: Route, megabytes: float) -> None:
     cells = ""
-    for what in ("produce", "consume"):
-        mine, its = route.figures[what][1:], direct.figures[what][1:]
-        cpu = statistics.median(route.figures[what + " CPU"][1:]) / megabytes * 1e3
-        ratios = sorted(one / other for one, other in zip(mine, its, strict=True))
-        cells += f"{what:>10}{statistics.median(mine):7.0f} MB/s {cpu:6.2f} ms/MB"
+    for figure in ("produce", "consume"):
+        route_speeds, direct_speeds = route.figures[figure][1:], direct.figures[figure][1:]
+        cpu = statistics.median(route.figures[figure + " CPU"][1:]) / megabytes * 1e3
+        ratios = sorted(route_speed / direct_speed for route_speed, direct_speed in zip(route_speeds, direct_speeds, strict=True))
+        cells += f"{figure:>10}{statistics.median(route_speeds):7.0f} MB/s {cpu:6.2f} ms/MB"
         cells += f"  {statistics.median(ratios):.2f} ({ratios[0]:.2f}-{ratios[-1]:.2f})"
     print(f"{route.name:14}{cells}")
 

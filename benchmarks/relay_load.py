@@ -33,8 +33,8 @@ IN_FLIGHT = 5  # Produce requests, as with Kafka's Java client
 @contextmanager
 def process(target: Callable[..., None], *args: object) -> Iterator[tuple[Any, int]]:
     """Run it in a child process; gives what it sends first, such as its port, and its process id."""
-    ready, theirs = multiprocessing.Pipe()
-    child = multiprocessing.Process(target=target, args=(theirs, *args))
+    ready, child_end = multiprocessing.Pipe()
+    child = multiprocessing.Process(target=target, args=(child_end, *args))
     child.start()
     try:
         yield ready.recv(), child.pid or 0
@@ -44,17 +44,17 @@ def process(target: Callable[..., None], *args: object) -> Iterator[tuple[Any, i
 
 
 def _request(key: ApiKey, version: int, body: dict[str, object]) -> bytes:
-    known = api_layouts(key, version)
-    assert known is not None
+    layouts = api_layouts(key, version)
+    assert layouts is not None
     header = {"request_api_key": key, "request_api_version": version, "correlation_id": 7, "client_id": "producer-1"}
-    content = encode(known.request_header, header) + encode(known.request, body)
+    content = encode(layouts.request_header, header) + encode(layouts.request, body)
     return struct.pack(">i", len(content)) + content
 
 
 def _response(key: ApiKey, version: int, body: dict[str, object]) -> bytes:
-    known = api_layouts(key, version)
-    assert known is not None
-    content = encode(known.response_header, {"correlation_id": 7}) + encode(known.response, body)
+    layouts = api_layouts(key, version)
+    assert layouts is not None
+    content = encode(layouts.response_header, {"correlation_id": 7}) + encode(layouts.response, body)
     return struct.pack(">i", len(content)) + content
 
 
@@ -126,7 +126,7 @@ class Contender:
 
     def measure(self, mib: int, trips: int) -> None:
         """One round."""
-        for figure, act, amount in (
+        for figure, run, amount in (
             ("stream", self._stream, mib),
             ("Produce", self._produce, mib),
             ("Fetch", self._fetch, mib),
@@ -134,7 +134,7 @@ class Contender:
             ("answer", partial(self._trips, ANSWER), trips),
         ):
             cpu = cpu_seconds(self.pid)
-            self.figures[figure].append(act(amount))
+            self.figures[figure].append(run(amount))
             self.figures[figure + " CPU"].append((cpu_seconds(self.pid) - cpu) / amount)
 
     def _stream(self, mib: int) -> float:

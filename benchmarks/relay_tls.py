@@ -88,11 +88,11 @@ class Contender:
         sock.sendall(mode)
         return sock
 
-    def measure(self, what: str, act: Callable[[], None], amount: float) -> None:
+    def measure(self, figure: str, run: Callable[[], None], amount: float) -> None:
         cpu, began = cpu_seconds(self.pid), time.perf_counter()
-        act()
-        self.figures[what].append((time.perf_counter() - began) / amount)
-        self.figures[what + " CPU"].append((cpu_seconds(self.pid) - cpu) / amount)
+        run()
+        self.figures[figure].append((time.perf_counter() - began) / amount)
+        self.figures[figure + " CPU"].append((cpu_seconds(self.pid) - cpu) / amount)
 
     def round(self, mib: int, trips: int, handshakes: int) -> None:
         with self.connect(SINK) as sock:
@@ -133,27 +133,27 @@ def main() -> None:
         ca = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         store.save(ca, certificates.create(["localhost"], 1))
         port, pid = stack.enter_context(process(upstream, ca))
-        found = [Contender("direct", port, pid, ca)]
-        found.append(Contender("kproxy", *stack.enter_context(process(kproxy, port, ca)), ca))
+        contenders = [Contender("direct", port, pid, ca)]
+        contenders.append(Contender("kproxy", *stack.enter_context(process(kproxy, port, ca)), ca))
         if haproxy := shutil.which("haproxy"):
-            own = free_port()
+            own_port = free_port()
             (ca / "both.pem").write_bytes((ca / "cert.pem").read_bytes() + (ca / "key.pem").read_bytes())
             config = ca / "haproxy.cfg"
             config.write_text(
                 "global\n nbthread 1\ndefaults\n mode tcp\n timeout connect 5s\n timeout client 1h\n"
                 " timeout server 1h\n"
-                f"listen relay\n bind 127.0.0.1:{own} ssl crt {ca}/both.pem\n"
+                f"listen relay\n bind 127.0.0.1:{own_port} ssl crt {ca}/both.pem\n"
                 f" server broker 127.0.0.1:{port} ssl verify required ca-file {ca}/ca.pem sni str(localhost)"
                 " no-ssl-reuse\n"
             )
-            found.append(
-                Contender("HAProxy", *stack.enter_context(command(own, haproxy, "-db", "-f", str(config))), ca)
+            contenders.append(
+                Contender("HAProxy", *stack.enter_context(command(own_port, haproxy, "-db", "-f", str(config))), ca)
             )
         for _ in range(args.rounds):
-            for contender in found:
+            for contender in contenders:
                 contender.round(args.mib, args.trips, args.handshakes)
     print(f"{'':10}{'Produce':>12}{'CPU':>14}{'round trip':>14}{'CPU':>10}{'connection':>14}{'CPU':>10}")
-    for contender in found:
+    for contender in contenders:
         figure = {name: statistics.median(values) for name, values in contender.figures.items()}
         cells = f"{1 / figure['MB']:7.0f} MB/s{figure['MB CPU'] * 1e3:8.2f} ms/MB{figure['trip'] * 1e6:11.0f} µs"
         cells += f"{figure['trip CPU'] * 1e6:7.0f} µs{figure['connection'] * 1e3:11.2f} ms"

@@ -55,28 +55,28 @@ def _environment(checkout: Path) -> dict[str, str]:
     return environment | {"PYTHONPATH": str(checkout), "PYTHONHASHSEED": "0"}
 
 
-def difference(checkouts: tuple[Path, Path], way: list[str], path: Path) -> str | None:
+def difference(checkouts: tuple[Path, Path], options: list[str], path: Path) -> str | None:
     """The first lines that differ, if any do."""
-    command = [sys.executable, "-P", "-m", "kproxy", "dissect", *way, str(path)]
-    running = [
+    command = [sys.executable, "-P", "-m", "kproxy", "dissect", *options, str(path)]
+    processes = [
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=_environment(checkout))
         for checkout in checkouts
     ]
     try:
-        outputs = [process.stdout for process in running if process.stdout]
+        outputs = [process.stdout for process in processes if process.stdout]
         for number, (old, new) in enumerate(itertools.zip_longest(*outputs, fillvalue=b"nothing"), 1):
             if old != new:
                 return _shown(number, old, new)
-        old_status, new_status = (process.wait() for process in running)
+        old_status, new_status = (process.wait() for process in processes)
         return f"status {old_status} before, {new_status} now" if old_status != new_status else None
     finally:
-        for process in running:
+        for process in processes:
             process.kill()
             process.communicate()
 
 
 def _shown(number: int, old: bytes, new: bytes) -> str:
-    at = next((i for i, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), 0)
+    at = next((i for i, (old_byte, new_byte) in enumerate(zip(old, new, strict=False)) if old_byte != new_byte), 0)
     start = max(0, at - 100)
     return "".join(
         f"\n    line {number}, byte {at}, {name}: {line[start : at + 200].decode(errors='replace').rstrip()}"
@@ -86,9 +86,9 @@ def _shown(number: int, old: bytes, new: bytes) -> str:
 
 def live_difference(checkouts: tuple[Path, Path], path: Path, options: list[str]) -> str | None:
     """The first lines of the traces that differ, if any do."""
-    before, now = (_live_lines(checkout, path, options) for checkout in checkouts)
-    for connection in sorted(before.keys() | now.keys()):
-        pairs = itertools.zip_longest(before.get(connection, []), now.get(connection, []), fillvalue=b"nothing")
+    old_lines, new_lines = (_live_lines(checkout, path, options) for checkout in checkouts)
+    for connection in sorted(old_lines.keys() | new_lines.keys()):
+        pairs = itertools.zip_longest(old_lines.get(connection, []), new_lines.get(connection, []), fillvalue=b"nothing")
         for number, (old, new) in enumerate(pairs, 1):
             if old != new:
                 return f" connection {connection}{_shown(number, old, new)}"
@@ -102,8 +102,8 @@ def _live_lines(checkout: Path, path: Path, options: list[str]) -> Mapping[int, 
         played(checkout, sent(path), Path(trace), options)
         for line in _lines(Path(trace)):
             match = _CONNECTION.search(line)
-            without = _CONNECTION.sub(b"", line)
-            lines[int(match[1]) if match else -1].append(_OF_THE_RUN.sub(b"", without))
+            anonymous = _CONNECTION.sub(b"", line)
+            lines[int(match[1]) if match else -1].append(_OF_THE_RUN.sub(b"", anonymous))
     if not lines:
         raise SystemExit(f"kproxy of {checkout} has written no line of {path.name}")
     return lines
@@ -127,17 +127,17 @@ def main() -> None:
         parser.error(f"{args.old} has no kproxy")
     differing = compared = 0
     for path in args.captures:
-        found = {f"dissect {' '.join(way)}": difference(checkouts, way, path.resolve()) for way in WAYS}
+        differences = {f"dissect {' '.join(run_name)}": difference(checkouts, run_name, path.resolve()) for run_name in WAYS}
         if args.live:
-            found["live"] = live_difference(checkouts, path, [])
+            differences["live"] = live_difference(checkouts, path, [])
         if args.inspectors:
             options = ["--inspectors", str(args.inspectors)]
-            found[" ".join(("live", *options))] = live_difference(checkouts, path, options)
-        for way, what in found.items():
+            differences[" ".join(("live", *options))] = live_difference(checkouts, path, options)
+        for run_name, first_difference in differences.items():
             compared += 1
-            if what is not None:
+            if first_difference is not None:
                 differing += 1
-                print(f"{path}: {way}:{what}", flush=True)
+                print(f"{path}: {run_name}:{first_difference}", flush=True)
     print(f"{differing} of {compared} outputs differ, of {len(args.captures)} captures")
     sys.exit(differing > 0)
 

@@ -73,25 +73,25 @@ class Screen:
         """Type a text."""
         self._ask(f"send-keys -l {shlex.quote(text)}")
 
-    def until(self, shown: Callable[[list[str]], object], *, seconds: float = 60, styles: bool = False) -> float:
+    def until(self, condition: Callable[[list[str]], object], *, seconds: float = 60, styles: bool = False) -> float:
         """Wait until the screen satisfies a condition; the time then (`time.perf_counter`)."""
-        ends = time.perf_counter() + seconds
-        while time.perf_counter() < ends:
-            if shown(self.look(styles=styles)):
+        deadline = time.perf_counter() + seconds
+        while time.perf_counter() < deadline:
+            if condition(self.look(styles=styles)):
                 return time.perf_counter()
             time.sleep(_LOOK_EVERY)
         raise TimeoutError("\n".join(self.look()))
 
-    def time_key(self, key: str, shown: Callable[[list[str]], object], *, styles: bool = False) -> float:
+    def time_key(self, key: str, condition: Callable[[list[str]], object], *, styles: bool = False) -> float:
         """Seconds from a key to the screen that it makes."""
         began = time.perf_counter()
         self.press(key)
-        return self.until(shown, styles=styles) - began
+        return self.until(condition, styles=styles) - began
 
     def time_change(self, key: str, first: int, last: int) -> float:
         """Seconds from a key until one of these lines is another, in text or style, which nothing else changes."""
-        before = self.look(styles=True)[first:last]
-        return self.time_key(key, lambda lines: lines[first:last] != before, styles=True)
+        lines_before = self.look(styles=True)[first:last]
+        return self.time_key(key, lambda lines: lines[first:last] != lines_before, styles=True)
 
     def __enter__(self) -> Self:
         return self

@@ -57,9 +57,9 @@ class Services:
     def create_topics(self) -> None:
         """Create the topics; they must not exist."""
         admin = AdminClient(self._settings("setup"))  # its answers come only while it lives
-        wanted = [NewTopic(name, partitions, 1) for name, partitions in TOPICS.items()]
-        for created in admin.create_topics(wanted).values():
-            created.result(30)
+        topics = [NewTopic(name, partitions, 1) for name, partitions in TOPICS.items()]
+        for creation in admin.create_topics(topics).values():
+            creation.result(30)
 
     def _settings(self, client: str, **more: object) -> dict[str, object]:
         return {"bootstrap.servers": self._bootstrap, "client.id": client, **more}
@@ -69,14 +69,14 @@ class Services:
     ) -> None:
         settings = {"linger.ms": linger_ms, "compression.type": codec, "enable.idempotence": True}
         producer = Producer(self._settings(client, **settings))
-        numbers, sent = random.Random(client), 0
+        numbers, sent_count = random.Random(client), 0
         self._consumers_ready.wait()
         while not self.stop.wait(0.01):
             for _ in range(rate // 100):
-                sent += 1
+                sent_count += 1
                 text = " ".join(numbers.choices(WORDS, k=numbers.randint(*sizes) // 5))
-                body = json.dumps({"id": sent, "at": time.time(), "text": text}).encode()
-                headers = {"trace": f"{sent:016x}"} if sent % 3 == 0 else None
+                body = json.dumps({"id": sent_count, "at": time.time(), "text": text}).encode()
+                headers = {"trace": f"{sent_count:016x}"} if sent_count % 3 == 0 else None
                 producer.produce(topic, key=f"key-{numbers.randint(0, 500)}", value=body, headers=headers)
             producer.poll(0)
         producer.flush(10)
@@ -129,10 +129,10 @@ class Services:
 
     def _monitor(self) -> None:
         admin = AdminClient(self._settings("monitor"))
-        every = [TopicPartition(name, number) for name, partitions in TOPICS.items() for number in range(partitions)]
+        topic_partitions = [TopicPartition(name, number) for name, partitions in TOPICS.items() for number in range(partitions)]
         while not self.stop.wait(0.5):
             admin.list_topics(timeout=5)
-            for offset in admin.list_offsets({each: OffsetSpec.latest() for each in every}).values():
+            for offset in admin.list_offsets({topic_partition: OffsetSpec.latest() for topic_partition in topic_partitions}).values():
                 with contextlib.suppress(KafkaException):  # leaders are still elected
                     offset.result(10)
             admin.list_consumer_groups().result(10)
@@ -142,10 +142,10 @@ def main() -> None:
     services = Services(sys.argv[1])
     services.create_topics()
     with ThreadPoolExecutor(12) as pool:
-        running = [pool.submit(each) for each in services.all()]
+        futures = [pool.submit(service) for service in services.all()]
         time.sleep(float(sys.argv[2]))
         services.stop.set()
-    for process in running:
+    for process in futures:
         process.result()
 
 

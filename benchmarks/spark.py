@@ -146,10 +146,10 @@ def stages(traces: Path, folder: Path) -> dict[str, tuple[str | Path, ...]]:
     """What to measure, in this order: `folder` is for what it writes."""
     table = folder / "table"
     analyze = ("-m", "kproxy", "analyze")
-    chosen = [word for job in _JOBS for word in ("--job", job)]
+    job_options = [word for job in _JOBS for word in ("--job", job)]
     return {
         "convert": (*analyze, "convert", traces, "--out", table),
-        "six jobs": (*analyze, *chosen, table, "--out", folder / "six"),
+        "six jobs": (*analyze, *job_options, table, "--out", folder / "six"),
         "all jobs": (*analyze, table, "--out", folder / "all"),
         "report": (*analyze, table, "--html", folder / "report.html"),
         "DuckDB: convert": ("-c", DUCKDB_CONVERT, traces, table, folder / "duckdb"),
@@ -159,28 +159,28 @@ def stages(traces: Path, folder: Path) -> dict[str, tuple[str | Path, ...]]:
 
 def main() -> None:
     """Print a row for each stage of each number of lines."""
-    measured: list[tuple[int, dict[str, Cost]]] = []
+    results: list[tuple[int, dict[str, Cost]]] = []
     print("|      lines | stage            | CPU s | Java MB | Python MB | wall s |")
-    for given in sys.argv[1:] or ("1000000", "5000000", "20000000"):
+    for argument in sys.argv[1:] or ("1000000", "5000000", "20000000"):
         with tempfile.TemporaryDirectory() as directory:
-            traces = Path(given)
-            if given.isdigit():
+            traces = Path(argument)
+            if argument.isdigit():
                 traces = Path(directory, "traces")
-                sample_fleet.write(traces, int(given))
+                sample_fleet.write(traces, int(argument))
             lines = sum(_lines(file) for file in traces.rglob("*.jsonl"))
-            measured.append((lines, {}))
+            results.append((lines, {}))
             for stage, command in stages(traces, Path(directory)).items():
-                each, _ = cost(*command)
-                measured[-1][1][stage] = each
+                stage_cost, _ = cost(*command)
+                results[-1][1][stage] = stage_cost
                 print(
-                    f"| {lines:>10,} | {stage:<16} | {each.cpu:>5.1f} | {each.java:>7,} | {each.python:>9,} "
-                    f"| {each.wall:>6.0f} |",
+                    f"| {lines:>10,} | {stage:<16} | {stage_cost.cpu:>5.1f} | {stage_cost.java:>7,} | {stage_cost.python:>9,} "
+                    f"| {stage_cost.wall:>6.0f} |",
                     flush=True,
                 )
-    for (few, before), (many, after) in pairwise(measured):
+    for (few, few_costs), (many, many_costs) in pairwise(results):
         millions = (many - few) / _MILLION
-        told = (f"{stage} {(after[stage].cpu - before[stage].cpu) / millions:.2f}" for stage in after)
-        print(f"a further million, from {few:,} to {many:,}, in CPU s: {', '.join(told)}")
+        cost_texts = (f"{stage} {(many_costs[stage].cpu - few_costs[stage].cpu) / millions:.2f}" for stage in many_costs)
+        print(f"a further million, from {few:,} to {many:,}, in CPU s: {', '.join(cost_texts)}")
 
 
 def _lines(file: Path) -> int:

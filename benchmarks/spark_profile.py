@@ -61,13 +61,13 @@ class Meter:
     def row(self, name: str, remark: str = "") -> None:
         """Print a row, and start the next one."""
         now = self._now()
-        spent = " | ".join(f"{now[each] - self._last[each]:>10.2f}" for each in now)
-        print(f"| {name:<24} | {spent} | {remark}", flush=True)
+        cells = " | ".join(f"{now[kind] - self._last[kind]:>10.2f}" for kind in now)
+        print(f"| {name:<24} | {cells} | {remark}", flush=True)
         self._last = now
 
     def _now(self) -> dict[str, float]:
-        found = dict.fromkeys(self._last, 0.0)
-        found["java"], found["python"] = _cpu(self._java)[1], time.process_time()
+        seconds_by_kind = dict.fromkeys(self._last, 0.0)
+        seconds_by_kind["java"], seconds_by_kind["python"] = _cpu(self._java)[1], time.process_time()
         for thread in (self._java / "task").iterdir():
             try:
                 name, seconds = _cpu(thread)
@@ -75,14 +75,14 @@ class Meter:
                 continue
             for kind, names in _KINDS.items():
                 if name.startswith(names):
-                    found[kind] += seconds
-        return found
+                    seconds_by_kind[kind] += seconds
+        return seconds_by_kind
 
 
 def _cpu(folder: Path) -> tuple[str, float]:
     """The name of a process or thread, and its CPU seconds."""
-    name, _, rest = (folder / "stat").read_text().partition("(")[2].rpartition(")")
-    fields = rest.split()
+    name, _, stat_fields = (folder / "stat").read_text().partition("(")[2].rpartition(")")
+    fields = stat_fields.split()
     return name, (int(fields[11]) + int(fields[12])) / _TICKS
 
 
@@ -107,10 +107,10 @@ def main() -> None:
     meter.row("one row")
     with open_lines(spark, args.traces, CaptureOptions(), period=Period()) as lines:
         meter.row("read, clusters")
-        wanted = args.job or jobs.names()
-        with shared(lines.rows, wanted):
+        job_names = args.job or jobs.names()
+        with shared(lines.rows, job_names):
             meter.row("plan shared results")
-            for name in wanted:
+            for name in job_names:
                 table = jobs.find(name).run(lines.rows)
                 meter.row(f"plan {name}", _operators(table))
                 rows = table.collect()

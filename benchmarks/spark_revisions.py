@@ -56,10 +56,10 @@ def main() -> None:
     args = parser.parse_args()
     checkouts = [checkout.resolve() for checkout in args.checkouts]
     traces = [str(trace.resolve()) for trace in args.traces]
-    chosen = args.stage or ["all", "one", "convert", "six"]
+    stage_names = args.stage or ["all", "one", "convert", "six"]
     with tempfile.TemporaryDirectory() as directory:
         cache = {"XDG_CACHE_HOME": f"{directory}/cache"}
-        converted = [f"{directory}/last"] if "convert" in chosen else traces
+        converted = [f"{directory}/last"] if "convert" in stage_names else traces
         stages = {
             "convert": ["convert", *traces, "--out", f"{directory}/@"],
             "one": [*jobs([args.job]), *traces, "--format", "json"],
@@ -74,16 +74,16 @@ def main() -> None:
             for _ in range(2):
                 cost(*_ANALYZE, *stages["one"], cwd=checkouts[1], env={**cache, "PYTHONPATH": str(checkouts[1])})
         print("| stage | old: CPU s, first output | new: CPU s, first output | DuckDB: CPU s |")
-        for stage, words in ((name, stages[name]) for name in stages if name in chosen):
+        for stage, words in ((name, stages[name]) for name in stages if name in stage_names):
             costs: list[list[Cost]] = [[], []]
             outputs = [b"", b""]
             for number in range(args.rounds):
-                for place, checkout in enumerate(checkouts):
-                    table = f"{directory}/{place}{number}"
+                for revision, checkout in enumerate(checkouts):
+                    table = f"{directory}/{revision}{number}"
                     command = (*_ANALYZE, *(word.replace(f"{directory}/@", table) for word in words))
                     environment = {**cache, "PYTHONPATH": str(checkout), "KPROXY_SPARK_ARCHIVE": "no"}
-                    each, outputs[place] = cost(*command, cwd=checkout, env=environment)
-                    costs[place].append(each)
+                    run_cost, outputs[revision] = cost(*command, cwd=checkout, env=environment)
+                    costs[revision].append(run_cost)
                     if stage == "convert" and not Path(directory, "last").exists():
                         Path(directory, "last").symlink_to(table)
             if differ := differing(*outputs):

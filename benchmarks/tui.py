@@ -43,10 +43,10 @@ AT_ONCE = 5
 Times = dict[str, list[tuple[float, float]]]
 
 
-def timed(screen: Screen, act: Callable[[], float]) -> tuple[float, float]:
+def timed(screen: Screen, action: Callable[[], float]) -> tuple[float, float]:
     """What `action` returns, the seconds that something took, and the CPU of the program in the terminal."""
-    before = cpu_seconds(screen.pid)
-    return act(), cpu_seconds(screen.pid) - before
+    cpu_before = cpu_seconds(screen.pid)
+    return action(), cpu_seconds(screen.pid) - cpu_before
 
 
 def write_trace(path: Path, exchanges: int) -> None:
@@ -75,16 +75,16 @@ def write_trace(path: Path, exchanges: int) -> None:
                 "group_id": f"billing-{connection % 12}" if key in (8, 12) else None,
             }  # fmt: skip
             member = {"member_id": f"shop-{connection % 12}-4711", "generation_id": 3} if key in (8, 12) else {}
-            asked, latency = timestamp(at * 1000), int(chance.lognormvariate(7, 1))
-            wrong = FindingEntry("S012", "some-rule", "warning", "something is not as it should be")
-            refused = ErrorEntry("responses[0].error_code", 6, "NOT_LEADER_OR_FOLLOWER")
+            request_time, latency = timestamp(at * 1000), int(chance.lognormvariate(7, 1))
+            finding = FindingEntry("S012", "some-rule", "warning", "something is not as it should be")
+            response_error = ErrorEntry("responses[0].error_code", 6, "NOT_LEADER_OR_FOLLOWER")
             file.write(encode_line(RequestLine(
-                ts=asked, size=chance.randrange(80, 1200), offset=number * 100, acks=None if key else -1,
-                findings=[wrong] if number % 1000 == 77 else [], **facts, **member,
+                ts=request_time, size=chance.randrange(80, 1200), offset=number * 100, acks=None if key else -1,
+                findings=[finding] if number % 1000 == 77 else [], **facts, **member,
             )))  # fmt: skip
             file.write(encode_line(ResponseLine(
-                ts=timestamp((at + latency) * 1000), request_ts=asked, latency_us=latency, request_size=200,
-                size=chance.randrange(50, 2000), offset=number * 90, errors=[refused] if number % 100 == 13 else [],
+                ts=timestamp((at + latency) * 1000), request_ts=request_time, latency_us=latency, request_size=200,
+                size=chance.randrange(50, 2000), offset=number * 90, errors=[response_error] if number % 100 == 13 else [],
                 **facts,
             )))  # fmt: skip
 
@@ -99,10 +99,10 @@ def load(port: int, seconds: float, rate: float) -> list[float]:
         while (now := time.perf_counter() - began) < seconds:
             if (ahead := 2 * AT_ONCE * len(trips) / rate - now) > 0:
                 time.sleep(ahead)
-            sent = time.perf_counter()
+            sent_at = time.perf_counter()
             sock.sendall(REQUESTS[position * REQUEST : (position + AT_ONCE) * REQUEST])
             sock.recv(AT_ONCE * ANSWER, socket.MSG_WAITALL)
-            trips.append(time.perf_counter() - sent)
+            trips.append(time.perf_counter() - sent_at)
             position = (position + AT_ONCE) % IDS
     return trips
 
@@ -116,8 +116,8 @@ def press_keys(screen: Screen, times: Times, *, go_on: Callable[[], bool] = lamb
                 times.setdefault(label, []).append(timed(screen, lambda key=key: screen.time_change(key, FIRST, LAST)))
                 time.sleep(random.uniform(0.05, 0.2))
         for view in "234567" if views else "":
-            took = timed(screen, lambda view=view: screen.time_change(view, FIRST, LAST))
-            times.setdefault("another view", []).append(took)
+            timing = timed(screen, lambda view=view: screen.time_change(view, FIRST, LAST))
+            times.setdefault("another view", []).append(timing)
             screen.press("1")
             time.sleep(0.3)
         if not go_on():
@@ -126,10 +126,10 @@ def press_keys(screen: Screen, times: Times, *, go_on: Callable[[], bool] = lamb
 
 def start(screen: Screen) -> str:
     """Wait for the first rows; how long that took."""
-    there = screen.until(lambda lines: any(":4000" in line or "Heartbeat" in line for line in lines))
-    used = cpu_seconds(screen.pid)
+    shown_at = screen.until(lambda lines: any(":4000" in line or "Heartbeat" in line for line in lines))
+    cpu_used = cpu_seconds(screen.pid)
     time.sleep(0.5)
-    return f"first rows after {there - screen.began:.2f} s ({used:.2f} s of CPU)"
+    return f"first rows after {shown_at - screen.began:.2f} s ({cpu_used:.2f} s of CPU)"
 
 
 def to_the_middle(screen: Screen) -> None:
@@ -142,10 +142,10 @@ def to_the_middle(screen: Screen) -> None:
 def told(times: Times) -> Iterator[str]:
     """Median, p99 and maximum of each, and the median of the CPU."""
     for label, series in times.items():
-        took = sorted(wall for wall, _ in series)
-        p99 = took[int(len(took) * 0.99)]
-        used = statistics.median(cpu for _, cpu in series)
-        yield "".join(f"{1e3 * value:10.0f}" for value in (statistics.median(took), p99, took[-1], used)).join(
+        durations = sorted(wall for wall, _ in series)
+        p99 = durations[int(len(durations) * 0.99)]
+        cpu_used = statistics.median(cpu for _, cpu in series)
+        yield "".join(f"{1e3 * value:10.0f}" for value in (statistics.median(durations), p99, durations[-1], cpu_used)).join(
             (f"    {label:16}", f" ms{len(series):8} times")
         )
 
@@ -158,7 +158,7 @@ def live(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -> N
     with ExitStack() as stack:
         port, _ = stack.enter_context(process(upstream))
         names = ("not watched", "watched by a tui")
-        plain, watched = found = [
+        plain, watched = contenders = [
             stack.enter_context(kproxy(name, port, directory / name.replace(" ", "-"))) for name in names
         ]
         pool = stack.enter_context(ProcessPoolExecutor(1))
@@ -167,48 +167,48 @@ def live(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -> N
         start(screen)
         times: Times = {}
         trips: dict[str, list[float]] = {name: [] for name in names}
-        used = []
+        tui_cpu = []
         for _ in range(args.rounds):
-            for contender in found:
-                before = cpu_seconds(contender.pids["relay"]), cpu_seconds(screen.pid)
+            for contender in contenders:
+                cpu_before = cpu_seconds(contender.pids["relay"]), cpu_seconds(screen.pid)
                 loading = pool.submit(load, contender.port, args.seconds, args.rate)
                 if contender is watched:
                     press_keys(screen, times, go_on=lambda: not loading.done())  # noqa: B023 - over before the next
-                trips[contender.name] += (each := loading.result())
-                frames = 2 * AT_ONCE * len(each)
-                relayed = (cpu_seconds(contender.pids["relay"]) - before[0]) / frames * 1e6
+                trips[contender.name] += (round_trips := loading.result())
+                frames = 2 * AT_ONCE * len(round_trips)
+                relayed = (cpu_seconds(contender.pids["relay"]) - cpu_before[0]) / frames * 1e6
                 contender.cpu.setdefault("relay", []).append(relayed)
                 if contender is watched:
-                    used.append((cpu_seconds(screen.pid) - before[1]) / frames * 1e6)
+                    tui_cpu.append((cpu_seconds(screen.pid) - cpu_before[1]) / frames * 1e6)
                 settle(watched.pids["inspector"], plain.pids["inspector"], screen.pid)
                 contender.rate.append(load_fully(contender, FULL_LOAD_S, None))
                 settle(watched.pids["inspector"], plain.pids["inspector"], screen.pid)
-        print(f"live, {args.rate:,.0f} frames/s; the tui used {statistics.median(used):.0f} µs of CPU a frame")
+        print(f"live, {args.rate:,.0f} frames/s; the tui used {statistics.median(tui_cpu):.0f} µs of CPU a frame")
         print(HEAD, *told(times), sep="\n")
         print(f"    {'':20}{'frames/s at most':>20}{'CPU of the relay':>20}{'round trip':>20}{'p99':>20}")
-        for contender in found:
+        for contender in contenders:
             costs = ratio(contender.rate, plain.rate, ""), ratio(contender.cpu["relay"], plain.cpu["relay"], " µs")
             print(f"    {contender.name:20}", *costs, of_trips(trips, contender, plain))
 
 
 def settle(*pids: int) -> None:
     """Wait until these have caught up."""
-    used = 1.0
-    while used > 0.05:
-        before = sum(map(cpu_seconds, pids))
+    cpu_used = 1.0
+    while cpu_used > 0.05:
+        cpu_before = sum(map(cpu_seconds, pids))
         time.sleep(0.5)
-        used = sum(map(cpu_seconds, pids)) - before
+        cpu_used = sum(map(cpu_seconds, pids)) - cpu_before
 
 
 def of_trips(trips: dict[str, list[float]], contender: Contender, plain: Contender) -> str:
     """Median and p99 of round trips, with their ratios to those of the other."""
-    shown = []
+    cells = []
     for share in (0.5, 0.99):
-        own, base = (
+        value, base = (
             sorted(trips[command.name])[int(len(trips[command.name]) * share)] for command in (contender, plain)
         )
-        shown.append(f"{own * 1e6:10.0f} µs {own / base:6.2f}")
-    return "".join(shown)
+        cells.append(f"{value * 1e6:10.0f} µs {value / base:6.2f}")
+    return "".join(cells)
 
 
 def million(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -> None:
@@ -217,27 +217,27 @@ def million(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -
     write_trace(trace, args.exchanges)
     with Screen([*TUI, str(trace)], env=env) as screen:
         began = start(screen)
-        during: Times = {}
-        after: Times = {}
-        press_keys(screen, during, views=False)
-        narrow(screen, during)
-        press_keys(screen, during, go_on=lambda: is_reading(screen))
-        indexed = screen.until(lambda lines: "reading" not in lines[0], seconds=600)
-        used = cpu_seconds(screen.pid)
+        times_during: Times = {}
+        times_after: Times = {}
+        press_keys(screen, times_during, views=False)
+        narrow(screen, times_during)
+        press_keys(screen, times_during, go_on=lambda: is_reading(screen))
+        indexed_at = screen.until(lambda lines: "reading" not in lines[0], seconds=600)
+        cpu_used = cpu_seconds(screen.pid)
         for _ in range(args.rounds):
-            press_keys(screen, after)
-            narrow(screen, after)
+            press_keys(screen, times_after)
+            narrow(screen, times_after)
         highest = Path(f"/proc/{screen.pid}/status").read_text().partition("VmHWM:")[2].split()[0]
     size = trace.stat().st_size / 1e6
     print(f"{2 * args.exchanges:,} frames, {size:.0f} MB: {began}, indexed with all overviews after")
-    print(f"{indexed - screen.began:.0f} s ({used:.0f} s of CPU), {int(highest) / 1024:.0f} MiB at most")
-    print(HEAD, "  while it is indexed", *told(during), "  after", *told(after), sep="\n")
+    print(f"{indexed_at - screen.began:.0f} s ({cpu_used:.0f} s of CPU), {int(highest) / 1024:.0f} MiB at most")
+    print(HEAD, "  while it is indexed", *told(times_during), "  after", *told(times_after), sep="\n")
     if shutil.which("less"):
         with Screen(["less", str(trace)]) as screen:
-            there = screen.until(lambda lines: "web-1" in lines[0])
+            shown_at = screen.until(lambda lines: "web-1" in lines[0])
             peer: Times = {}
             press_keys(screen, peer, views=False)
-        print(f"  less: first rows after {there - screen.began:.2f} s", *told(peer), sep="\n")
+        print(f"  less: first rows after {shown_at - screen.began:.2f} s", *told(peer), sep="\n")
 
 
 def is_reading(screen: Screen) -> bool:
@@ -251,7 +251,7 @@ def narrow(screen: Screen, times: Times) -> None:
     time.sleep(0.3)
     screen.write("topic=orders-3")
     time.sleep(0.3)
-    began, before = time.perf_counter(), cpu_seconds(screen.pid)
+    began, cpu_before = time.perf_counter(), cpu_seconds(screen.pid)
 
     def is_begun(lines: list[str]) -> bool:
         return "shown" in lines[0] and sum("orders-3[" in line for line in lines) > 5
@@ -259,19 +259,19 @@ def narrow(screen: Screen, times: Times) -> None:
     times.setdefault("filter, first", []).append(timed(screen, lambda: screen.time_key("Enter", is_begun)))
     if not is_reading(screen):
         whole = screen.until(lambda lines: "looked at" not in lines[0]) - began
-        times.setdefault("filter, all", []).append((whole, cpu_seconds(screen.pid) - before))
+        times.setdefault("filter, all", []).append((whole, cpu_seconds(screen.pid) - cpu_before))
     screen.press("Escape")
     screen.until(lambda lines: "shown" not in lines[0])
     for letter, label in (("l", "sort"), ("t", "sort back")):
         screen.press("o")
         screen.until(lambda lines: any("sort by" in line for line in lines))
-        before_it = screen.look()[FIRST]
+        unsorted_line = screen.look()[FIRST]
 
-        def is_sorted(lines: list[str], before: str = before_it) -> bool:
-            return lines[FIRST] != before and not any("sort by" in line for line in lines)
+        def is_sorted(lines: list[str], unsorted: str = unsorted_line) -> bool:
+            return lines[FIRST] != unsorted and not any("sort by" in line for line in lines)
 
-        took = timed(screen, lambda letter=letter, done=is_sorted: screen.time_key(letter, done))
-        times.setdefault(label, []).append(took)
+        timing = timed(screen, lambda letter=letter, done=is_sorted: screen.time_key(letter, done))
+        times.setdefault(label, []).append(timing)
 
 
 @contextmanager
@@ -289,13 +289,13 @@ def idle(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -> N
     os.utime(trace, (0, 0))  # no process writes to it any more
     print(f"idle, {seconds:.0f} s each:")
 
-    def told_of(screen: Screen, what: str) -> None:
+    def told_of(screen: Screen, label: str) -> None:
         start(screen)
         time.sleep(3)
-        before = cpu_seconds(screen.pid)
+        cpu_before = cpu_seconds(screen.pid)
         time.sleep(seconds)
-        share = (cpu_seconds(screen.pid) - before) / seconds
-        print(f"    {what:32}{60 * share:6.2f} s of CPU a minute{100 * share:8.1f} % of a core")
+        share = (cpu_seconds(screen.pid) - cpu_before) / seconds
+        print(f"    {label:32}{60 * share:6.2f} s of CPU a minute{100 * share:8.1f} % of a core")
 
     with Screen([*TUI, str(trace)], env=env) as screen:
         told_of(screen, "a trace")

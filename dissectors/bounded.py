@@ -25,11 +25,11 @@ class BoundedDict(OrderedDict[KeyT, ValueT]):
         self.max_size = max_size
 
     def __setitem__(self, key: KeyT, value: ValueT) -> None:
-        before = len(self)
+        old_size = len(self)
         _set(self, key, value)
-        if len(self) == before:
+        if len(self) == old_size:
             self.move_to_end(key)
-        elif before >= self.max_size:
+        elif old_size >= self.max_size:
             self.popitem(last=False)
 
     def touch(self, key: KeyT, make: Callable[[], ValueT]) -> ValueT:

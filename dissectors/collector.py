@@ -20,10 +20,10 @@ def keep_until_exit() -> None:
 @contextmanager
 def collector_disabled() -> Iterator[None]:
     """Disable the garbage collector. Reading a frame of 1 MB into a tree takes half the time without it."""
-    enabled = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if enabled:
+        if was_enabled:
             gc.enable()

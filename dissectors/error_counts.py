@@ -44,10 +44,10 @@ class ErrorCounts:
         return most_first(self._names)
 
     @classmethod
-    def merged(cls, several: Iterable[ErrorCounts]) -> ErrorCounts:
+    def merged(cls, counters: Iterable[ErrorCounts]) -> ErrorCounts:
         """The sum of several counters."""
         total = cls()
-        for counts in several:
+        for counts in counters:
             total.responses += counts.responses
             for name, count in counts.row():
                 total._names[name] = total._names.get(name, 0) + count

@@ -43,10 +43,10 @@ class Failure:
 
 def _places(traceback: TracebackType | None) -> list[str]:
     """File and line of each stack frame, outermost first; paths start at the package."""
-    places = []
+    locations = []
     while traceback is not None:
         parts = traceback.tb_frame.f_code.co_filename.replace("\\", "/").split("/")
         start = max((index for index, part in enumerate(parts) if part in _PACKAGES), default=len(parts) - 1)
-        places.append(f"{'/'.join(parts[start:])}:{traceback.tb_lineno}")
+        locations.append(f"{'/'.join(parts[start:])}:{traceback.tb_lineno}")
         traceback = traceback.tb_next
-    return places
+    return locations

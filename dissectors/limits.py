@@ -52,8 +52,8 @@ class Limit:
             value = float(number.removesuffix(unit)) * factors[unit]
         except ValueError:
             value = math.nan
-        whole = self.unit in _FACTORS or value == value // 1
-        if not (whole and self.least <= value <= self.most):  # also false for NaN
+        is_whole = self.unit in _FACTORS or value == value // 1
+        if not (is_whole and self.least <= value <= self.most):  # also false for NaN
             raise ValueError(self._valid())
         return value
 
@@ -70,8 +70,8 @@ class Limit:
 
     def _valid(self) -> str:
         upper = f" to {self.text(self.most)}" if self.unit in _MAX_BY_UNIT else " or more"
-        kind = "" if self.unit in ("s", "%") else f" {self.unit}"
-        return f"use {self.text(self.least)}{upper}{kind}, e.g. {_EXAMPLES.get(self.unit, self.text(self.default))}"
+        unit_text = "" if self.unit in ("s", "%") else f" {self.unit}"
+        return f"use {self.text(self.least)}{upper}{unit_text}, e.g. {_EXAMPLES.get(self.unit, self.text(self.default))}"
 
 
 #: The limits that users have set.

@@ -50,8 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "instead of --kproxy-fail-on and in addition to --kproxy-ignore, and limits of rules",
     ):
         config.addinivalue_line("markers", line)
-    if (wrong := _wrong_fail_on(config.getini("kproxy_fail_on"))) is not None:
-        raise pytest.UsageError(wrong)
+    if (error := _wrong_fail_on(config.getini("kproxy_fail_on"))) is not None:
+        raise pytest.UsageError(error)
 
 
 @pytest.fixture
@@ -136,10 +136,10 @@ def _selection(request: pytest.FixtureRequest) -> Selection:
     ignore = [*config.getoption("--kproxy-ignore"), *config.getini("kproxy_ignore")]
     if (marker := request.node.get_closest_marker("kproxy")) is not None:
         fail_on = marker.kwargs.get("fail_on", fail_on)
-        if (wrong := _wrong_fail_on(fail_on)) is not None:
-            pytest.fail(wrong, pytrace=False)
-        given = marker.kwargs.get("ignore", ())
-        ignore += [given] if isinstance(given, str) else given
+        if (problem := _wrong_fail_on(fail_on)) is not None:
+            pytest.fail(problem, pytrace=False)
+        ignored = marker.kwargs.get("ignore", ())
+        ignore += [ignored] if isinstance(ignored, str) else ignored
     try:
         return Selection(ignore=ignore, fail_on=fail_on)
     except UserError as error:
@@ -170,23 +170,23 @@ def _checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
 
     known = {*(field.name for field in dataclasses.fields(BrokerOptions)), "ports", "report", "options", "rules"}
     for name in settings.keys() - known:
-        near = nearest(name, known)
-        hint = f"did you mean {near}?" if near else f"settings: {', '.join(sorted(known))}"
+        suggestion = nearest(name, known)
+        hint = f"did you mean {suggestion}?" if suggestion else f"settings: {', '.join(sorted(known))}"
         pytest.fail(f"kproxy_broker: unknown setting {name!r}; {hint}", pytrace=False)
     return settings
 
 
 @contextmanager
-def _started(make: Callable[[], RunningT]) -> Iterator[RunningT]:
+def _started(start: Callable[[], RunningT]) -> Iterator[RunningT]:
     """Run a broker or a proxy; the test fails with one sentence if it cannot start."""
     from kproxy.errors import UserError
 
     with ExitStack() as stack:
         try:
-            running = stack.enter_context(make())
+            instance = stack.enter_context(start())
         except (UserError, ValueError, OSError) as error:
             raise _failure(f"kproxy cannot start: {error}") from None
-        yield running
+        yield instance
 
 
 def _fail_for(

@@ -74,12 +74,12 @@ class _InFlight:
 
     def add(self, request: RequestReceived) -> RequestReceived | None:
         """Add the newest request. Returns the oldest one if there are too many; it is no longer tracked."""
-        forgotten = self.remove(0) if len(self._order) >= MAX_IN_FLIGHT else None
+        dropped = self.remove(0) if len(self._order) >= MAX_IN_FLIGHT else None
         correlation_id = request.message.header.get("correlation_id", -1)
         self._order.append((correlation_id, request))
         ids = self._ids
         ids[correlation_id] = ids[correlation_id] + 1 if correlation_id in ids else 1
-        return forgotten
+        return dropped
 
     def find(self, correlation_id: int) -> tuple[int, RequestReceived] | None:
         """The oldest request with that id, and the number of older requests."""
@@ -87,9 +87,9 @@ class _InFlight:
             return None
         if (oldest := self._order[0])[0] == correlation_id:  # the usual case
             return 0, oldest[1]
-        for older, (waiting_id, request) in enumerate(self._order):
+        for index, (waiting_id, request) in enumerate(self._order):
             if waiting_id == correlation_id:
-                return older, request
+                return index, request
         return None
 
     def remove(self, index: int) -> RequestReceived:
@@ -99,8 +99,8 @@ class _InFlight:
             del self._order[index]
         else:
             correlation_id, request = self._order.popleft()
-        if others := self._ids.pop(correlation_id) - 1:
-            self._ids[correlation_id] = others
+        if remaining := self._ids.pop(correlation_id) - 1:
+            self._ids[correlation_id] = remaining
         return request
 
 
@@ -163,10 +163,10 @@ class Connection:
     def receive_data(self, direction: Direction, data: bytes, *, at: int) -> list[Event]:
         """Process the next bytes of one direction and return the events that they complete. `at` is in ns."""
         events: list[Event] = []
-        take = self._request if direction == Direction.REQUEST else self._response
+        receive_frame = self._request if direction == Direction.REQUEST else self._response
         for item in self._framers[direction].push(data):
             if type(item) is Frame:
-                take(item, at, events)
+                receive_frame(item, at, events)
             else:
                 self._take(direction, item, at, events)
         return events
@@ -182,11 +182,11 @@ class Connection:
 
         `frames` is set if those bytes are known to be that many whole frames, so that a frame begins after them.
         """
-        framer, asked = self._framers[direction], self._framers[Direction.REQUEST].received
+        framer, requests_received = self._framers[direction], self._framers[Direction.REQUEST].received
         if direction is Direction.REQUEST:
-            self._requests_lost_at = asked
+            self._requests_lost_at = requests_received
         else:
-            self._responses_lost_at = asked
+            self._responses_lost_at = requests_received
         events: list[Event] = [BytesSkipped(direction, framer.received, at, size, frames or 0, reason)]
         for item in framer.lose(size, at_frame=frames is not None):
             self._take(direction, item, at, events)
@@ -252,11 +252,11 @@ class Connection:
             return None
         if direction is Direction.REQUEST:
             return read_request(frame)
-        request = self._in_flight.find(_RESPONSE_HEAD(frame, 0)[1])
-        if request is None:
+        entry = self._in_flight.find(_RESPONSE_HEAD(frame, 0)[1])
+        if entry is None:
             return None
-        asked = request[1].message
-        return read_response(frame, asked.api_key, asked.version)
+        request = entry[1].message
+        return read_response(frame, request.api_key, request.version)
 
     def _take(self, direction: Direction, item: Item, at: int, events: list[Event]) -> None:
         if isinstance(item, Frame):
@@ -289,8 +289,8 @@ class Connection:
             self._tokens += 1
             events.append(_token(frame, at, Direction.REQUEST))
             return
-        if self._replacements and (sent := self._replacement(Direction.REQUEST, frame)) is not None:
-            message.replaced_by = read_request(sent)
+        if self._replacements and (sent_frame := self._replacement(Direction.REQUEST, frame)) is not None:
+            message.replaced_by = read_request(sent_frame)
         header = message.header
         if header.get("client_id") is None:
             message.connection_client_id = self._client_id
@@ -300,43 +300,43 @@ class Connection:
             self._learn_instance(message)
         if self._client_instance_id is not None:
             message.client_instance_id = self._client_instance_id
-        answered = message.api_key != PRODUCE or message.body.get("acks") != 0
-        request = RequestReceived(at, frame.offset, frame.size, message, answered, frame.damaged)
+        expects_response = message.api_key != PRODUCE or message.body.get("acks") != 0
+        request = RequestReceived(at, frame.offset, frame.size, message, expects_response, frame.damaged)
         events.append(request)
-        if answered and (forgotten := self._in_flight.add(request)) is not None:
-            self._requests_lost_at = max(self._requests_lost_at, forgotten.offset + 1)
+        if expects_response and (dropped := self._in_flight.add(request)) is not None:
+            self._requests_lost_at = max(self._requests_lost_at, dropped.offset + 1)
         if message.api_key == SASL_HANDSHAKE and message.version == 0 and message.error is None:
             # Switch before the response arrives: if it is lost, the password must still not be read as a request.
             self._set_raw_sasl(True)
 
     def _learn_instance(self, message: Message) -> None:
-        written: str = message.header["client_instance_id"]
-        if written not in RESERVED_UUIDS and _decodes(message):
-            self._client_instance_id = written
+        instance_id: str = message.header["client_instance_id"]
+        if instance_id not in RESERVED_UUIDS and _decodes(message):
+            self._client_instance_id = instance_id
 
     def _response(self, frame: Frame, at: int, events: list[Event]) -> None:
         correlation_id = int.from_bytes(frame.data[4:8], "big", signed=True)
-        found = self._in_flight.find(correlation_id) if len(frame.data) >= 8 else None
-        if found is not None:
-            overtaken, request = found
+        match = self._in_flight.find(correlation_id) if len(frame.data) >= 8 else None
+        if match is not None:
+            overtaken, request = match
             self._in_flight.remove(overtaken)
             if request.offset > self._answered_at:
                 self._answered_at = request.offset
             if overtaken:
                 overtaken = self._still_in_flight(overtaken)
-            asked = request.message
+            request_message = request.message
             if self._bodies_of is None:
-                message = read_response(frame.data, asked.api_key, asked.version)
+                message = read_response(frame.data, request_message.api_key, request_message.version)
             else:
-                message = self._read_response(frame.data, asked)
-            if self._replacements and (sent := self._replacement(Direction.RESPONSE, frame)) is not None:
-                message.replaced_by = read_response(sent, asked.api_key, asked.version)
+                message = self._read_response(frame.data, request_message)
+            if self._replacements and (sent_frame := self._replacement(Direction.RESPONSE, frame)) is not None:
+                message.replaced_by = read_response(sent_frame, request_message.api_key, request_message.version)
             events.append(
                 ResponseReceived(
                     at, frame.offset, frame.size, correlation_id, message, request, overtaken, frame.damaged
                 )
             )
-            if asked.api_key == SASL_HANDSHAKE and asked.version == 0 and message.body.get("error_code"):
+            if request_message.api_key == SASL_HANDSHAKE and request_message.version == 0 and message.body.get("error_code"):
                 self._set_raw_sasl(False)
             elif self._tokens and not self._raw_sasl:
                 self._tokens = 0  # their responses were lost: Kafka responds in order
@@ -359,24 +359,24 @@ class Connection:
             return read_request(data)
         return read_head(data) or read_request(data)
 
-    def _read_response(self, data: bytes, asked: Message) -> Message:
+    def _read_response(self, data: bytes, request: Message) -> Message:
         """A response, or only its head if that is enough."""
         assert self._bodies_of is not None
-        if asked.api_key in self._bodies_of or asked.api_key == SASL_HANDSHAKE:
-            return read_response(data, asked.api_key, asked.version)
-        return read_head(data, asked) or read_response(data, asked.api_key, asked.version)
+        if request.api_key in self._bodies_of or request.api_key == SASL_HANDSHAKE:
+            return read_response(data, request.api_key, request.version)
+        return read_head(data, request) or read_response(data, request.api_key, request.version)
 
     def _replacement(self, direction: Direction, frame: Frame) -> bytes | None:
         """What was sent in place of a frame, if that is known."""
-        offset, sent = self._replacements.pop(direction, (-1, b""))
-        return sent if offset == frame.offset else None
+        offset, sent_frame = self._replacements.pop(direction, (-1, b""))
+        return sent_frame if offset == frame.offset else None
 
-    def _still_in_flight(self, older: int) -> int:
-        """Of the `older` requests before an answered one, the number of those whose response may still come."""
-        while older and next(iter(self._in_flight)).offset < self._responses_lost_at:
+    def _still_in_flight(self, older_count: int) -> int:
+        """Of the `older_count` requests before an answered one, the number of those whose response may still come."""
+        while older_count and next(iter(self._in_flight)).offset < self._responses_lost_at:
             self._in_flight.remove(0)  # its response may be among the lost bytes, so it is not late
-            older -= 1
-        return older
+            older_count -= 1
+        return older_count
 
     def _set_raw_sasl(self, raw: bool) -> None:
         self._raw_sasl = raw
@@ -392,11 +392,11 @@ class Connection:
         return self._in_flight.find(_RESPONSE_HEAD(buffer, pos)[1]) is not None
 
     def _is_response(self, frame: bytes) -> bool:
-        request = self._in_flight.find(_RESPONSE_HEAD(frame, 0)[1])
-        if request is None:
+        entry = self._in_flight.find(_RESPONSE_HEAD(frame, 0)[1])
+        if entry is None:
             return False
-        asked = request[1].message
-        return _decodes(read_response(frame, asked.api_key, asked.version))
+        request = entry[1].message
+        return _decodes(read_response(frame, request.api_key, request.version))
 
 
 def _token(frame: Frame, at: int, direction: Direction) -> TokenReceived:

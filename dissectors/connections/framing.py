@@ -163,10 +163,10 @@ class Framer:
             self.offset += len(data)
             return []
         if self._skip_next:
-            passed = min(self._skip_next, len(data))
-            self._skip_next -= passed
-            self.offset += passed
-            data = data[passed:]
+            skipped = min(self._skip_next, len(data))
+            self._skip_next -= skipped
+            self.offset += skipped
+            data = data[skipped:]
         if not self._buffer and not self._fresh and not self._seeking:
             size = len(data) - 4
             if self.least <= size <= self._max_whole and int.from_bytes(data[:4], "big") == size:
@@ -183,9 +183,9 @@ class Framer:
             return items
         if self._fresh and not self._begin(items):
             return items
-        whole = bytes(self._buffer)
+        buffered = bytes(self._buffer)
         self._buffer.clear()
-        return itertools.chain(items, self._cut(whole))
+        return itertools.chain(items, self._cut(buffered))
 
     def lose(self, size: int, *, at_frame: bool = False) -> list[Item]:
         """Report `size` lost bytes; a frame that they truncate is returned as damaged.
@@ -198,17 +198,17 @@ class Framer:
             return []
         items: list[Item] = []
         received, frame_size = len(self._buffer), int.from_bytes(self._buffer[:4], "big", signed=True)
-        left = -1
+        remaining = -1
         if received >= 4 and not self._seeking and self.least <= frame_size <= self._max_frame:
-            left = 4 + frame_size - received - size
+            remaining = 4 + frame_size - received - size
             head = bytes(self._buffer[:HEAD_BYTES])
             items.append(Frame(self.offset, head, frame_size, f"{size} bytes of it were lost"))
             self._buffer.clear()
             self.offset += received
         self._need = 4
         self._fresh = False
-        self._skip_next = max(left, 0)
-        if left < 0:
+        self._skip_next = max(remaining, 0)
+        if remaining < 0:
             self._seeking = self._seeking or f"{size} bytes were lost"
             self._give_up(items)
             if at_frame:

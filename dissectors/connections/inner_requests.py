@@ -35,18 +35,18 @@ def inner_request(message: Message) -> InnerRequest | None:
     outer_id = message.header.get("correlation_id")
     if not message.is_request or not message.header.get("client_id") or outer_id is None:
         return None
-    frame, at = message.frame, _HEAD
-    text = frame[_HEAD - 2 : _HEAD + int.from_bytes(frame[_HEAD - 2 : _HEAD], "big")]  # with its length
+    frame, position = message.frame, _HEAD
+    client_id_bytes = frame[_HEAD - 2 : _HEAD + int.from_bytes(frame[_HEAD - 2 : _HEAD], "big")]  # with its length
     for _ in range(_MAX_OUTER_IDS):
-        at = frame.find(text, at + 1)
-        if at < 0:
+        position = frame.find(client_id_bytes, position + 1)
+        if position < 0:
             return None
-        start = at + 2 - _HEAD
+        start = position + 2 - _HEAD
         if start < _HEAD or not plausible_request(frame, start):
             continue
         inner_id = int.from_bytes(frame[start + 8 : start + 12], "big", signed=True)
-        key, version = (int.from_bytes(frame[start + by : start + by + 2], "big") for by in (4, 6))
-        api = schemas.api(key)
+        api_key, version = (int.from_bytes(frame[start + field_offset : start + field_offset + 2], "big") for field_offset in (4, 6))
+        api = schemas.api(api_key)
         if api is not None and 0 < inner_id - outer_id <= _NEXT:
             return InnerRequest(start, api.name, version, inner_id)
     return None

@@ -57,8 +57,8 @@ def detect_protocol(start: bytes) -> OtherProtocol | None:
     if start[:1] == b"\x10" and start[2:4] == b"\x00\x04":
         return _MQTT
     if start[:4] in (b"\x00\x00\x00\x2c", b"\x00\x00\x00\x2d"):
-        opens = start[4:8] == bytes(4) and start[16:18] == bytes(2) and start[28:32] == b"\x00\x00\x00\x10"
-        return _SESSION if opens else None
+        is_session_request = start[4:8] == bytes(4) and start[16:18] == bytes(2) and start[28:32] == b"\x00\x00\x00\x10"
+        return _SESSION if is_session_request else None
     if start.startswith(_POSTGRESQL_WANTS_TLS):
         return OtherProtocol("PostgreSQL", "a PostgreSQL client asking for SSL; check the port")
     return _BY_FOUR_BYTES.get(start[:4])

@@ -27,14 +27,14 @@ class FrameFinder:
 
     def __init__(
         self,
-        head: int,
-        plausible: Callable[[bytearray, int], bool],
-        readable: Callable[[bytes], bool],
+        head_size: int,
+        is_plausible: Callable[[bytearray, int], bool],
+        is_readable: Callable[[bytes], bool],
         max_frame_bytes: int,
     ) -> None:
-        self._head = head
-        self._plausible = plausible
-        self._readable = readable
+        self._head = head_size
+        self._plausible = is_plausible
+        self._readable = is_readable
         self._longest = 4 + max_frame_bytes
         self._next = 0  # stream position up to which candidates were collected
         self._candidates: list[tuple[int, int]] = []  # heap: (position for the check, position of its first byte)
@@ -46,25 +46,25 @@ class FrameFinder:
         """
         end = offset + len(buffer)
         highest = self._longest >> 24
-        for at in range(max(self._next - offset, 0), len(buffer) - self._head + 1):
-            if buffer[at] > highest or not MIN_BYTES <= (extent := _extent(buffer, at)) <= self._longest:
+        for index in range(max(self._next - offset, 0), len(buffer) - self._head + 1):
+            if buffer[index] > highest or not MIN_BYTES <= (extent := _extent(buffer, index)) <= self._longest:
                 continue
-            if self._plausible(buffer, at):
-                begins = offset + at
-                heapq.heappush(self._candidates, (begins + min(extent, MAX_CHECKED_BYTES), begins))
+            if self._plausible(buffer, index):
+                start = offset + index
+                heapq.heappush(self._candidates, (start + min(extent, MAX_CHECKED_BYTES), start))
         self._next = max(self._next, end - self._head + 1)
         while self._candidates and self._candidates[0][0] <= end:
-            at = heapq.heappop(self._candidates)[1] - offset
-            if self._is_frame(buffer, at):
+            index = heapq.heappop(self._candidates)[1] - offset
+            if self._is_frame(buffer, index):
                 self.forget()
-                return at
+                return index
         return None
 
-    def _is_frame(self, buffer: bytearray, at: int) -> bool:
-        extent = _extent(buffer, at)
+    def _is_frame(self, buffer: bytearray, index: int) -> bool:
+        extent = _extent(buffer, index)
         if extent > MAX_CHECKED_BYTES:
-            return self._plausible(buffer, at)  # more of the client id has arrived by now
-        return self._readable(bytes(buffer[at : at + extent]))
+            return self._plausible(buffer, index)  # more of the client id has arrived by now
+        return self._readable(bytes(buffer[index : index + extent]))
 
     @property
     def held(self) -> int:
@@ -76,5 +76,5 @@ class FrameFinder:
         self._candidates.clear()
 
 
-def _extent(buffer: bytearray, at: int) -> int:
-    return 4 + int.from_bytes(buffer[at : at + 4], "big")
+def _extent(buffer: bytearray, index: int) -> int:
+    return 4 + int.from_bytes(buffer[index : index + 4], "big")

@@ -60,7 +60,7 @@ def describe(reason: TlsReason, by: str, detail: str = "") -> str:
         by: Who gave up: ``proxy``, or the peer (``client``, ``server``).
         detail: What the TLS library says; for reasons that have no words of their own, or leave something open.
     """
-    words = (_OURS if by == "proxy" else _THEIRS).get(reason)
-    if words and detail and reason in (TlsReason.NAME_MISMATCH, TlsReason.BAD_CERTIFICATE):
-        return f"{words} ({detail.rstrip('.')})"
-    return words or (f"TLS error: {detail}" if detail else "TLS error")
+    text = (_OURS if by == "proxy" else _THEIRS).get(reason)
+    if text and detail and reason in (TlsReason.NAME_MISMATCH, TlsReason.BAD_CERTIFICATE):
+        return f"{text} ({detail.rstrip('.')})"
+    return text or (f"TLS error: {detail}" if detail else "TLS error")

@@ -10,50 +10,50 @@ from dissectors.wire.layout import Field, Layout, layout_of_element
 Values = Mapping[str, Any]
 
 
-def writes_same_bytes(right: Layout, layout: Layout, read: Values, written: Layout, other: Values) -> bool:
+def writes_same_bytes(right: Layout, layout: Layout, values: Values, other_layout: Layout, other_values: Values) -> bool:
     """Whether encoding values in `layout` gives the same bytes from which another layout read different values.
 
     Args:
         right: Kafka's layout.
         layout: The writer's layout.
-        read: All fields of a struct, as read in `layout`.
-        written: The other layout.
-        other: The values read in it. A field of `right` that it lacks may have any value; a field that `right` lacks
+        values: All fields of a struct, as read in `layout`.
+        other_layout: The other layout.
+        other_values: The values read in it. A field of `right` that it lacks may have any value; a field that `right` lacks
             too has its default, as in encoding.
     """
     right_fields = {field.name: field for field in (*right.fields, *right.tagged)}
-    written_fields = {field.name: field for field in (*written.fields, *written.tagged)}
+    other_fields = {field.name: field for field in (*other_layout.fields, *other_layout.tagged)}
     for field in layout.fields:
         if field.writes is not None:
             continue
-        if field.name not in other and (field.name in right_fields or read.get(field.name) != field.default):
+        if field.name not in other_values and (field.name in right_fields or values.get(field.name) != field.default):
             return False
-        if field.name in other and not _same(
-            right_fields.get(field.name), field, read.get(field.name), written_fields[field.name], other[field.name]
+        if field.name in other_values and not _same(
+            right_fields.get(field.name), field, values.get(field.name), other_fields[field.name], other_values[field.name]
         ):
             return False
     for field in layout.tagged:
-        if (field.name in read) != (field.name in other) or field.name not in written_fields:
+        if (field.name in values) != (field.name in other_values) or field.name not in other_fields:
             return False
-        if field.name in read and not _same(
-            right_fields.get(field.name), field, read[field.name], written_fields[field.name], other[field.name]
+        if field.name in values and not _same(
+            right_fields.get(field.name), field, values[field.name], other_fields[field.name], other_values[field.name]
         ):
             return False
-    return bool(read.get("_tags") == other.get("_tags"))
+    return bool(values.get("_tags") == other_values.get("_tags"))
 
 
-def _same(right: Field | None, field: Field, read: Any, written: Field, other: Any) -> bool:
-    if field.struct is None or written.struct is None or read is None or other is None:
-        return bool(read == other)
+def _same(right: Field | None, field: Field, value: Any, other_field: Field, other_value: Any) -> bool:
+    if field.struct is None or other_field.struct is None or value is None or other_value is None:
+        return bool(value == other_value)
     struct = right.struct if right is not None and right.struct is not None else field.struct
     if not field.array:
-        return isinstance(other, Mapping) and writes_same_bytes(struct, field.struct, read, written.struct, other)
-    if not isinstance(other, list) or len(read) != len(other):
+        return isinstance(other_value, Mapping) and writes_same_bytes(struct, field.struct, value, other_field.struct, other_value)
+    if not isinstance(other_value, list) or len(value) != len(other_value):
         return False
     return all(
-        isinstance(other_value, Mapping)
+        isinstance(other_element, Mapping)
         and writes_same_bytes(
-            struct, layout_of_element(field, index), value, layout_of_element(written, index), other_value
+            struct, layout_of_element(field, index), element, layout_of_element(other_field, index), other_element
         )
-        for index, (value, other_value) in enumerate(zip(read, other, strict=True))
+        for index, (element, other_element) in enumerate(zip(value, other_value, strict=True))
     )

@@ -40,26 +40,26 @@ class Candidate(NamedTuple):
 Choice = tuple[float, Proposal, StructLocation | None]
 
 
-def choices(pair: FrameLayouts, proposals: Proposals, most: float = float("inf")) -> list[Choice]:
+def choices(pair: FrameLayouts, proposals: Proposals, max_prior: float = float("inf")) -> list[Choice]:
     """The proposals for a frame, the most common first.
 
     Args:
         pair: The layouts of the frame.
         proposals: The proposals for its message.
-        most: The largest prior to return, in bits.
+        max_prior: The largest prior to return, in bits.
     """
-    whole = (*of_header(pair.header), *of_body(pair.body, proposals.version))
-    candidates = whole_frame_choices(pair, whole, most)
+    frame_proposals = (*of_header(pair.header), *of_body(pair.body, proposals.version))
+    result = whole_frame_choices(pair, frame_proposals, max_prior)
     for location in struct_locations(pair.body):
-        candidates += [
-            (proposal.prior, proposal, location) for proposal in proposals.of(location) if proposal.prior <= most
+        result += [
+            (proposal.prior, proposal, location) for proposal in proposals.of(location) if proposal.prior <= max_prior
         ]
-    candidates.sort(key=_prior)
-    return candidates
+    result.sort(key=_prior)
+    return result
 
 
 def second_edits(
-    pair: FrameLayouts, proposals: Proposals, trace: Trace, right_ids: Set[int], on: Proposal
+    pair: FrameLayouts, proposals: Proposals, trace: Trace, right_ids: Set[int], first_edit: Proposal
 ) -> list[Choice]:
     """The proposals for a second edit, as far as reading with the first one got; the most common first.
 
@@ -68,31 +68,31 @@ def second_edits(
         proposals: The proposals for the message.
         trace: The reading under the first edit.
         right_ids: The ids of the structs of the right layout.
-        on: The first edit.
+        first_edit: The first edit.
     """
-    candidates = whole_frame_choices(pair, of_header(pair.header), MAX_SECOND_COST)
-    if on.field in WHOLE or on.prior > MAX_SECOND_COST:  # otherwise the pair is tried in the other order
-        lost = () if on.field == "header" else ("body_version", "generic_error_body")  # these would undo the first edit
-        proposed = (proposal for proposal in of_body(pair.body, proposals.version) if proposal.kind not in lost)
-        candidates += whole_frame_choices(pair, proposed, MAX_SECOND_COST)
+    result = whole_frame_choices(pair, of_header(pair.header), MAX_SECOND_COST)
+    if first_edit.field in WHOLE or first_edit.prior > MAX_SECOND_COST:  # otherwise the pair is tried in the other order
+        undone_kinds = () if first_edit.field == "header" else ("body_version", "generic_error_body")  # these would undo the first edit
+        remaining_proposals = (proposal for proposal in of_body(pair.body, proposals.version) if proposal.kind not in undone_kinds)
+        result += whole_frame_choices(pair, remaining_proposals, MAX_SECOND_COST)
     # A body created for one search must not cache its locations, which refer to it: that cycle would need the
     # collector.
-    for location in struct_locations(pair.body) if on.field in WHOLE else _struct_locations(pair.body):
+    for location in struct_locations(pair.body) if first_edit.field in WHOLE else _struct_locations(pair.body):
         if not (reach := trace.reach(location)):
             continue
-        if on.field in WHOLE or id(location.layout) in right_ids:
-            local = proposals.of(location, MAX_SECOND_COST)
+        if first_edit.field in WHOLE or id(location.layout) in right_ids:
+            proposed = proposals.of(location, MAX_SECOND_COST)
         else:
-            local = of_struct(pair.body.name, proposals.version, location.path, location.layout, MAX_SECOND_COST, reach)
-        candidates += [(proposal.prior, proposal, location) for proposal in local if proposal.step < reach]
-        if on.kind in OF_FIELD and id(location.layout) in right_ids:
-            candidates += [
+            proposed = of_struct(pair.body.name, proposals.version, location.path, location.layout, MAX_SECOND_COST, reach)
+        result += [(proposal.prior, proposal, location) for proposal in proposed if proposal.step < reach]
+        if first_edit.kind in OF_FIELD and id(location.layout) in right_ids:
+            result += [
                 (AGAIN, proposal, location)
                 for proposal in proposals.of(location)
-                if _repeats(proposal, on) and proposal.step < reach
+                if _repeats(proposal, first_edit) and proposal.step < reach
             ]
-    candidates.sort(key=_prior)
-    return candidates
+    result.sort(key=_prior)
+    return result
 
 
 def _repeats(proposal: Proposal, first: Proposal) -> bool:
@@ -104,26 +104,26 @@ def _repeats(proposal: Proposal, first: Proposal) -> bool:
     ) and proposal.field != first.field
 
 
-def whole_frame_choices(pair: FrameLayouts, proposed: Iterable[Proposal], most: float) -> list[Choice]:
+def whole_frame_choices(pair: FrameLayouts, proposals: Iterable[Proposal], max_prior: float) -> list[Choice]:
     """The proposals for a whole frame that change it."""
-    proposals = (proposal for proposal in proposed if proposal.prior <= most)
-    return [(proposal.prior, proposal, None) for proposal in proposals if pair.under(proposal).changes(pair)]
+    likely_proposals = (proposal for proposal in proposals if proposal.prior <= max_prior)
+    return [(proposal.prior, proposal, None) for proposal in likely_proposals if pair.under(proposal).changes(pair)]
 
 
 def _prior(choice: Choice) -> float:
     return choice[0]
 
 
-def single_edits(frame: Layout, version: int, most: float = float("inf")) -> tuple[Candidate, ...]:
+def single_edits(frame: Layout, version: int, max_prior: float = float("inf")) -> tuple[Candidate, ...]:
     """All edits that change the layout of a frame, the most common first.
 
     Args:
         frame: The layout, as `dissectors.edits.frame_layout` makes it, of that version or with an edit applied.
         version: The version that its body should have.
-        most: The largest prior to return, in bits.
+        max_prior: The largest prior to return, in bits.
     """
-    found = choices(FrameLayouts.of(frame), Proposals(frame.name, version), most)
-    edits = ((proposal.edit, prior) for prior, proposal, _ in found)
+    frame_choices = choices(FrameLayouts.of(frame), Proposals(frame.name, version), max_prior)
+    edits = ((proposal.edit, prior) for prior, proposal, _ in frame_choices)
     return tuple(Candidate(edit, edit.apply(frame), prior) for edit, prior in edits)
 
 
@@ -149,9 +149,9 @@ def _below(location: StructLocation) -> Iterator[StructLocation]:
             (*location.path, field.name + "[]" * field.array),
             (*location.ups, (part, min(index, len(layout.fields)))),
         )
-        below = StructLocation(path, field.struct, inner.part, ups, location.above)
+        nested = StructLocation(path, field.struct, inner.part, ups, location.above)
         if isinstance(inner, Array):
-            below = below._replace(above=location.above | {inner}, array=inner)
+            nested = nested._replace(above=location.above | {inner}, array=inner)
         elif inner.null is None and location.array is not None and field.tag is None:
-            below = below._replace(array=location.array, fixed=location.fixed + part.min_size - inner.part.min_size)
-        yield from _below(below)
+            nested = nested._replace(array=location.array, fixed=location.fixed + part.min_size - inner.part.min_size)
+        yield from _below(nested)

@@ -116,8 +116,8 @@ class Trace:
             raise self._earlier_misfit(limit)
         if entry.points[index].cost > limit:
             raise TooExpensive(entry.points[index].pos)
-        if entry.part is not location.part and (closed := self._closed(entry, index)):
-            raise Misfit(closed.at)
+        if entry.part is not location.part and (misfit := self._closed(entry, index)):
+            raise Misfit(misfit.at)
         frame, is_begun = self._frame, entry.part is location.part
         steps = proposal.tail(location) if is_begun else entry.part.steps[index:]
         pos = self._resume_at(entry.points[index], limit)
@@ -150,10 +150,10 @@ class Trace:
 
     def _above(self, location: StructLocation) -> tuple[_Entry | None, int]:
         """The innermost step that encloses a struct without an entry."""
-        for part, at in reversed(location.ups):
+        for part, step_index in reversed(location.ups):
             entry = self._entries.get(part)
             if entry is not None:
-                return entry, at
+                return entry, step_index
         return None, 0
 
     def _earlier_misfit(self, limit: float) -> Misfit:
@@ -188,12 +188,12 @@ class Trace:
         part: StructSteps,
         pos: int,
         up: _Entry | None = None,
-        at: int = 0,
+        step_index: int = 0,
         array: Array | None = None,
         number: int = 0,
     ) -> int:
         frame, points = self._frame, list[Checkpoint]()
-        entry = _Entry(part, points, up, at, array, number)
+        entry = _Entry(part, points, up, step_index, array, number)
         self._entries[part] = entry
         frame.work -= len(part.steps) + 1
         if frame.work < frame.horizon:
@@ -213,19 +213,19 @@ class Trace:
             raise TooExpensive(pos)
         return pos
 
-    def _array(self, array: Array, start: int, entry: _Entry, at: int) -> int:
+    def _array(self, array: Array, start: int, entry: _Entry, step_index: int) -> int:
         frame = self._frame
 
-        def elements(frame: FrameReading, start: int) -> int:
+        def read_elements(frame: FrameReading, start: int) -> int:
             number, pos = array.count(frame, start)
             if 0 < number <= frame.end - pos:
                 self._openable.add(array)
             pos = array.check_count(frame, start, number, pos, array.min_size)
             for index in range(number):
                 if index == 0 and array.exception_index != 0:
-                    pos = self._struct(array.part, pos, entry, at, array, number)
+                    pos = self._struct(array.part, pos, entry, step_index, array, number)
                 else:
                     pos = array.rest(frame, pos, index, index + 1)
             return pos
 
-        return frame.uncached(array, elements, start)
+        return frame.uncached(array, read_elements, start)

@@ -74,7 +74,7 @@ class FrameReading:
 
     def uncached(self, key: object, step: Step, pos: int) -> int:
         """As `once`, but run the step even if its result is cached."""
-        before = self.cost
+        cost_before = self.cost
         try:
             end = step(self, pos)
         except (TooExpensive, WorkExhausted):
@@ -82,7 +82,7 @@ class FrameReading:
         except Misfit as misfit:
             self._cached[key, pos] = misfit.at
             raise
-        self._cached[key, pos] = end, self.cost - before
+        self._cached[key, pos] = end, self.cost - cost_before
         return end
 
 
@@ -90,13 +90,13 @@ def value_reader(field: Field, length: str | None, *, nullable: bool) -> Step:
     """A step that reads a value of a field, with its length encoding if it has one."""
     if length is None:
         return _fixed(field)
-    get = length_reader(length)
+    read_length = length_reader(length)
     records, null = field.type == "records", value_costs.null(field)
     if field.type != "string":
         has_payload = may_have_payload(field.name)
 
         def read_blob(frame: FrameReading, pos: int) -> int:
-            size, pos = get(frame, pos)
+            size, pos = read_length(frame, pos)
             if size < 0:
                 return _null(frame, pos, nullable, null)
             end = pos + size
@@ -112,7 +112,7 @@ def value_reader(field: Field, length: str | None, *, nullable: bool) -> Step:
     cost = value_costs.text(field)
 
     def read_text(frame: FrameReading, pos: int) -> int:
-        size, pos = get(frame, pos)
+        size, pos = read_length(frame, pos)
         if size < 0:
             return _null(frame, pos, nullable, null)
         end = pos + size
@@ -139,13 +139,13 @@ def _fixed(field: Field) -> Step:
     width = WIDTHS[field.type]
     unpack = _UNPACK[field.type]
     cost = value_costs.integer(field)
-    free = field.name in value_costs.FREE
+    is_free = field.name in value_costs.FREE
 
     def read(frame: FrameReading, pos: int) -> int:
         end = pos + width
         if end > frame.end:
             raise Misfit(pos)
-        if not free:
+        if not is_free:
             frame.cost += cost(unpack(frame.data, pos)[0])
         return end
 
@@ -155,23 +155,23 @@ def _fixed(field: Field) -> Step:
 def array_reader(field: Field) -> Step:
     """A step that reads an array of primitive values, cached by position."""
     assert field.length is not None
-    count, nullable = length_reader(field.length), field.nullable
-    element = value_reader(field, field.element_length, nullable=False)
+    read_count, nullable = length_reader(field.length), field.nullable
+    read_element = value_reader(field, field.element_length, nullable=False)
     size = {"int16": 2, "int32": 4}.get(field.element_length, 1) if field.element_length else WIDTHS[field.type]
-    fixed = field.element_length is None
+    has_fixed_size = field.element_length is None
     null, empty = value_costs.null(field), value_costs.empty(field)
 
-    def elements(frame: FrameReading, pos: int) -> int:
-        number, at = count(frame, pos)
+    def read_elements(frame: FrameReading, pos: int) -> int:
+        number, at = read_count(frame, pos)
         if number < 0:
             return _null(frame, at, nullable, null)
         if number * size > frame.end - at:
             raise Misfit(pos)
         frame.cost += value_costs.count(number) if number else empty
-        if fixed and number > SAMPLE:
+        if has_fixed_size and number > SAMPLE:
             before = frame.cost
             for index in range(SAMPLE):
-                element(frame, at + index * size)
+                read_element(frame, at + index * size)
             frame.cost = before + (frame.cost - before) * number / SAMPLE
             frame.work -= SAMPLE
             return at + number * size
@@ -180,7 +180,7 @@ def array_reader(field: Field) -> Step:
                 frame.work -= SAMPLE
                 if frame.work < frame.horizon:
                     raise WorkExhausted(at)
-            at = element(frame, at)
+            at = read_element(frame, at)
         return at
 
-    return lambda frame, pos: frame.once(elements, elements, pos)
+    return lambda frame, pos: frame.once(read_elements, read_elements, pos)

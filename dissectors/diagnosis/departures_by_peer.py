@@ -35,34 +35,34 @@ class KnownDepartures:
         key = (server, message.api_key, message.version, message.is_request)
         departures = self._departures.touch(key, list)
         for departure in departures:
-            if found := apply_known(message, departure):
-                return found
+            if known := apply_known(message, departure):
+                return known
         failed_searches = self._failed_searches.get(key, 0)
         if failed_searches > PATIENCE and failed_searches & (
             failed_searches - 1
         ):  # searched again at the 16th, 32nd, 64th frame
             self._failed_searches[key] = failed_searches + 1
             return None
-        usual = self._habits.touch((server, message.is_request), set)
-        diagnosis = diagnose(message, request, frozenset(usual))
+        known_habits = self._habits.touch((server, message.is_request), set)
+        diagnosis = diagnose(message, request, frozenset(known_habits))
         if diagnosis is None or diagnosis.edit.kind in LOOSE:
             self._failed_searches[key] = failed_searches + 1
         else:
             self._failed_searches[key] = 0
             if diagnosis.confidence >= LIKELY:
-                usual.update(habits(diagnosis.edit))
+                known_habits.update(habits(diagnosis.edit))
             if len(departures) < MAX_PER_ENTRY:
                 departures.append(diagnosis)
         return diagnosis
 
 
-def examine(message: Message, request: Message | None, learned: KnownDepartures, server: str) -> Message:
+def examine(message: Message, request: Message | None, known_departures: KnownDepartures, server: str) -> Message:
     """Diagnose a frame that does not decode.
 
     Args:
         message: The message as decoded by the right layout; it is not changed.
         request: The request of a response, if known.
-        learned: The departures found in this run so far; new ones are added.
+        known_departures: The departures found in this run so far; new ones are added.
         server: The address of the connection's server: departures are kept per server.
 
     Returns:
@@ -70,8 +70,8 @@ def examine(message: Message, request: Message | None, learned: KnownDepartures,
     """
     if message.opaque:
         return message
-    reads = message.error is None and message.end == len(message.frame)
-    if reads and not message.unusual and not any(warning.kind in SUSPICIOUS for warning in message.decode_warnings):
+    is_fully_read = message.error is None and message.end == len(message.frame)
+    if is_fully_read and not message.unusual and not any(warning.kind in SUSPICIOUS for warning in message.decode_warnings):
         return message
-    diagnosis = learned.explain(message, request, server)
+    diagnosis = known_departures.explain(message, request, server)
     return message if diagnosis is None else apply_diagnosis(message, diagnosis)

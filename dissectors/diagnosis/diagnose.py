@@ -86,20 +86,20 @@ def diagnose(
     right = right_layout(message)
     if right is None:
         return None
-    reads = message.error is None and message.end == len(message.frame)
-    if reads and not _is_doubtful(message):
+    is_fully_read = message.error is None and message.end == len(message.frame)
+    if is_fully_read and not _is_doubtful(message):
         return None
-    words = frozenset(_words(request.body)) if request is not None and request.error is None else frozenset()
-    found, fits = search(
-        message.frame, right, message.version, reads=reads, left=message.trailing, words=words, usual=usual
+    known_words = frozenset(_words(request.body)) if request is not None and request.error is None else frozenset()
+    candidates, right_cost = search(
+        message.frame, right, message.version, reads=is_fully_read, left=message.trailing, words=known_words, usual=usual
     )
-    ranked = rank(message.frame, found, right)
+    ranked = rank(message.frame, candidates, right)
     best = ranked[0]
     if best.edit is None:
         return None
-    if fits is not None:  # the right layout decodes it too: report only what turns it into an ordinary frame
+    if right_cost is not None:  # the right layout decodes it too: report only what turns it into an ordinary frame
         if (
-            best.cost > fits - MARGIN
+            best.cost > right_cost - MARGIN
             or best.confidence < LIKELY
             or best.cost > ORDINARY + ORDINARY_BYTE * len(message.frame)
         ):
@@ -125,7 +125,7 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
     edit, surplus = best.edit, None
     if edit.kind in LOOSE:
         end = message.error.offset if message.error else message.end
-        place = Difference((), end, len(frame), None, None)
+        location = Difference((), end, len(frame), None, None)
         path = render(message.error.path) if message.error else ""
         if edit.kind == "trailing_bytes":
             surplus = len(frame) - end
@@ -136,9 +136,9 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
         size = len(frame) if len(frame) <= SMALL else BEGINNING
         walked = walk(best.layout, frame, 4, size)
         difference = first_departure(right, best.layout, walked.nodes, 4)
-        place = difference or Difference((), 4, len(frame), None, None)
-        shown = place.path[1:] if place.path[:1] == ("body",) else place.path
-        path = render(shown)
+        location = difference or Difference((), 4, len(frame), None, None)
+        shown_path = location.path[1:] if location.path[:1] == ("body",) else location.path
+        path = render(shown_path)
         surplus = _surplus(frame, right, walked.values)
     text = f"{message.api} v{message.version} {'request' if message.is_request else 'response'}: "
     text += wording.sentence(edit, right)
@@ -155,8 +155,8 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
         edit=edit,
         confidence=round(min(best.confidence, MAX_LOOSE) if edit.kind in LOOSE else best.confidence, 3),
         path=path,
-        start=place.start,
-        end=max(place.start, place.end),
+        start=location.start,
+        end=max(location.start, location.end),
         sentence=text,
         hint=wording.hint(edit, right, message.version),
         surplus=surplus,
@@ -167,13 +167,13 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
     )
 
 
-def _or_instead(best: Ranked, others: list[Ranked]) -> str:
+def _or_instead(best: Ranked, rivals: list[Ranked]) -> str:
     """The fields that may be missing instead of the named one, if the bytes do not show which."""
     if best.edit is None or best.edit.kind != "field_missing" or best.confidence >= LIKELY:
         return ""
     names = [
         candidate.edit.field.rpartition(".")[2]
-        for candidate in others
+        for candidate in rivals
         if candidate.edit is not None
         and candidate.edit.kind == "field_missing"
         and candidate.confidence >= AS_LIKELY * best.confidence
@@ -202,14 +202,14 @@ def _surplus(frame: bytes, right: Layout, values: dict[str, Any]) -> int | None:
 
 def _words(values: Any) -> Iterator[bytes]:
     """The strings in a body."""
-    left = [values]
+    stack = [values]
     count = 0
-    while left and count < MAX_WORDS:
-        value = left.pop()
+    while stack and count < MAX_WORDS:
+        value = stack.pop()
         if isinstance(value, dict):
-            left.extend(value.values())
+            stack.extend(value.values())
         elif isinstance(value, list):
-            left.extend(value[:MAX_WORDS])
+            stack.extend(value[:MAX_WORDS])
         elif isinstance(value, str) and len(value) > 2:
             count += 1
             yield value.encode("utf-8", "replace")
@@ -217,22 +217,22 @@ def _words(values: Any) -> Iterator[bytes]:
 
 def apply_diagnosis(message: Message, diagnosis: Diagnosis) -> Message:
     """The message with its diagnosis, decoded under it."""
-    diagnosed = structs.replace(
+    result = structs.replace(
         message, diagnosis=diagnosis, well_formed=False, errors_cache=None, records_cache=None, offsets_cache=None,
         tree=None,
     )  # fmt: skip
     if may_hold_secrets(message):
-        return diagnosed  # redaction would not find a secret in another layout
+        return result  # redaction would not find a secret in another layout
     if diagnosis.layout is None or diagnosis.edit.kind in LOOSE or diagnosis.confidence < LIKELY:
-        return diagnosed
+        return result
     header, body = _parts(diagnosis.layout)
-    head = decode(header, message.frame, 4)
-    rest = decode(body, message.frame, head.end)
-    if head.error is not None or rest.error is not None:
-        return diagnosed
+    decoded_header = decode(header, message.frame, 4)
+    decoded_body = decode(body, message.frame, decoded_header.end)
+    if decoded_header.error is not None or decoded_body.error is not None:
+        return result
     return structs.replace(
-        diagnosed, header_layout=header, layout=body, header=head.values, body=rest.values, body_start=head.end,
-        end=rest.end, error=None, decode_warnings=head.decode_warnings + rest.decode_warnings,
+        result, header_layout=header, layout=body, header=decoded_header.values, body=decoded_body.values, body_start=decoded_header.end,
+        end=decoded_body.end, error=None, decode_warnings=decoded_header.decode_warnings + decoded_body.decode_warnings,
     )  # fmt: skip
 
 
@@ -241,9 +241,9 @@ def apply_known(message: Message, known: Diagnosis) -> Diagnosis | None:
     if known.layout is None:
         return None
     header, body = _parts(known.layout)
-    head = decode(header, message.frame, 4)
-    rest = decode(body, message.frame, head.end)
-    if head.error or rest.error or head.decode_warnings or rest.decode_warnings or rest.end != len(message.frame):
+    decoded_header = decode(header, message.frame, 4)
+    decoded_body = decode(body, message.frame, decoded_header.end)
+    if decoded_header.error or decoded_body.error or decoded_header.decode_warnings or decoded_body.decode_warnings or decoded_body.end != len(message.frame):
         return None
     return replace(known, rivals=(), surplus=None)
 

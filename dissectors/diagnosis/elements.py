@@ -62,7 +62,7 @@ class Elements:
         except Misfit:
             pass
 
-    def suspects(self, most: int) -> list[Element]:
+    def suspects(self, max_count: int) -> list[Element]:
         """The elements that may be written otherwise, the likeliest first.
 
         Behind such an element, bytes are read at a wrong offset: it is the one with the first odd value or one before
@@ -70,8 +70,8 @@ class Elements:
         """
         last = len(self.found) - 1
         ends = (last,) if self.odd is None else (self.odd, last)
-        order = dict.fromkeys(end - back for back in range(last + 1) for end in ends if end >= back)
-        return [self.found[at] for at in order][:most]
+        order = dict.fromkeys(end - distance for distance in range(last + 1) for end in ends if end >= distance)
+        return [self.found[index] for index in order][:max_count]
 
     def resume(self, element: Element, location: StructLocation, proposal: Proposed, limit: float) -> int:
         """Read the frame with a proposal applied to a struct in one element; return the end.
@@ -96,16 +96,16 @@ class Elements:
     def _rest(self, element: Element, pos: int) -> int:
         """Read the rest of the frame after an element."""
         frame = self._frame
-        at: Element | _Inside | None = element
-        while at is not None:
-            if isinstance(at, Element):
-                pos = at.array.rest(frame, pos, at.indexes[-1] + 1, at.number)
-                at = at.inside
-            for step in at.part.steps[at.at + 1 :]:
+        enclosing: Element | _Inside | None = element
+        while enclosing is not None:
+            if isinstance(enclosing, Element):
+                pos = enclosing.array.rest(frame, pos, enclosing.indexes[-1] + 1, enclosing.number)
+                enclosing = enclosing.inside
+            for step in enclosing.part.steps[enclosing.at + 1 :]:
                 pos = step(frame, pos)
             if frame.cost > frame.limit:
                 raise TooExpensive(pos)
-            at = at.up
+            enclosing = enclosing.up
         return pos
 
     def _struct(self, part: StructSteps, pos: int, up: _Inside | Element | None, indexes: tuple[int, ...]) -> int:
@@ -121,19 +121,19 @@ class Elements:
                 present, pos = inner.present(frame, pos)
                 pos = self._struct(inner.part, pos, _Inside(part, index, up), indexes) if present else pos
             else:
-                before, start = frame.cost, pos
+                cost_before, start = frame.cost, pos
                 pos = step(frame, pos)
-                if self.odd is None and self.found and frame.cost - before > ODD + ODD_BYTE * (pos - start):
+                if self.odd is None and self.found and frame.cost - cost_before > ODD + ODD_BYTE * (pos - start):
                     self.odd = len(self.found) - 1
         return pos
 
     def _array(self, array: Array, pos: int, inside: _Inside, indexes: tuple[int, ...]) -> int:
         frame = self._frame
-        number, at = array.count(frame, pos)
-        pos = array.check_count(frame, pos, number, at, 1)  # one of the elements may be smaller than the others
-        for index in range(number):
+        count, first = array.count(frame, pos)
+        pos = array.check_count(frame, pos, count, first, 1)  # one of the elements may be smaller than the others
+        for index in range(count):
             start = Checkpoint(pos, frame.cost, frame.work)
-            element = Element(array, number, start, inside, (*indexes, index))
+            element = Element(array, count, start, inside, (*indexes, index))
             self.found.append(element)
             part = array.part if index != array.exception_index else array.exception
             pos = self._struct(part, pos, element, element.indexes)

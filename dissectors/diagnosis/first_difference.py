@@ -34,39 +34,39 @@ def first_departure(right: Layout, written: Layout, nodes: list[Node], start: in
     Returns:
         None if the layouts do not differ in these bytes, e.g. because the array that would show it is empty.
     """
-    at = start
+    position = start
     for index, actual in enumerate(written.fields):
         expected = right.fields[index] if index < len(right.fields) else None
-        node = nodes[index] if index < len(nodes) else Node(actual.name, at, at)
+        node = nodes[index] if index < len(nodes) else Node(actual.name, position, position)
         if expected is not actual and expected != actual:
             if expected is None or _shape(expected) != _shape(actual) or (_is_null(node) and not expected.nullable):
                 return _place(right, written, index, node)
             if difference := _inside(expected, actual, node):
                 return replace(difference, path=(actual.name, *difference.path))
-        at = node.end
+        position = node.end
     if len(right.fields) > len(written.fields):
         expected = right.fields[len(written.fields)]
-        return Difference((expected.name,), at, at, expected, None)
-    return _in_tags(right, written, nodes[-1] if nodes and nodes[-1].name == "_tags" else Node("_tags", at, at))
+        return Difference((expected.name,), position, position, expected, None)
+    return _in_tags(right, written, nodes[-1] if nodes and nodes[-1].name == "_tags" else Node("_tags", position, position))
 
 
 def _in_tags(right: Layout, written: Layout, tags: Node) -> Difference | None:
     """The difference in a tag buffer: all of it, or one field."""
     if right.tag_fault != written.tag_fault and written.wrong_size:
         tag_names = {field.name for field in written.tagged if field.tag == written.wrong_size[0]}
-        at = next((node for node in tags.children if node.name in tag_names), None)
-        return Difference(("_tags", at.name), at.start, at.end, None, None) if at else None
+        tag_node = next((node for node in tags.children if node.name in tag_names), None)
+        return Difference(("_tags", tag_node.name), tag_node.start, tag_node.end, None, None) if tag_node else None
     if right.flexible != written.flexible or right.tag_fault != written.tag_fault:
         return Difference(("_tags",), tags.start, tags.end, None, None)
     expected = {field.name: field for field in right.tagged}
     actual = {field.name: field for field in written.tagged}
     for node in tags.children:
-        right_field, read = expected.get(node.name), actual.get(node.name)
-        if read is None or right_field == read:
+        right_field, written_field = expected.get(node.name), actual.get(node.name)
+        if written_field is None or right_field == written_field:
             continue
-        if right_field is None or _shape(right_field) != _shape(read):
-            return Difference(("_tags", node.name), node.start, node.end, right_field, read)
-        if node.children and (difference := _inside(right_field, read, node.children[0])):
+        if right_field is None or _shape(right_field) != _shape(written_field):
+            return Difference(("_tags", node.name), node.start, node.end, right_field, written_field)
+        if node.children and (difference := _inside(right_field, written_field, node.children[0])):
             return replace(difference, path=("_tags", node.name, *difference.path))
     return None
 

@@ -35,9 +35,9 @@ class FrameLayouts(NamedTuple):
                 _cached_result(header, proposal, lambda edit: FrameLayouts(header, _EMPTY).changed(edit).header), body
             )
         if proposal.kind == "body_version":
-            version, written = proposal.arguments
+            version, header_version = proposal.arguments
             return FrameLayouts(
-                header if written is None else layout_of(header.name, written), layout_of(body.name, version)
+                header if header_version is None else layout_of(header.name, header_version), layout_of(body.name, version)
             )
         if proposal.kind == "body_of_api":
             api, version = proposal.arguments
@@ -59,10 +59,10 @@ def _cached_result(layout: Layout, proposal: Proposal, apply: Callable[[Edit], L
     results, key = _under(layout), (proposal.kind, proposal.field, proposal.arguments)
     if key not in results:
         try:
-            made = apply(proposal.edit)
+            edited = apply(proposal.edit)
         except EditError:
-            made = layout
-        results[key] = None if made == layout else made
+            edited = layout
+        results[key] = None if edited == layout else edited
     return results[key] or layout
 
 

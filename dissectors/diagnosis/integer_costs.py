@@ -230,8 +230,8 @@ def integer(field: Field) -> Cost:
         return api_key
     if name in ("min_version", "max_version"):
         return least_version if name == "min_version" else greatest_version
-    if field.type == "int8" and (named := _named(name)):
-        return named
+    if field.type == "int8" and (code_cost := _named(name)):
+        return code_cost
     return _with_default(field, _cost(field))
 
 
@@ -251,8 +251,8 @@ def _with_default(field: Field, cost: Cost) -> Cost:
         return lambda value: _IN_USE if value in usual else cost(value)
     if not isinstance(default, int) or isinstance(default, bool) or default == 0:
         return cost
-    least = min(_DEFAULT, cost(default))
-    return lambda value: least if value == default else cost(value)
+    default_cost = min(_DEFAULT, cost(default))
+    return lambda value: default_cost if value == default else cost(value)
 
 
 def _named(name: str) -> Cost | None:

@@ -22,7 +22,7 @@ def length_reader(encoding: str) -> Callable[[FrameBytes, int], tuple[int, int]]
     if encoding in ("int16", "int32"):
         width = 2 if encoding == "int16" else 4
 
-        def fixed(state: FrameBytes, pos: int) -> tuple[int, int]:
+        def read_fixed(state: FrameBytes, pos: int) -> tuple[int, int]:
             end = pos + width
             if end > state.end:
                 raise Misfit(pos)
@@ -31,18 +31,18 @@ def length_reader(encoding: str) -> Callable[[FrameBytes, int], tuple[int, int]]
                 raise Misfit(pos)
             return size, end
 
-        return fixed
-    less = {"uvarint": 1, "uvarint-1": 0, "uvarint+1": 2}[encoding]
+        return read_fixed
+    bias = {"uvarint": 1, "uvarint-1": 0, "uvarint+1": 2}[encoding]
 
-    def compact(state: FrameBytes, pos: int) -> tuple[int, int]:
+    def read_compact(state: FrameBytes, pos: int) -> tuple[int, int]:
         size, end = uvarint(state, pos)
         if size == 0:
-            return (-1 if less else 0), end
-        if size < less:
+            return (-1 if bias else 0), end
+        if size < bias:
             raise Misfit(pos)
-        return size - less, end
+        return size - bias, end
 
-    return compact
+    return read_compact
 
 
 def uvarint(state: FrameBytes, pos: int) -> tuple[int, int]:

@@ -41,34 +41,34 @@ def others(name: str, version: int, path: tuple[str, ...], struct: Layout) -> Ot
 def _others(
     name: str, version: int, path: tuple[str, ...], fields: tuple[str, ...], tagged: tuple[str, ...], flexible: bool
 ) -> Others:
-    have, made_for = {*fields, *tagged}, Layout("", (), flexible)
-    others = Others({}, {}, {}, {})
-    for other, struct in _history(name, version, path):
+    field_names, target_struct = {*fields, *tagged}, Layout("", (), flexible)
+    result = Others({}, {}, {}, {})
+    for other_version, struct in _history(name, version, path):
         for index, field in enumerate(struct.fields):
-            others.since[field.name] = min(other, others.since.get(field.name, other))
+            result.since[field.name] = min(other_version, result.since.get(field.name, other_version))
             if field.nullable:
-                others.nullable[field.name] = min(other, others.nullable.get(field.name, other))
-            if field.name not in have:
-                before = {field.name for field in struct.fields[:index]}
-                natural = sum(name in before for name in fields)
-                others.fields.setdefault(field.name, (other, natural, in_encoding_of(field, made_for)))
+                result.nullable[field.name] = min(other_version, result.nullable.get(field.name, other_version))
+            if field.name not in field_names:
+                preceding = {field.name for field in struct.fields[:index]}
+                natural_index = sum(name in preceding for name in fields)
+                result.fields.setdefault(field.name, (other_version, natural_index, in_encoding_of(field, target_struct)))
         for field in struct.tagged:
-            if field.name not in have and field.tag is not None:
-                others.tags[field.name] = field
-    return others
+            if field.name not in field_names and field.tag is not None:
+                result.tags[field.name] = field
+    return result
 
 
 @functools.lru_cache(maxsize=1024)
 def _history(name: str, version: int, path: tuple[str, ...]) -> tuple[tuple[int, Layout], ...]:
     """The struct in every other version, the nearest first, and the later one first of two equally near."""
     if not path:
-        near = sorted(
-            (other for other in versions(name) if other != version), key=lambda other: (abs(other - version), -other)
+        nearest = sorted(
+            (other_version for other_version in versions(name) if other_version != version), key=lambda other: (abs(other - version), -other)
         )
-        return tuple((other, layout_of(name, other)) for other in near)
+        return tuple((other_version, layout_of(name, other_version)) for other_version in nearest)
     return tuple(
-        (other, field.struct)
-        for other, struct in _history(name, version, path[:-1])
+        (other_version, field.struct)
+        for other_version, struct in _history(name, version, path[:-1])
         for field in (*struct.fields, *struct.tagged)
         if field.name == path[-1] and field.struct is not None
     )

@@ -52,13 +52,13 @@ class PayloadDiagnosis(NamedTuple):
 def is_whole_under(data: bytes, name: str, edit: Edit) -> bool:
     """Whether bytes are a payload of any version with an edit, to the last byte: the edit may be one of the version."""
     for version in versions(name):
-        right = at_version(name, version)
+        payload_layouts = at_version(name, version)
         try:
-            layout = edit.apply(frame_layout(right.header, right.body))
+            layout = edit.apply(frame_layout(payload_layouts.header, payload_layouts.body))
         except EditError:
             continue
-        read = walk(layout, data, 0)
-        if read.error is None and not read.decode_warnings and read.end == len(data):
+        walked = walk(layout, data, 0)
+        if walked.error is None and not walked.decode_warnings and walked.end == len(data):
             return True
     return False
 
@@ -131,8 +131,8 @@ def _cost(frame: bytes, layout: Layout, version: int, edit: Edit) -> float | Non
 def embedded(diagnosis: PayloadDiagnosis, field: str, name: str) -> PayloadDiagnosis:
     """A diagnosis as one of the message that contains the payload in a field."""
 
-    def inside(edit: Edit) -> Edit:
+    def embed_edit(edit: Edit) -> Edit:
         return Edit.of("embedded_layout", field, payload=name, edit=edit)
 
-    rivals = tuple(replace(rival, edit=inside(rival.edit)) for rival in diagnosis.rivals)
-    return PayloadDiagnosis(inside(diagnosis.edit), diagnosis.confidence, tuple(map(inside, diagnosis.also)), rivals)
+    rivals = tuple(replace(rival, edit=embed_edit(rival.edit)) for rival in diagnosis.rivals)
+    return PayloadDiagnosis(embed_edit(diagnosis.edit), diagnosis.confidence, tuple(map(embed_edit, diagnosis.also)), rivals)

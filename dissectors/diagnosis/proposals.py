@@ -66,13 +66,13 @@ class Proposal:
         Most readings end at the first of them, so the others are not put together for `exchange` yet.
         """
         if self._read is None and not location.part.copies:
-            steps, at = location.part.steps, self.step
+            steps, index = location.part.steps, self.step
             if self.kind == "field_missing":
-                return steps[at + 1 :]
+                return steps[index + 1 :]
             if self.kind == "field_from_version":
-                return step_of(self._field), *steps[at:]
+                return step_of(self._field), *steps[index:]
             if self.kind in OF_FIELD:
-                return step_of(self._written(self._field)), *steps[at + 1 :]
+                return step_of(self._written(self._field)), *steps[index + 1 :]
         return self.exchange(location).steps[self.step :]
 
     @property
@@ -94,41 +94,41 @@ class Proposal:
         if part.copies or self.kind not in (*_IN_STEPS, *OF_FIELD):
             return None
         steps, min_size = list(part.steps), part.min_size
-        at = self.arguments[-1]
+        index = self.arguments[-1]
         if self.kind in OF_FIELD:
-            written = self._written(self._field)
-            steps[self.step] = step_of(written)
-            return tuple(steps), min_size + least_of(written) - least_of(self._field)
+            edited_field = self._written(self._field)
+            steps[self.step] = step_of(edited_field)
+            return tuple(steps), min_size + least_of(edited_field) - least_of(self._field)
         if self.kind == "field_moved":
-            steps.insert(at, steps.pop(self.arguments[0]))
+            steps.insert(index, steps.pop(self.arguments[0]))
             return tuple(steps), min_size
         field = self._field
         if self.kind == "field_missing":
-            del steps[at]
+            del steps[index]
             return tuple(steps), min_size - least_of(field)
         if self.kind == "field_duplicated":
-            from_ = steps.index(step_of(field))
+            first_index = steps.index(step_of(field))
             key = object(), field.name
-            steps[from_] = copied(key, step_of(field), first=from_ < at)
-            steps.insert(at, copied(key, step_of(field), first=from_ >= at))
+            steps[first_index] = copied(key, step_of(field), first=first_index < index)
+            steps.insert(index, copied(key, step_of(field), first=first_index >= index))
         else:
-            steps.insert(at, step_of(field))
+            steps.insert(index, step_of(field))
         return tuple(steps), min_size + least_of(field)
 
     def _changed(self, struct: Layout) -> Layout:
-        arguments, one = self.arguments, self.one
+        arguments, field = self.arguments, self.one
         if self.kind == "field_missing":
             return without(struct, arguments[0])
-        if one is None:
+        if field is None:
             if self.kind == "field_moved":
                 return moved_in(struct, *arguments)
             return replace(self.edit, field=self.name).apply(struct)
         if self.kind == "tag_below_version":
-            return with_tag(struct, one)
+            return with_tag(struct, field)
         if self.kind in ("field_duplicated", "field_from_version"):
-            return with_field(struct, one, arguments[-1])
-        index = struct.fields.index(one)
-        return with_field(without(struct, index), self._written(one), index)
+            return with_field(struct, field, arguments[-1])
+        index = struct.fields.index(field)
+        return with_field(without(struct, index), self._written(field), index)
 
     def _written(self, field: Field) -> Field:
         """The field as changed by the edit, shared by all structs that contain it."""
@@ -171,9 +171,9 @@ def _of_header(name: str, fields: tuple[str, ...], flexible: bool) -> tuple[Prop
     result: list[Proposal] = []
     if name == PAYLOAD_HEADER:
         return ()
-    for written in versions(name):
-        prior = 6.0 if name == "RequestHeader" and not written else 5.0
-        result.append(Proposal("header_version", "header", (written,), prior))
+    for header_version in versions(name):
+        prior = 6.0 if name == "RequestHeader" and not header_version else 5.0
+        result.append(Proposal("header_version", "header", (header_version,), prior))
     if name == "ResponseHeader":
         result.append(Proposal("duplicated_prefix", "header.correlation_id", ("correlation_id",), 7.0))
         result.append(Proposal("duplicated_prefix", "size", ("size",), 9.0))
@@ -197,10 +197,10 @@ def _of_other_apis(name: str, version: int) -> tuple[Proposal, ...]:
     result = []
     for api in schemas.apis():
         if api.name != name and api.name not in secret_fields.APIS:  # redaction would not find their secrets
-            nearest = min(max(version, api.min_version), api.max_version)
-            alike = len(_words(api.name) & _words(name))
-            prior = OTHER_API + (0.0 if nearest == version else 2.0) - ALIKE * alike
-            result.append(Proposal("body_of_api", "*", (api.name, nearest), prior))
+            nearest_version = min(max(version, api.min_version), api.max_version)
+            shared_words = len(_words(api.name) & _words(name))
+            prior = OTHER_API + (0.0 if nearest_version == version else 2.0) - ALIKE * shared_words
+            result.append(Proposal("body_of_api", "*", (api.name, nearest_version), prior))
     return tuple(result)
 
 
@@ -217,19 +217,19 @@ def of_body(body: Layout, version: int) -> tuple[Proposal, ...]:
 @functools.lru_cache(256)
 def _of_body(name: str, version: int, flexible: bool) -> tuple[Proposal, ...]:
     result = []
-    for other in versions(name):
-        if other != version:
-            prior = 5.0 + 0.25 * abs(other - version)
-            result.append(Proposal("body_version", "*", (other, None), prior))
-            if (header_version := header_of(name, other)) != header_of(name, version):
-                result.append(Proposal("body_version", "*", (other, header_version), prior + 0.5))
-    written = ("fixed" if flexible else "compact",)
-    result.append(Proposal("flexibility", "*", written, 5.0))
+    for other_version in versions(name):
+        if other_version != version:
+            prior = 5.0 + 0.25 * abs(other_version - version)
+            result.append(Proposal("body_version", "*", (other_version, None), prior))
+            if (header_version := header_of(name, other_version)) != header_of(name, version):
+                result.append(Proposal("body_version", "*", (other_version, header_version), prior + 0.5))
+    encoding = ("fixed" if flexible else "compact",)
+    result.append(Proposal("flexibility", "*", encoding, 5.0))
     if name.endswith("Response"):
         result.append(Proposal("generic_error_body", "*", (), 4.5))
-    result.append(Proposal("length_encoding", "*", written, 6.5))
+    result.append(Proposal("length_encoding", "*", encoding, 6.5))
     scopes = {"*strings": 7.6, "*arrays": 7.6, "*bytes": 9.5}  # too rare to be one of two edits
-    result += [Proposal("length_encoding", scope, written, prior) for scope, prior in scopes.items()]
+    result += [Proposal("length_encoding", scope, encoding, prior) for scope, prior in scopes.items()]
     if flexible:
         for scope in ("*", "*strings", "*arrays"):
             result.append(Proposal("length_off_by_one", scope, (-1,), 7.5 if scope == "*" else 8.5))

@@ -54,25 +54,25 @@ class Ranked:
         return self.edit is not None and self.edit.kind in LOOSE
 
 
-def rank(frame: bytes, found: list[Found], right: Layout) -> list[Ranked]:
+def rank(frame: bytes, readings: list[Found], right: Layout) -> list[Ranked]:
     """The readings with the costs of a second look: first the one to report, then by probability.
 
     Args:
         frame: Length prefix included.
-        found: The result of `dissectors.diagnosis.search.Search.run`.
+        readings: The result of `dissectors.diagnosis.search.Search.run`.
         right: Kafka's layout of the frame.
     """
-    ranked = [Ranked(candidate.edit, candidate.layout, candidate.cost, candidate.prior) for candidate in found]
-    close = [candidate for candidate in ranked if candidate.cost <= ranked[0].cost + CLOSE][:FINALISTS]
-    rest = ranked[len(close) :]
+    ranked = [Ranked(candidate.edit, candidate.layout, candidate.cost, candidate.prior) for candidate in readings]
+    finalists = [candidate for candidate in ranked if candidate.cost <= ranked[0].cost + CLOSE][:FINALISTS]
+    remaining = ranked[len(finalists) :]
     if len(frame) <= SMALL:
-        before = ranked[0].cost
-        close = _second_look(frame, close, right)
+        old_cost = ranked[0].cost
+        finalists = _second_look(frame, finalists, right)
         # The other readings may contradict themselves just as much.
-        more = max(min(candidate.cost for candidate in close) - before, 0.0)
-        for candidate in rest:
-            candidate.cost += more
-    ranked = sorted(close, key=lambda candidate: candidate.cost) + rest
+        added_cost = max(min(candidate.cost for candidate in finalists) - old_cost, 0.0)
+        for candidate in remaining:
+            candidate.cost += added_cost
+    ranked = sorted(finalists, key=lambda candidate: candidate.cost) + remaining
     weights = [2.0 ** ((ranked[0].cost - candidate.cost) * TEMPER) for candidate in ranked]
     total = sum(weights) + 2.0 ** ((_absurdity(ranked[0]) - NONE) * TEMPER)
     for candidate, weight in zip(ranked, weights, strict=True):
@@ -92,24 +92,24 @@ def _absurdity(best: Ranked) -> float:
     return frame_absurdity(best.layout, best.values)
 
 
-def _share(first: Ranked, others: list[Ranked], explained: float) -> None:
+def _share(first: Ranked, others: list[Ranked], explained_confidence: float) -> None:
     """Give the first reading a part of the confidences of those that it explains, and the others what remains."""
-    more = EXPLAINED * (explained - first.confidence)
+    added = EXPLAINED * (explained_confidence - first.confidence)
     total = sum(candidate.confidence for candidate in others)
     for candidate in others:
-        candidate.confidence *= max(total - more, 0.0) / (total or 1.0)
-    first.confidence += more
+        candidate.confidence *= max(total - added, 0.0) / (total or 1.0)
+    first.confidence += added
 
 
-def _second_look(frame: bytes, close: list[Ranked], right: Layout) -> list[Ranked]:
+def _second_look(frame: bytes, finalists: list[Ranked], right: Layout) -> list[Ranked]:
     """The readings with the costs of relations between fields; equivalent ones are merged.
 
     Of these, an edit that takes something away and brings it back is not the first.
     """
-    same: dict[tuple[object, ...], Ranked] = {}
-    for candidate in close:
+    by_reading: dict[tuple[object, ...], Ranked] = {}
+    for candidate in finalists:
         walked = walk(candidate.layout, frame, 4)
-        same_reading = same.setdefault((candidate.loose, *_leaves(walked.nodes)), candidate)
+        same_reading = by_reading.setdefault((candidate.loose, *_leaves(walked.nodes)), candidate)
         if same_reading is candidate:
             candidate.values = walked.values
             candidate.cost += relation_cost(walked.values.get("header") or {}, walked.values.get("body") or {})
@@ -119,7 +119,7 @@ def _second_look(frame: bytes, close: list[Ranked], right: Layout) -> list[Ranke
                 same_reading.edit, same_reading.layout = candidate.edit, candidate.layout
             else:
                 same_reading.also.append(candidate.edit)
-    return list(same.values())
+    return list(by_reading.values())
 
 
 def _first(ranked: list[Ranked], right: Layout) -> Ranked:
@@ -128,8 +128,8 @@ def _first(ranked: list[Ranked], right: Layout) -> Ranked:
     An edit explains another one if it writes the same bytes for the values that the other read: a missing error code
     explains a throttle time written as int16 before an error code of 0. The reverse is chance: the code could be any.
     """
-    near = [candidate for candidate in ranked if candidate.cost <= ranked[0].cost + STANDS_FOR]
-    return max(near, key=lambda candidate: _explained(right, candidate, ranked))
+    nearly_best = [candidate for candidate in ranked if candidate.cost <= ranked[0].cost + STANDS_FOR]
+    return max(nearly_best, key=lambda candidate: _explained(right, candidate, ranked))
 
 
 def _explained(right: Layout, candidate: Ranked, ranked: list[Ranked]) -> float:

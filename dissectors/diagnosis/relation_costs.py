@@ -56,12 +56,12 @@ _SAMPLE = 20
 def relation_cost(header: Values, body: Values) -> float:
     """The cost of contradictions between fields, minus the value of agreements."""
     brokers = body.get("brokers")
-    nodes = None
+    broker_ids = None
     if isinstance(brokers, list) and brokers and all(isinstance(broker, Mapping) for broker in brokers):
-        nodes = {broker.get("node_id", broker.get("broker_id")) for broker in brokers}
+        broker_ids = {broker.get("node_id", broker.get("broker_id")) for broker in brokers}
     cost = _members(header, body)
     for values in _structs(body):
-        cost += _replica_roles(values, nodes) + _order(values) + _meaning(values) + _arrays(values)
+        cost += _replica_roles(values, broker_ids) + _order(values) + _meaning(values) + _arrays(values)
     return cost
 
 
@@ -76,7 +76,7 @@ def _structs(values: Values) -> Iterator[Values]:
                 yield from _structs(element)
 
 
-def _replica_roles(values: Values, nodes: set[Any] | None) -> float:
+def _replica_roles(values: Values, broker_ids: set[Any] | None) -> float:
     """Leaders are replicas, usually the first; in-sync replicas are replicas; both are brokers."""
     cost = 0.0
     replicas = values.get("replica_nodes", values.get("replicas"))
@@ -88,21 +88,21 @@ def _replica_roles(values: Values, nodes: set[Any] | None) -> float:
             cost += 1.0 * (leader not in isr)
         if isinstance(leader, int) and leader != -1:
             cost += -2.0 if leader == replicas[0] else -1.0 if leader in replicas else 3.0
-    if nodes is not None:
+    if broker_ids is not None:
         for name in _NODES:
             if (value := values.get(name, -1)) != -1:
-                cost += -1.5 if value in nodes else 4.0
+                cost += -1.5 if value in broker_ids else 4.0
     return cost
 
 
 def _order(values: Values) -> float:
     cost = 0.0
-    for names, wrong in _ASCENDING:
+    for names, penalty in _ASCENDING:
         numbers = [value for name in names if isinstance(value := values.get(name), int) and value >= 0]
-        cost += wrong * (numbers != sorted(numbers))
-    for name, other, wrong in _TOGETHER:
-        if name in values and other in values and isinstance(values[name], int) and isinstance(values[other], int):
-            cost += wrong * ((values[name] < 0) != (values[other] < 0))
+        cost += penalty * (numbers != sorted(numbers))
+    for name, other_name, penalty in _TOGETHER:
+        if name in values and other_name in values and isinstance(values[name], int) and isinstance(values[other_name], int):
+            cost += penalty * ((values[name] < 0) != (values[other_name] < 0))
     return cost
 
 
@@ -114,10 +114,10 @@ def _meaning(values: Values) -> float:
         cost += 14.0  # a member that is refused gets none
     if isinstance(name := values.get("name"), str) and "is_internal" in values:
         cost += 3.0 * (bool(values["is_internal"]) != name.startswith("__"))
-    kind, value = values.get("config_type"), values.get("value")
-    if isinstance(kind, int) and isinstance(value, str) and value:
-        cost += 2.0 * ((kind == 1) != (value in ("true", "false")))
-        cost += 2.0 * ((kind in _NUMBERS) != value.removeprefix("-").isdigit())
+    config_type, value = values.get("config_type"), values.get("value")
+    if isinstance(config_type, int) and isinstance(value, str) and value:
+        cost += 2.0 * ((config_type == 1) != (value in ("true", "false")))
+        cost += 2.0 * ((config_type in _NUMBERS) != value.removeprefix("-").isdigit())
     return cost
 
 
@@ -127,13 +127,13 @@ def _arrays(values: Values) -> float:
     for name, value in values.items():
         if not isinstance(value, list) or len(value) < 2:
             continue
-        some = value[:_SAMPLE]
+        sample = value[:_SAMPLE]
         if name in _SETS and isinstance(value[0], int):
-            cost += _TWICE * (len(set(some)) < len(some))
+            cost += _TWICE * (len(set(sample)) < len(sample))
         elif isinstance(value[0], Mapping):
             for key in _KEYS:
                 if key in value[0]:  # and in the last one, if it was read so far
-                    cost += _keys(key, [struct[key] for struct in some if key in struct])
+                    cost += _keys(key, [struct[key] for struct in sample if key in struct])
     return cost
 
 
@@ -141,7 +141,7 @@ def _keys(key: str, values: list[Any]) -> float:
     if len(set(values)) < len(values):
         return _TWICE
     if key in _INDEXES:
-        ascending = sum(after == before + 1 for before, after in pairwise(values))
+        ascending = sum(following == previous + 1 for previous, following in pairwise(values))
         return -float(min(_NEXT * ascending, _MAX_NEXT))
     return 0.0
 
@@ -149,14 +149,14 @@ def _keys(key: str, values: list[Any]) -> float:
 def _members(header: Values, body: Values) -> float:
     """A member id begins with the client id; the leader is one of the members."""
     cost = 0.0
-    client, member = header.get("client_id"), body.get("member_id")
-    if isinstance(client, str) and client and isinstance(member, str) and member:
-        cost -= 8.0 * member.startswith(f"{client}-")
+    client_id, member = header.get("client_id"), body.get("member_id")
+    if isinstance(client_id, str) and client_id and isinstance(member, str) and member:
+        cost -= 8.0 * member.startswith(f"{client_id}-")
     leader, members = body.get("leader"), body.get("members")
     if isinstance(leader, str) and leader and isinstance(members, list):
-        named = {member.get("member_id") for member in members if isinstance(member, Mapping)}
-        if named:
-            cost += -3.0 if leader in named else 4.0
+        member_ids = {member.get("member_id") for member in members if isinstance(member, Mapping)}
+        if member_ids:
+            cost += -3.0 if leader in member_ids else 4.0
             cost += 0.0 if member == leader else 2.0
         else:
             cost += 1.0 * (member == leader)

@@ -9,11 +9,11 @@ from dissectors.wire.layout import Layout
 
 def restored(edit: Edit, right: Layout) -> tuple[Edit, ...]:
     """The steps after a `body_version` that write what the right layout of the frame has too."""
-    first, *others = edit.steps
+    first, *later_steps = edit.steps
     body = right.fields[-1].struct
     if first.kind != "body_version" or body is None:
         return ()
-    return tuple(step for step in others if _restores(step, body))
+    return tuple(step for step in later_steps if _restores(step, body))
 
 
 def _restores(step: Edit, body: Layout) -> bool:
@@ -22,8 +22,8 @@ def _restores(step: Edit, body: Layout) -> bool:
         return body.flexible == (written == "compact")
     if step.kind != "field_from_version":
         return False
-    *above, name = parts(step.field)
+    *enclosing, name = parts(step.field)
     struct: Layout | None = body
-    for part in above:
+    for part in enclosing:
         struct = struct_of(struct, part) if struct is not None else None
     return struct is not None and any(field.name == name for field in struct.fields)

@@ -161,8 +161,8 @@ class Search:
         self._proposals = proposals_for(layout.name, version)
         self._size = len(frame)
         self._pair = FrameLayouts.of(layout)
-        most = WORK_LARGE if self._size >= LARGE else WORK if work is None else work
-        self._frame = FrameReading(frame, words, most)
+        max_work = WORK_LARGE if self._size >= LARGE else WORK if work is None else work
+        self._frame = FrameReading(frame, words, max_work)
         self._horizon = HORIZON if self._size < LARGE else HORIZON // 4
         self._prefix = 0.0  # extrapolated cost of the right layout, if its beginning decodes
         self._found: list[tuple[float, float, Edit | None]] = []  # cost, prior and edit
@@ -183,13 +183,13 @@ class Search:
                 self._try_other_apis(base)
             if not self._convincing(GOOD, GOOD_BYTE):
                 self._try_pairs(tried)
-        found = sorted(self._found, key=lambda found: found[0])
-        kept = [
+        by_cost = sorted(self._found, key=lambda found: found[0])
+        readings = [
             Found(edit, edited, cost, prior)
-            for cost, prior, edit in found
+            for cost, prior, edit in by_cost
             if cost <= self._best + WINDOW and (edited := self._edited(edit)) is not None
         ]
-        return Readings(kept, self.right)
+        return Readings(readings, self.right)
 
     def _edited(self, edit: Edit | None) -> Layout | None:
         """The layout with an edit; None if it is two edits, and the second needs a field that the first removes."""
@@ -212,51 +212,51 @@ class Search:
                 self._add_catch_all(trace.end)
             return trace
         assert trace.stopped is not None
-        at = trace.stopped.at
+        offset = trace.stopped.at
         if isinstance(trace.stopped, WorkExhausted):
-            self._prefix = self._extrapolated(at)
+            self._prefix = self._extrapolated(offset)
             if self._reads:
                 self.right = self._prefix
                 self._keep(None, self.right)
             else:
-                self._add_catch_all(at)
+                self._add_catch_all(offset)
         elif self._reads:  # with decode warnings, e.g. null or an invalid presence marker
-            self._keep(None, frame.cost + ODD + ODD_BYTE * (size - at))
+            self._keep(None, frame.cost + ODD + ODD_BYTE * (size - offset))
         else:
-            self._add_catch_all(at)
+            self._add_catch_all(offset)
         return trace
 
-    def _extrapolated(self, at: int) -> float:
-        return self._frame.cost * (self._size - 4) / max(at - 4, 1)
+    def _extrapolated(self, offset: int) -> float:
+        return self._frame.cost * (self._size - 4) / max(offset - 4, 1)
 
-    def _add_catch_all(self, at: int) -> None:
+    def _add_catch_all(self, offset: int) -> None:
         """Add the readings that always fit: trailing bytes and truncation."""
         cost = self._frame.cost
         if self._left:
             edit = Edit.of("trailing_bytes", "*", bytes=self._left)
-            self._keep(edit, cost + TRAILING + LOOSE_BYTE * (self._size - at))
+            self._keep(edit, cost + TRAILING + LOOSE_BYTE * (self._size - offset))
         else:
             edit = Edit.of("truncated", "*", bytes=1)
-            self._keep(edit, cost + TRUNCATED + CUT_BYTE * (self._size - at))
+            self._keep(edit, cost + TRUNCATED + CUT_BYTE * (self._size - offset))
 
     def _keep(self, edit: Edit | None, cost: float, prior: float = 0.0) -> None:
         self._found.append((cost, prior, edit))
         self._best = min(self._best, cost)
 
     def _convincing(
-        self, fixed: float, per_byte: float, rarity: float = float("inf"), absurd: float = MAX_ABSURDITY
+        self, fixed: float, per_byte: float, rarity: float = float("inf"), max_absurdity: float = MAX_ABSURDITY
     ) -> bool:
         """Whether one edit explains the frame so well that less probable ones need not be tried."""
-        most = fixed + per_byte * self._size
-        found = [
+        max_cost = fixed + per_byte * self._size
+        candidates = [
             candidate
             for candidate in self._found
-            if candidate[0] < most
+            if candidate[0] < max_cost
             and candidate[1] < rarity
             and (candidate[2] is None or candidate[2].kind not in LOOSE)
         ]
-        return bool(found) and (
-            absurd >= MAX_ABSURDITY or self._absurdity(min(found, key=lambda candidate: candidate[0])[2]) < absurd
+        return bool(candidates) and (
+            max_absurdity >= MAX_ABSURDITY or self._absurdity(min(candidates, key=lambda candidate: candidate[0])[2]) < max_absurdity
         )
 
     def _absurdity(self, edit: Edit | None) -> float:
@@ -284,11 +284,11 @@ class Search:
             cost = frame.cost
         except TooExpensive:
             return
-        except WorkExhausted as spent:
+        except WorkExhausted as exhausted:
             if frame.work <= 0:
                 return  # the work for the whole frame, not for this reading
             # It fits so far; assume that the rest costs as much per byte.
-            end, cost = self._size, self._extrapolated(spent.at)
+            end, cost = self._size, self._extrapolated(exhausted.at)
             if self._prefix and cost > BETTER * self._prefix:
                 return  # the right layout fits as well so far: the departure is further on
         except Misfit as misfit:
@@ -304,8 +304,8 @@ class Search:
             return HABIT
         return USUAL if (proposal.kind, None) in self._usual else 0.0
 
-    def _try_all(self, base: _Base, chosen: list[Choice]) -> None:
-        for choice in chosen:
+    def _try_all(self, base: _Base, choices_to_try: list[Choice]) -> None:
+        for choice in choices_to_try:
             if self._frame.work > 0:
                 self._try(base, choice)
 
@@ -313,10 +313,10 @@ class Search:
         """Apply edits only in one element, first those of its own struct, then those of arrays in it."""
         self._elements = Elements(self._frame, self._pair, self._horizon)
         suspects = self._elements.suspects(MAX_SUSPECTS)
-        for is_in in (Element.has, Element.encloses):
+        for contains in (Element.has, Element.encloses):
             for element in suspects:
                 for choice in tried:
-                    if choice[2] is not None and is_in(element, choice[2]) and self._frame.work > 0:
+                    if choice[2] is not None and contains(element, choice[2]) and self._frame.work > 0:
                         self._try(base, choice, element)
             if self._convincing(FINE, FINE_BYTE):
                 return
@@ -325,25 +325,25 @@ class Search:
         """Read a small frame with the bodies of other APIs, which are no bases of further edits."""
         if self._size >= LARGE:
             return
-        kept = len(self._depths)
+        depth_count = len(self._depths)
         proposals = of_other_apis(self._pair.body, self._proposals.version)
         self._try_all(base, [(proposal.prior, proposal, None) for proposal in proposals])
-        del self._depths[kept:]
+        del self._depths[depth_count:]
 
     def _try_pairs(self, tried: list[Choice]) -> None:
         right_ids = frozenset(id(location.layout) for _, _, location in tried if location is not None)
-        done: dict[tuple[int, int], FrameLayouts] = {}
+        tried_pairs: dict[tuple[int, int], FrameLayouts] = {}
         for proposal, element, prior in self._bases(tried):
             edit, is_whole = _edit(proposal, element), proposal.field in WHOLE
             pair = self._pair.under(proposal) if is_whole else self._pair.changed(edit)
-            if (key := (id(pair.header), id(pair.body))) in done:
+            if (key := (id(pair.header), id(pair.body))) in tried_pairs:
                 continue  # several versions are equal
-            done[key] = pair  # keeps it alive, so that its id stays unique
-            more = prior + SECOND
-            base = _Base(edit, pair, Trace(self._frame, pair, self._best + WINDOW - more, self._horizon), more)
-            second = second_edits(pair, self._proposals, base.trace, right_ids, proposal)
-            self._frame.work -= MAKE * len(second)
-            self._try_all(base, second)
+            tried_pairs[key] = pair  # keeps it alive, so that its id stays unique
+            total_prior = prior + SECOND
+            base = _Base(edit, pair, Trace(self._frame, pair, self._best + WINDOW - total_prior, self._horizon), total_prior)
+            next_choices = second_edits(pair, self._proposals, base.trace, right_ids, proposal)
+            self._frame.work -= MAKE * len(next_choices)
+            self._try_all(base, next_choices)
             if self._frame.work <= 0:
                 return
 

@@ -65,11 +65,11 @@ def has_seam(value: int, width: int) -> bool:
     if value in (-(1 << bits - 1), (1 << bits - 1) - 1):
         return False
     data = (value % (1 << bits)).to_bytes(width, "big")
-    run = min(2, width - 1)
-    for filler in (b"\x00" * run, b"\xff" * run):
-        at = data.find(filler, 1)
-        while at > 0:
-            if data[:at].strip(filler[:1]):
+    filler_size = min(2, width - 1)
+    for filler in (b"\x00" * filler_size, b"\xff" * filler_size):
+        index = data.find(filler, 1)
+        while index > 0:
+            if data[:index].strip(filler[:1]):
                 return True
-            at = data.find(filler, at + 1)
+            index = data.find(filler, index + 1)
     return False

@@ -119,41 +119,41 @@ def text(field: Field) -> Callable[[bytes], float]:
 
 @functools.cache
 def _text(name: str, entity: str | None) -> Callable[[bytes], float]:
-    names = entity in ("topicName", "groupId", "transactionalId") or name in ("host", "name", "topic", "key")
-    topic = entity == "topicName"
-    sentence = "message" in name or "reason" in name
-    closed = _CLOSED.get(name)
-    mostly = closed if closed is not None else _OPEN.get(name, set())
-    form, worth, unlike = _FORMS.get(name, (None, 0.0, 0.0))
+    is_name = entity in ("topicName", "groupId", "transactionalId") or name in ("host", "name", "topic", "key")
+    is_topic = entity == "topicName"
+    is_sentence = "message" in name or "reason" in name
+    complete_set = _CLOSED.get(name)
+    usual_set = complete_set if complete_set is not None else _OPEN.get(name, set())
+    matches, match_bonus, mismatch_cost = _FORMS.get(name, (None, 0.0, 0.0))
     if name in _OPEN:
-        form, unlike = mostly.__contains__, _SELDOM
-    other = 5.0 if name in _NOT_A_MEMBER else 0.0
+        matches, mismatch_cost = usual_set.__contains__, _SELDOM
+    member_cost = 5.0 if name in _NOT_A_MEMBER else 0.0
 
-    def style(raw: bytes) -> float:
-        if closed is not None:
+    def field_cost(raw: bytes) -> float:
+        if complete_set is not None:
             return _NOT_ONE
-        if form is not None:
-            if form(raw):
-                return -worth if not other or not _MEMBER(raw) else other
-            return unlike
-        return other if other and _MEMBER(raw) else 0.0
+        if matches is not None:
+            if matches(raw):
+                return -match_bonus if not member_cost or not _MEMBER(raw) else member_cost
+            return mismatch_cost
+        return member_cost if member_cost and _MEMBER(raw) else 0.0
 
-    def short(raw: bytes) -> float:
+    def short_cost(raw: bytes) -> float:
         size = len(raw)
         if size == 0:
-            return 7.0 if names else 1.0
+            return 7.0 if is_name else 1.0
         if raw in _WORDS:
-            return _IN_PLACE if raw in mostly else _WORD + (_NOT_ONE if closed is not None else 0.0)
+            return _IN_PLACE if raw in usual_set else _WORD + (_NOT_ONE if complete_set is not None else 0.0)
         if _NAME(raw):
-            return max(4.8 * size + 6 * sentence + style(raw), _IN_PLACE)
+            return max(4.8 * size + 6 * is_sentence + field_cost(raw), _IN_PLACE)
         if _PLAIN(raw):
-            cost = 5.2 * size if sentence else 6.0 * size + (WRONG if topic else 6 * (b" " in raw))
-            return max(cost + style(raw), _IN_PLACE)
+            cost = 5.2 * size if is_sentence else 6.0 * size + (WRONG if is_topic else 6 * (b" " in raw))
+            return max(cost + field_cost(raw), _IN_PLACE)
         return 8 * size + WRONG * (1 + min(len(_CONTROLS(raw)), 4)) + (0 if _is_text(raw) else WRONG)
 
     def cost(raw: bytes) -> float:
         size = len(raw)
-        return short(raw) if size <= LONG else short(raw[:LONG]) * size / LONG
+        return short_cost(raw) if size <= LONG else short_cost(raw[:LONG]) * size / LONG
 
     return cost
 

@@ -35,12 +35,12 @@ def of_struct(
     version: int,
     path: tuple[str, ...],
     struct: Layout,
-    most: float = float("inf"),
+    max_prior: float = float("inf"),
     reach: int = MAX_STEPS,
 ) -> list[Proposal]:
-    """The edits of a struct, unordered: those with a prior of at most `most` bits and a step before `reach`."""
-    others_found = others(name, version, tuple(part.removesuffix("[]") for part in path), struct)
-    return _Struct(path, struct, others_found, version, most, reach).proposals(name)
+    """The edits of a struct, unordered: those with a prior of at most `max_prior` bits and a step before `reach`."""
+    other_fields = others(name, version, tuple(part.removesuffix("[]") for part in path), struct)
+    return _Struct(path, struct, other_fields, version, max_prior, reach).proposals(name)
 
 
 class Proposals:
@@ -51,16 +51,16 @@ class Proposals:
         self.version = version
         self._made: dict[tuple[int, float], tuple[Layout, list[Proposal]]] = {}
 
-    def of(self, location: StructLocation, most: float = float("inf")) -> list[Proposal]:
-        """The proposals for a struct with a prior of at most `most` bits."""
-        key = id(location.layout), most
+    def of(self, location: StructLocation, max_prior: float = float("inf")) -> list[Proposal]:
+        """The proposals for a struct with a prior of at most `max_prior` bits."""
+        key = id(location.layout), max_prior
         proposals = self._made.get(key)
         if proposals is None:
-            if (all_of_them := self._made.get((key[0], float("inf")))) is not None:
-                found = [proposal for proposal in all_of_them[1] if proposal.prior <= most]
+            if (all_proposals := self._made.get((key[0], float("inf")))) is not None:
+                selected = [proposal for proposal in all_proposals[1] if proposal.prior <= max_prior]
             else:
-                found = of_struct(self.name, self.version, location.path, location.layout, most)
-            proposals = self._made[key] = location.layout, found  # keeps the layout alive, so that its id stays unique
+                selected = of_struct(self.name, self.version, location.path, location.layout, max_prior)
+            proposals = self._made[key] = location.layout, selected  # keeps the layout alive, so that its id stays unique
         return proposals[1]
 
 
@@ -84,18 +84,18 @@ class _Struct:
     """Proposes edits for one struct."""
 
     def __init__(
-        self, path: tuple[str, ...], struct: Layout, others_found: Others, version: int, most: float, reach: int
+        self, path: tuple[str, ...], struct: Layout, other_fields: Others, version: int, max_prior: float, reach: int
     ) -> None:
-        self._path, self._struct, self._others, self._version, self._reach = path, struct, others_found, version, reach
+        self._path, self._struct, self._others, self._version, self._reach = path, struct, other_fields, version, reach
         self._deeper = 0.3 * len(path)
         self._above = "".join(f"{part}." for part in path)
-        self._most = most - self._deeper
+        self._most = max_prior - self._deeper
         self._made: list[Proposal] = []
         self._names = [field.name for field in struct.fields]
         self._last = len(self._names) - 1
         # Duplicate fields are compared: such a struct is read from the first of them on.
         self._first_duplicate = next(
-            (at for at, name in enumerate(self._names) if self._names.count(name) > 1), self._last + 1
+            (index for index, name in enumerate(self._names) if self._names.count(name) > 1), self._last + 1
         )
 
     def proposals(self, name: str) -> list[Proposal]:
@@ -116,8 +116,8 @@ class _Struct:
         self, kind: str, name: str, arguments: tuple[Any, ...], prior: float, step: int, field: Field | None = None
     ) -> None:
         if prior <= self._most and step < self._reach:
-            at = min(step, self._first_duplicate)
-            self._made.append(Proposal(kind, self._above + name, arguments, prior + self._deeper, at, field))
+            compared_step = min(step, self._first_duplicate)
+            self._made.append(Proposal(kind, self._above + name, arguments, prior + self._deeper, compared_step, field))
 
     def _missing(self, index: int, field: Field) -> None:
         if not self._last and self._path and not self._struct.flexible:
@@ -128,20 +128,20 @@ class _Struct:
         self._propose("field_missing", field.name, (index,), prior, index, field)
 
     def _moved(self, index: int, field: Field) -> None:
-        common, last = field.name == THROTTLE, self._last
-        for to in range(last + 1):
-            if to == index or (to == index + 1 and not common):
+        is_throttle_time, last = field.name == THROTTLE, self._last
+        for new_index in range(last + 1):
+            if new_index == index or (new_index == index + 1 and not is_throttle_time):
                 continue  # moving forward by one equals moving the next field back by one
-            far = to in (0, last)
-            prior = (4.0 if far else 6.5) if common else FAR if far or to == index - 1 else 10.0
-            self._propose("field_moved", field.name, (index, to), prior, min(index, to))
+            is_at_end = new_index in (0, last)
+            prior = (4.0 if is_at_end else 6.5) if is_throttle_time else FAR if is_at_end or new_index == index - 1 else 10.0
+            self._propose("field_moved", field.name, (index, new_index), prior, min(index, new_index))
 
     def _duplicated(self, index: int, field: Field) -> None:
-        common, last = field.name == THROTTLE, self._last
-        for where in range(last + 2):
-            if where != index:
-                prior = 6.0 if common else FAR if where in (index + 1, last + 1) else 11.0
-                self._propose("field_duplicated", field.name, (where,), prior, min(index, where), field)
+        is_throttle_time, last = field.name == THROTTLE, self._last
+        for copy_index in range(last + 2):
+            if copy_index != index:
+                prior = 6.0 if is_throttle_time else FAR if copy_index in (index + 1, last + 1) else 11.0
+                self._propose("field_duplicated", field.name, (copy_index,), prior, min(index, copy_index), field)
 
     def _written(self, index: int, field: Field) -> None:
         """Integers of other widths, other length encodings, and null in non-nullable fields."""
@@ -151,41 +151,41 @@ class _Struct:
     def _of_field(self, field: Field) -> Iterator[tuple[str, str, Any, float]]:
         name = field.name
         if field.type in INTEGERS and not field.array and self._most >= FAR:
-            for written in INTEGERS:
-                if WIDTHS[written] != WIDTHS[field.type]:
-                    near = max(WIDTHS[written], WIDTHS[field.type]) == 2 * min(WIDTHS[written], WIDTHS[field.type])
-                    yield "int_width", name, written, 10.0 if near else 13.0
-        for of, length in ((name, field.length), (f"{name}[]", field.element_length)):
+            for other_type in INTEGERS:
+                if WIDTHS[other_type] != WIDTHS[field.type]:
+                    is_double_width = max(WIDTHS[other_type], WIDTHS[field.type]) == 2 * min(WIDTHS[other_type], WIDTHS[field.type])
+                    yield "int_width", name, other_type, 10.0 if is_double_width else 13.0
+        for target, length in ((name, field.length), (f"{name}[]", field.element_length)):
             if length is None or (field.struct is not None and not field.array):
                 continue
             compact = length == "uvarint"
-            yield "length_encoding", of, "fixed" if compact else "compact", FAR
+            yield "length_encoding", target, "fixed" if compact else "compact", FAR
             if compact:
-                short = field.type == "string" and (of != name or not field.array)
-                yield "length_encoding", of, "int32" if short else "int16", 13.0
+                is_short = field.type == "string" and (target != name or not field.array)
+                yield "length_encoding", target, "int32" if is_short else "int16", 13.0
             else:
-                yield "length_encoding", of, "int16" if length == "int32" else "int32", 9.5
+                yield "length_encoding", target, "int16" if length == "int32" else "int32", 9.5
             if compact:
-                yield "length_off_by_one", of, -1, 9.5
-                yield "length_off_by_one", of, 1, 10.5
+                yield "length_off_by_one", target, -1, 9.5
+                yield "length_off_by_one", target, 1, 10.5
         if field.length is not None and not field.nullable and (field.struct is None or field.array):
             yield "null_in_non_nullable", name, self._others.nullable.get(name), 5.0
 
     def _without_length(self, name: str) -> None:
         """Payloads of group protocols without the length before them."""
-        above = self._above.replace("[]", "")
+        path_prefix = self._above.replace("[]", "")
         for index, field in enumerate(self._struct.fields[: self._reach]):
-            if field.type == "bytes" and not field.array and (reader := reader_of(name, above + field.name)):
+            if field.type == "bytes" and not field.array and (reader := reader_of(name, path_prefix + field.name)):
                 for payload in payload_names(reader, None):
                     for version in versions(payload):
                         self._propose("length_missing", field.name, (payload, version), LENGTH_MISSING, index, field)
 
     def _of_others(self) -> None:
-        for name, (version, natural, field) in self._others.fields.items():
-            for place in range(min(self._last + 2, self._reach)):
-                near = 5.0 if place == natural else 6.5 if place in (0, self._last + 1) else 7.5
-                prior = 3.5 if name == THROTTLE else near
-                self._propose("field_from_version", name, (version, place), prior, place, field)
+        for name, (version, natural_index, field) in self._others.fields.items():
+            for index in range(min(self._last + 2, self._reach)):
+                usual_prior = 5.0 if index == natural_index else 6.5 if index in (0, self._last + 1) else 7.5
+                prior = 3.5 if name == THROTTLE else usual_prior
+                self._propose("field_from_version", name, (version, index), prior, index, field)
 
     def _tags(self) -> None:
         struct, step = self._struct, self._last + 1

@@ -19,8 +19,8 @@ def read_whole(frame: FrameReading, header: Layout, body: Layout) -> int:
     Raises:
         Misfit: Or its subclasses.
     """
-    head, part = compiled_struct(header), compiled_struct(body)
-    return frame.once(part, part.read, frame.once(head, head.read, 4))
+    header_steps, body_steps = compiled_struct(header), compiled_struct(body)
+    return frame.once(body_steps, body_steps.read, frame.once(header_steps, header_steps.read, 4))
 
 
 class StructSteps:
@@ -82,16 +82,16 @@ class Nested:
             return True, pos
         if pos >= frame.end:
             raise Misfit(pos)
-        mark = frame.data[pos]
-        if mark not in (1, self.null):
+        marker = frame.data[pos]
+        if marker not in (1, self.null):
             raise Misfit(pos)
         frame.cost += 1
-        return mark == 1, pos + 1
+        return marker == 1, pos + 1
 
     def read(self, frame: FrameReading, pos: int) -> int:
         """Read the field."""
-        present, pos = self.present(frame, pos)
-        return self.part.read(frame, pos) if present else pos
+        is_present, pos = self.present(frame, pos)
+        return self.part.read(frame, pos) if is_present else pos
 
 
 class Array:
@@ -114,32 +114,32 @@ class Array:
                 1,
             )
 
-    def check_count(self, frame: FrameReading, pos: int, number: int, at: int, min_size: int) -> int:
+    def check_count(self, frame: FrameReading, pos: int, count: int, start: int, min_size: int) -> int:
         """Check that so many elements of at least that size can fit; return where they begin. Null has no elements."""
-        if number < 0:
+        if count < 0:
             if not self.nullable:
-                raise Misfit(at)
+                raise Misfit(start)
             frame.cost += self.null
-            return at
-        if number * min_size > frame.end - at:
+            return start
+        if count * min_size > frame.end - start:
             raise Misfit(pos)
-        frame.cost += value_costs.count(number) if number else self.empty
-        return at
+        frame.cost += value_costs.count(count) if count else self.empty
+        return start
 
-    def rest(self, frame: FrameReading, pos: int, begin: int, number: int) -> int:
+    def rest(self, frame: FrameReading, pos: int, first_index: int, count: int) -> int:
         """Read the elements from an index to the last."""
         read = self.part.read
-        for index in range(begin, number):
+        for index in range(first_index, count):
             pos = read(frame, pos) if index != self.exception_index else self.exception.read(frame, pos)
         return pos
 
     def elements(self, frame: FrameReading, pos: int) -> int:
         """Read the field."""
-        number, at = self.count(frame, pos)
+        count, start = self.count(frame, pos)
         exchange = frame.exchange
         min_size = self.min_size if exchange is None or exchange.array is not self else exchange.min_size
-        at = self.check_count(frame, pos, number, at, min_size)
-        return self.rest(frame, at, 0, number)
+        start = self.check_count(frame, pos, count, start, min_size)
+        return self.rest(frame, start, 0, count)
 
     def read(self, frame: FrameReading, pos: int) -> int:
         """Read the field, cached by position."""
@@ -176,9 +176,9 @@ def least_of(field: Field) -> int:
 def _with_duplicates(names: list[str], steps: list[Step]) -> list[Step]:
     """The steps of a struct with a duplicate field; the duplicates must be equal."""
     key = object()  # unique to this struct: others have duplicates too
-    twice = {name for index, name in enumerate(names) if name in names[:index] or name == "size"}
+    duplicates = {name for index, name in enumerate(names) if name in names[:index] or name == "size"}
     return [
-        copied((key, name), step, first=name not in names[:index]) if name in twice else step
+        copied((key, name), step, first=name not in names[:index]) if name in duplicates else step
         for index, (name, step) in enumerate(zip(names, steps, strict=True))
     ]
 
@@ -204,7 +204,7 @@ def copied(key: tuple[object, str], step: Step, *, first: bool) -> Step:
 
 def _tags(layout: Layout) -> Step:
     tagged_steps = {field.tag: step_of(field) for field in layout.tagged}
-    twice, (unsized, _) = layout.tag_fault == "twice", layout.wrong_size or (-1, 0)
+    is_doubled, (unsized, _) = layout.tag_fault == "twice", layout.wrong_size or (-1, 0)
 
     def read(frame: FrameReading, pos: int) -> int:
         number, pos = uvarint(frame, pos)
@@ -232,7 +232,7 @@ def _tags(layout: Layout) -> Step:
                 pos = step(frame, at)
                 if sized and pos != at + size:
                     raise Misfit(at)
-        if twice:
+        if is_doubled:
             number, pos = uvarint(frame, pos)
             if number:
                 raise Misfit(pos)

@@ -26,21 +26,21 @@ def with_sizes(edit: Edit, frame: bytes, layout: Layout) -> Edit:
         frame: Length prefix included.
         layout: The layout in which the frame was read under the edit.
     """
-    then = with_sizes(edit.then, frame, layout) if edit.then else None
+    next_edit = with_sizes(edit.then, frame, layout) if edit.then else None
     if edit.kind == "tag_size":
         detail = dict(edit.detail)
         deltas = (_delta(frame, node) for node in _tags(walk(layout, frame, 4).nodes, edit, detail["tag"], layout))
         delta = next((size for size in deltas if size), detail["delta"])
         edit = Edit.of("tag_size", edit.field, tag=detail["tag"], delta=delta)
-    return replace(edit, then=then)
+    return replace(edit, then=next_edit)
 
 
 def _delta(frame: bytes, node: Node) -> int:
     """The size of a tagged field minus the bytes of its value."""
     data = _Bytes(frame)
-    _, at = uvarint(data, node.start)
-    size, at = uvarint(data, at)
-    return size - (node.end - at)
+    _, position = uvarint(data, node.start)
+    size, position = uvarint(data, position)
+    return size - (node.end - position)
 
 
 def _tags(nodes: list[Node], edit: Edit, tag: int, layout: Layout) -> Iterator[Node]:
@@ -48,18 +48,18 @@ def _tags(nodes: list[Node], edit: Edit, tag: int, layout: Layout) -> Iterator[N
     path = ["body", *map(plain, parts(edit.field)[:-1])]
     structs: list[tuple[list[Node], Layout]] = [(nodes, layout)]
     for name in path:
-        below = []
-        for inside, struct in structs:
+        nested = []
+        for siblings, struct in structs:
             field = next((field for field in (*struct.fields, *struct.tagged) if field.name == name), None)
             if field is None or field.struct is None:
                 continue
-            for node in _named(inside, name):
+            for node in _named(siblings, name):
                 elements = node.children if field.array else [node]
-                below += [(element.children, field.struct) for element in elements]
-        structs = below
-    for inside, struct in structs:
+                nested += [(element.children, field.struct) for element in elements]
+        structs = nested
+    for siblings, struct in structs:
         names = {field.name for field in struct.tagged if field.tag == tag}
-        for buffer in inside:
+        for buffer in siblings:
             if buffer.name == "_tags":
                 yield from (node for node in buffer.children if node.name in names)
 

@@ -44,10 +44,10 @@ def _known(name: str, names: tuple[str, ...]) -> dict[int, Known]:
             field = _field(struct, part)
             struct = field.struct if field else None
             path += f"{part}{'[]' if field and field.array else ''}."
-        for one in struct.tagged if struct else ():
-            assert one.tag is not None
-            edit = Edit.of("tag_below_version", path + one.name, tag=one.tag)
-            known.setdefault(one.tag, Known(one.name, version, edit))
+        for tagged_field in struct.tagged if struct else ():
+            assert tagged_field.tag is not None
+            edit = Edit.of("tag_below_version", path + tagged_field.name, tag=tagged_field.tag)
+            known.setdefault(tagged_field.tag, Known(tagged_field.name, version, edit))
     return known
 
 

@@ -37,9 +37,9 @@ def blob(records: bool, data: bytes, pos: int, size: int) -> float:
     """The cost of the bytes of a bytes or records field, without its length."""
     if records and size >= 17:
         # The first batch has a length; only the last may be truncated.
-        batch = 12 + int.from_bytes(data[pos + 8 : pos + 12], "big", signed=True)
-        right = data[pos + 16] < 3 and data[pos] < 0x40 and batch > 12
-        return BLOB_BYTE * size + (2 * WRONG if not right else -20 if batch == size else -8)
+        batch_size = 12 + int.from_bytes(data[pos + 8 : pos + 12], "big", signed=True)
+        is_plausible = data[pos + 16] < 3 and data[pos] < 0x40 and batch_size > 12
+        return BLOB_BYTE * size + (2 * WRONG if not is_plausible else -20 if batch_size == size else -8)
     return BLOB_BYTE * size
 
 

@@ -38,7 +38,7 @@ def is_whole(data: bytes, name: str) -> bool:
         header, body, version = as_stated(name, data)
     except DecodeError:
         return False
-    head = decode(header, data)
-    read = decode(body, data, head.end)
-    later = head.values.get("version", version) > version
-    return read.error is None and not read.decode_warnings and (later or read.end == len(data))
+    decoded_header = decode(header, data)
+    decoded_body = decode(body, data, decoded_header.end)
+    is_later = decoded_header.values.get("version", version) > version
+    return decoded_body.error is None and not decoded_body.decode_warnings and (is_later or decoded_body.end == len(data))

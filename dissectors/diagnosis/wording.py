@@ -18,15 +18,15 @@ def sentence(edit: Edit, right: Layout) -> str:
         edit: The departure; its steps are described one after the other.
         right: Kafka's layout of the frame.
     """
-    edits = restored(edit, right)
-    others = ", and ".join(_step(step, layout) for step, layout in _layouts(edit, right) if step not in edits)
-    return others + "".join(f", but {_kept(step)} of the right version" for step in edits)
+    restoring_steps = restored(edit, right)
+    text = ", and ".join(_step(step, layout) for step, layout in _layouts(edit, right) if step not in restoring_steps)
+    return text + "".join(f", but {_kept(step)} of the right version" for step in restoring_steps)
 
 
 def hint(edit: Edit, right: Layout, version: int) -> str:
     """What to change in the writer."""
-    edits = restored(edit, right)
-    changes = (_change(step, layout, version) for step, layout in _layouts(edit, right) if step not in edits)
+    restoring_steps = restored(edit, right)
+    changes = (_change(step, layout, version) for step, layout in _layouts(edit, right) if step not in restoring_steps)
     return "; ".join(dict.fromkeys(changes))
 
 
@@ -49,13 +49,13 @@ def _step(edit: Edit, right: Layout) -> str:
     struct = _struct(right, edit.field)
     match edit.kind:
         case "field_moved" if struct:
-            to, from_ = detail["to"], detail["from"]
-            belongs = _where(struct, from_, without=from_)
-            return f"{edit.field} is written {_where(struct, to, without=from_)} and belongs {belongs}"
+            new_index, old_index = detail["to"], detail["from"]
+            belongs = _where(struct, old_index, excluded=old_index)
+            return f"{edit.field} is written {_where(struct, new_index, excluded=old_index)} and belongs {belongs}"
         case "field_missing" if struct:
             where = detail["where"]
             return (
-                f"{edit.field} ({_type(struct, where)}) is missing; it belongs {_where(struct, where, without=where)}"
+                f"{edit.field} ({_type(struct, where)}) is missing; it belongs {_where(struct, where, excluded=where)}"
             )
         case "field_duplicated" if struct:
             return f"{edit.field} is written twice, the second time {_where(struct, detail['where'])}"
@@ -85,9 +85,9 @@ def _change(edit: Edit, right: Layout, version: int) -> str:
     name = parts(edit.field)[-1] if parts(edit.field) else "*"
     match edit.kind:
         case "field_moved" if struct:
-            return f"write {name} {_where(struct, detail['from'], without=detail['from'])}"
+            return f"write {name} {_where(struct, detail['from'], excluded=detail['from'])}"
         case "field_missing" if struct:
-            return f"write {name} {_where(struct, detail['where'], without=detail['where'])} in version {version}"
+            return f"write {name} {_where(struct, detail['where'], excluded=detail['where'])} in version {version}"
         case "field_duplicated":
             return f"write {name} once"
         case "field_from_version":
@@ -138,22 +138,22 @@ def _change(edit: Edit, right: Layout, version: int) -> str:
 
 def _struct(right: Layout, path: str) -> Layout | None:
     """The struct that contains the field at a path, in the right layout of a frame."""
-    *above, _ = parts(path) or ("",)
-    struct = right if above[:1] == ["header"] else next(field.struct for field in right.fields if field.name == "body")
-    for part in above:
+    *enclosing, _ = parts(path) or ("",)
+    struct = right if enclosing[:1] == ["header"] else next(field.struct for field in right.fields if field.name == "body")
+    for part in enclosing:
         if struct is not None:
             struct = struct_of(struct, part)
     return struct
 
 
-def _where(struct: Layout, place: int, *, without: int | None = None) -> str:
+def _where(struct: Layout, position: int, *, excluded: int | None = None) -> str:
     """``first`` or ``after error_code``: an index among the fields of a struct, of which one may be left out."""
-    names = [field.name for index, field in enumerate(struct.fields) if index != without]
-    if place == 0:
+    names = [field.name for index, field in enumerate(struct.fields) if index != excluded]
+    if position == 0:
         return f"first, before {names[0]}" if names else "first"
-    if place > len(names):
+    if position > len(names):
         return "last"
-    return f"after {names[place - 1]}" + (", last" if place == len(names) else "")
+    return f"after {names[position - 1]}" + (", last" if position == len(names) else "")
 
 
 def _length_of(struct: Layout, path: str) -> str:

@@ -19,27 +19,27 @@ def in_encoding_of(field: Field, struct: Layout) -> Field:
 def encodings(written: str) -> Everywhere:
     """The change of everything to the other encoding."""
 
-    def changed(struct: Layout) -> Layout:
+    def change_struct(struct: Layout) -> Layout:
         return replace(struct, flexible=written == "compact", tagged=struct.tagged if written == "compact" else ())
 
-    return Everywhere(("flexibility", written), lambda one: _both(one, written), changed)
+    return Everywhere(("flexibility", written), lambda one: _both(one, written), change_struct)
 
 
 def _both(field: Field, written: str) -> Field:
     return encoded(encoded(field, written, elements=True), written)
 
 
-def encoded(one: Field, written: str, *, elements: bool = False, strict: bool = False) -> Field:
+def encoded(old_field: Field, written: str, *, elements: bool = False, strict: bool = False) -> Field:
     """The field with the other length encoding; unchanged if it has no length."""
-    field = one
+    field = old_field
     if elements:
-        if one.element_length and one.element_length != (length := _length(one.type, written)):
-            field = replace(one, element_length=length)
-    elif one.length is not None and (one.struct is None or one.array):
-        length = _length("array" if one.array else one.type, written)
-        field = one if length == one.length else replace(one, length=length)
-    if strict and field is one:
-        raise EditError(f"{one.name} already has this encoding")
+        if old_field.element_length and old_field.element_length != (length := _length(old_field.type, written)):
+            field = replace(old_field, element_length=length)
+    elif old_field.length is not None and (old_field.struct is None or old_field.array):
+        length = _length("array" if old_field.array else old_field.type, written)
+        field = old_field if length == old_field.length else replace(old_field, length=length)
+    if strict and field is old_field:
+        raise EditError(f"{old_field.name} already has this encoding")
     return field
 
 

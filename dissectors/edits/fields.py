@@ -18,7 +18,7 @@ _MISTAKEN = (*INTEGERS, "uint16", "uint32", "bool")
 @kind("field_moved", "from", "to", sentence="{field} is written at index {to} among its siblings instead of {from_}")
 def moved(layout: Layout, field: str, from_: int, to: int) -> Layout:
     """Move the field at index `from` to index `to`."""
-    above, name = parent(parts(field))
+    struct_path, name = parent(parts(field))
 
     def change(struct: Layout) -> Layout:
         fields = struct.fields
@@ -26,41 +26,41 @@ def moved(layout: Layout, field: str, from_: int, to: int) -> Layout:
             raise EditError(f"{struct.name} has no {name} at {from_} to move to {to}")
         return moved_in(struct, from_, to)
 
-    return change_struct(layout, above, change)
+    return change_struct(layout, struct_path, change)
 
 
 @kind("field_missing", "where", sentence="{field} is missing")
 def missing(layout: Layout, field: str, where: int) -> Layout:
     """Leave out the field at index `where`."""
-    above, name = parent(parts(field))
+    struct_path, name = parent(parts(field))
 
     def change(struct: Layout) -> Layout:
         if not (0 <= where < len(struct.fields)) or struct.fields[where].name != name:
             raise EditError(f"{struct.name} has no {name} at {where}")
-        return not_empty(without(struct, where), above)
+        return not_empty(without(struct, where), struct_path)
 
-    return change_struct(layout, above, change)
+    return change_struct(layout, struct_path, change)
 
 
 @kind("field_duplicated", "where", sentence="{field} is written twice, the second time at index {where}")
 def duplicated(layout: Layout, field: str, where: int) -> Layout:
     """Write a second copy of the field at index `where`."""
-    above, name = parent(parts(field))
-    return change_struct(layout, above, lambda struct: with_field(struct, struct.fields[index_of(struct, name)], where))
+    struct_path, name = parent(parts(field))
+    return change_struct(layout, struct_path, lambda struct: with_field(struct, struct.fields[index_of(struct, name)], where))
 
 
 @kind("field_from_version", "from_version", "place", sentence="{field} from version {from_version} is also written")
 def from_version(layout: Layout, field: str, from_version: int, place: int) -> Layout:
     """Insert a field of another version at index `place`."""
-    above, name = parent(parts(field))
-    if above[:1] == ("header",):
+    struct_path, name = parent(parts(field))
+    if struct_path[:1] == ("header",):
         raise EditError("headers have no fields of other versions: use header_version")
     source = _other(layout.name, from_version)
-    for part in above:
+    for part in struct_path:
         source = struct_of(source, part) or source
     index = index_of(source, name)
-    extra = source.fields[index]
-    return change_struct(layout, above, lambda struct: with_field(struct, in_encoding_of(extra, struct), place))
+    inserted = source.fields[index]
+    return change_struct(layout, struct_path, lambda struct: with_field(struct, in_encoding_of(inserted, struct), place))
 
 
 @kind("int_width", "written", sentence="{field} is written as {written}")
@@ -69,34 +69,34 @@ def int_width(layout: Layout, field: str, written: str) -> Layout:
     if written not in INTEGERS:
         raise EditError(f"unknown integer type {written}")
 
-    def change(one: Field) -> Field:
-        if one.type not in _MISTAKEN or one.type == written:
+    def change(integer: Field) -> Field:
+        if integer.type not in _MISTAKEN or integer.type == written:
             raise EditError(f"{field} is not an integer, or is already {written}")
-        return replace(one, type=written)
+        return replace(integer, type=written)
 
     return change_field(layout, parts(field), change)
 
 
-def with_field(struct: Layout, extra: Field, place: int) -> Layout:
+def with_field(struct: Layout, new_field: Field, index: int) -> Layout:
     """The struct with an additional field at an index.
 
     Raises:
         EditError: The index is out of range.
     """
-    if not 0 <= place <= len(struct.fields):
-        raise EditError(f"{struct.name} has no index {place}")
-    return _holding(struct, (*struct.fields[:place], extra, *struct.fields[place:]))
+    if not 0 <= index <= len(struct.fields):
+        raise EditError(f"{struct.name} has no index {index}")
+    return _holding(struct, (*struct.fields[:index], new_field, *struct.fields[index:]))
 
 
-def without(struct: Layout, where: int) -> Layout:
+def without(struct: Layout, index: int) -> Layout:
     """The struct without the field at an index."""
-    return _holding(struct, struct.fields[:where] + struct.fields[where + 1 :])
+    return _holding(struct, struct.fields[:index] + struct.fields[index + 1 :])
 
 
-def moved_in(struct: Layout, from_: int, to: int) -> Layout:
+def moved_in(struct: Layout, old_index: int, new_index: int) -> Layout:
     """The struct with a field moved from one index to another."""
     fields = list(struct.fields)
-    fields.insert(to, fields.pop(from_))
+    fields.insert(new_index, fields.pop(old_index))
     return _holding(struct, tuple(fields))
 
 

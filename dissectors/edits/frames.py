@@ -13,8 +13,8 @@ from dissectors.wire.layout import layout as layout_of
 
 def _whole(field: str, body_version: int, header: int | None) -> str:
     del field
-    what = "the whole body has" if header is None else "header and body have"
-    return f"{what} the layout of version {body_version}"
+    subject = "the whole body has" if header is None else "header and body have"
+    return f"{subject} the layout of version {body_version}"
 
 
 @kind("body_version", "body_version", "header", sentence=_whole)
@@ -22,10 +22,10 @@ def body_version(layout: Layout, field: str, body_version: int, header: int | No
     """Write the body of another version; `header` is the header version on the wire, None for the right one."""
     del field
     try:
-        request_layout = change_body(layout, lambda body: layout_of(body.name, body_version))
+        changed_layout = change_body(layout, lambda body: layout_of(body.name, body_version))
     except KeyError as error:
         raise EditError(str(error.args[0])) from None
-    return request_layout if header is None else header_version(request_layout, "header", header)
+    return changed_layout if header is None else header_version(changed_layout, "header", header)
 
 
 @kind("body_of_api", "api", "body_version", sentence="the body is that of {api} v{body_version}")
@@ -88,11 +88,11 @@ def duplicated_prefix(layout: Layout, field: str, prefix: str) -> Layout:
         raise EditError("a body without a header has no prefix")
     if prefix not in ("size", "correlation_id"):
         raise EditError("the prefix must be size or correlation_id")
-    extra = Field(prefix, "int32", default=0)
+    copy = Field(prefix, "int32", default=0)
 
     def change(header: Layout) -> Layout:
         at = next((index + 1 for index, field in enumerate(header.fields) if field.name == prefix), 0)
-        return replace(header, fields=(*header.fields[:at], extra, *header.fields[at:]))
+        return replace(header, fields=(*header.fields[:at], copy, *header.fields[at:]))
 
     return change_struct(layout, ("header",), change)
 

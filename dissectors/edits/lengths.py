@@ -42,12 +42,12 @@ def flexibility(layout: Layout, field: str, written: str) -> Layout:
 def _length_of(field: str, written: str) -> str:
     if field == "*" and written in WRITTEN:
         return f"the body is written with {_encoding_texts(written)[0]}"
-    how = {"fixed": "as a fixed-width integer", "compact": "compact"}.get(written, f"as {written}")
+    encoding_text = {"fixed": "as a fixed-width integer", "compact": "compact"}.get(written, f"as {written}")
     if field in SCOPES:
         return (
-            f"the lengths of {SCOPES[field]} are written {how.replace('a fixed-width integer', 'fixed-width integers')}"
+            f"the lengths of {SCOPES[field]} are written {encoding_text.replace('a fixed-width integer', 'fixed-width integers')}"
         )
-    return f"the length of {field} is written {how}"
+    return f"the length of {field} is written {encoding_text}"
 
 
 @kind("length_encoding", "written", sentence=_length_of)
@@ -66,16 +66,16 @@ def length_encoding(layout: Layout, field: str, written: str) -> Layout:
     return change_field(layout, parts(field), lambda one: encoded(one, written, elements=elements, strict=True))
 
 
-def _everywhere(layout: Layout, name: str, scope: str, how: object, change: Callable[[Field, bool], Field]) -> Layout:
+def _everywhere(layout: Layout, name: str, scope: str, detail: object, change: Callable[[Field, bool], Field]) -> Layout:
     """The layout with the lengths of a scope changed."""
 
-    def both(field: Field) -> Field:
+    def change_both(field: Field) -> Field:
         for elements in (True, False):
             if scope in ("*", scope_of(field, elements=elements)):
                 field = change(field, elements)
         return field
 
-    return Everywhere((name, (scope, how)), both).body(layout)
+    return Everywhere((name, (scope, detail)), change_both).body(layout)
 
 
 def scope_of(field: Field, *, elements: bool) -> str:
@@ -98,21 +98,21 @@ def off_by_one(layout: Layout, field: str, delta: int) -> Layout:
     if delta not in OFF:
         raise EditError("delta must be 1 or -1")
 
-    def off(one: Field, elements: bool) -> Field:
-        of = one.element_length if elements else one.length
-        if of != "uvarint" or (one.struct is not None and not one.array):
-            return one
-        return replace(one, element_length=OFF[delta]) if elements else replace(one, length=OFF[delta])
+    def shift_length(layout_field: Field, elements: bool) -> Field:
+        length = layout_field.element_length if elements else layout_field.length
+        if length != "uvarint" or (layout_field.struct is not None and not layout_field.array):
+            return layout_field
+        return replace(layout_field, element_length=OFF[delta]) if elements else replace(layout_field, length=OFF[delta])
 
     if field in SCOPES:
-        return _everywhere(layout, "length_off_by_one", field, delta, off)
+        return _everywhere(layout, "length_off_by_one", field, delta, shift_length)
 
-    def strictly(one: Field) -> Field:
-        if (made := off(one, field.endswith("[]"))) == one:
+    def shift_strictly(layout_field: Field) -> Field:
+        if (shifted := shift_length(layout_field, field.endswith("[]"))) == layout_field:
             raise EditError(f"{field} has no compact length")
-        return made
+        return shifted
 
-    return change_field(layout, parts(field), strictly)
+    return change_field(layout, parts(field), shift_strictly)
 
 
 def _null(field: str, nullable_from: int | None) -> str:
@@ -134,11 +134,11 @@ def null_as_empty(layout: Layout, field: str, nullable_from: int | None) -> Layo
     return _writes(layout, field, "empty")
 
 
-def _writes(layout: Layout, field: str, what: str) -> Layout:
-    def change(one: Field) -> Field:
-        if one.length is None or (one.struct is not None and not one.array):
+def _writes(layout: Layout, field: str, replacement: str) -> Layout:
+    def change(layout_field: Field) -> Field:
+        if layout_field.length is None or (layout_field.struct is not None and not layout_field.array):
             raise EditError(f"{field} is not a string, array or bytes")
-        return replace(one, nullable=one.nullable or what == "null", writes=what)
+        return replace(layout_field, nullable=layout_field.nullable or replacement == "null", writes=replacement)
 
     return change_field(layout, parts(field), change)
 

@@ -90,10 +90,10 @@ def edit_for(kind: str, parameters: Sequence[str]) -> EditMaker:
     if (place := values.get("PLACE")) is not None and place not in _PLACES and not place.isdecimal():
         raise EditError(f"PLACE of {kind} is first, last or an index, not {place!r}")
 
-    def make(body: Layout) -> Edit:
+    def make_edit(body: Layout) -> Edit:
         return Edit.of(kind, _field(kind, field), **_details(kind, field, values, body))
 
-    return make
+    return make_edit
 
 
 def _field(kind: str, field: str) -> str:
@@ -109,7 +109,7 @@ def _details(kind: str, field: str, values: dict[str, str], body: Layout) -> dic
             case "where" if kind == "field_missing":
                 details[name] = _index(body, field)
             case "where" | "place" | "to":
-                details[name] = _place(body, field, values["PLACE"], moved=kind == "field_moved")
+                details[name] = _place(body, field, values["PLACE"], is_move=kind == "field_moved")
             case "from_version" | "body_version":
                 details[name] = int(values["VERSION"])
             case "delta" if "DELTA" not in values:
@@ -132,22 +132,22 @@ def _struct(body: Layout, field: str) -> tuple[Layout, str]:
     *above, name = field.replace("[]", "").split(".")
     struct = body
     for part_name in above:
-        found = next((field.struct for field in struct.fields if field.name == part_name), None)
-        if found is None:
+        inner = next((field.struct for field in struct.fields if field.name == part_name), None)
+        if inner is None:
             raise EditError(f"{body.name} has no {field}")
-        struct = found
+        struct = inner
     return struct, name
 
 
 def _index(body: Layout, field: str) -> int:
     struct, name = _struct(body, field)
-    for index, one in enumerate(struct.fields):
-        if one.name == name:
+    for index, sibling in enumerate(struct.fields):
+        if sibling.name == name:
             return index
     raise EditError(f"{body.name} has no {field}")
 
 
-def _place(body: Layout, field: str, place: str, *, moved: bool) -> int:
+def _place(body: Layout, field: str, place: str, *, is_move: bool) -> int:
     index = _PLACES[place] if place in _PLACES else int(place)
     count = len(_struct(body, field)[0].fields)
-    return (count - 1 if moved else count) if index < 0 else index
+    return (count - 1 if is_move else count) if index < 0 else index

@@ -25,7 +25,7 @@ _FORMAT_2 = 2
 def _records(values: Mapping[str, Any], field: str, written: str) -> Mapping[str, Any]:
     """Rewrite the batches of format 2; leave other bytes, and batches that do not decode, unchanged."""
 
-    def batch(data: bytes, magic: int | None) -> bytes:
+    def rewrite_batch(data: bytes, magic: int | None) -> bytes:
         if magic != _FORMAT_2:
             return data
         [read] = records.decode(data)
@@ -33,7 +33,7 @@ def _records(values: Mapping[str, Any], field: str, written: str) -> Mapping[str
 
     def change(data: bytes) -> bytes:
         return b"".join(
-            batch(data[batch_entry.start : batch_entry.end], batch_entry.magic)
+            rewrite_batch(data[batch_entry.start : batch_entry.end], batch_entry.magic)
             for batch_entry in entries(data, 0, len(data))
         )
 
@@ -123,10 +123,10 @@ def length_missing(layout: Layout, field: str, payload: str, payload_version: in
     if payload not in PAYLOADS or payload_version not in versions(payload):
         raise EditError(f"unknown payload {payload} v{payload_version}; use one of {', '.join(PAYLOADS)}")
     header, body, _ = at_version(payload, payload_version)
-    inline = replace(body, fields=(*header.fields, *body.fields))
+    inlined = replace(body, fields=(*header.fields, *body.fields))
 
-    def change(one: Field) -> Field:
-        return Field(one.name, "struct", struct=inline, default={})
+    def change(layout_field: Field) -> Field:
+        return Field(layout_field.name, "struct", struct=inlined, default={})
 
     return change_field(_checked(layout, field, "bytes"), parts(field), change)
 
@@ -134,10 +134,10 @@ def length_missing(layout: Layout, field: str, payload: str, payload_version: in
 def _checked(layout: Layout, field: str, type_: str) -> Layout:
     """The unchanged layout, after checking the field: these edits change values, not the layout."""
 
-    def check(one: Field) -> Field:
-        if one.type != type_ or one.array:
+    def check(layout_field: Field) -> Field:
+        if layout_field.type != type_ or layout_field.array:
             raise EditError(f"{field} is not of type {type_}")
-        return one
+        return layout_field
 
     return change_field(layout, parts(field), check)
 
@@ -146,14 +146,14 @@ def _with_changed(
     values: Mapping[str, Any], path: tuple[str, ...], change: Callable[[bytes], bytes]
 ) -> Mapping[str, Any]:
     """The values with every occurrence of one field changed."""
-    name, *below = path
+    name, *inner_path = path
     value = values.get(name)
     changed: Any = value
-    if not below:
+    if not inner_path:
         value = b"".join(value) if isinstance(value, list) else value  # records may be a list of byte strings
         changed = change(bytes(value)) if isinstance(value, bytes | bytearray | memoryview) else value
     elif isinstance(value, Mapping):
-        changed = _with_changed(value, tuple(below), change)
+        changed = _with_changed(value, tuple(inner_path), change)
     elif isinstance(value, list | tuple):
-        changed = [_with_changed(element, tuple(below), change) for element in value]
+        changed = [_with_changed(element, tuple(inner_path), change) for element in value]
     return {**values, name: changed}

@@ -13,8 +13,8 @@ from dissectors.wire.layout import layout as layout_of
 
 
 def _behind(field: str) -> str:
-    above = field.rpartition(".")[0]
-    return f"each of {above}" if above.endswith("[]") else "the header" if above == "header" else above or "the body"
+    owner = field.rpartition(".")[0]
+    return f"each of {owner}" if owner.endswith("[]") else "the header" if owner == "header" else owner or "the body"
 
 
 @kind("tag_buffer_missing", sentence=lambda field: f"{_behind(field)} has no tag buffer")
@@ -23,10 +23,10 @@ def buffer_missing(layout: Layout, field: str) -> Layout:
 
     def change(struct: Layout) -> Layout:
         _has_buffer(struct)
-        return not_empty(replace(struct, flexible=False, tagged=()), above)
+        return not_empty(replace(struct, flexible=False, tagged=()), struct_path)
 
-    above = _struct(field)
-    return change_struct(layout, above, change)
+    struct_path = _struct(field)
+    return change_struct(layout, struct_path, change)
 
 
 @kind("tag_buffer_extra", sentence=lambda field: f"{_behind(field)} has an extra tag buffer")
@@ -42,19 +42,19 @@ def buffer_extra(layout: Layout, field: str) -> Layout:
 @kind("tag_below_version", "tag", sentence="{field} is written as tag {tag}, which this version does not have")
 def below_version(layout: Layout, field: str, tag: int) -> Layout:
     """Write a tagged field of a later version."""
-    above, name = parent(parts(field))
+    struct_path, name = parent(parts(field))
     for version in _versions(layout.name):
         source = layout_of(layout.name, version)
-        for part in above:
+        for part in struct_path:
             source = struct_of(source, part) or source
-        if found := [field for field in source.tagged if field.name == name and field.tag == tag]:
-            return change_struct(layout, above, lambda struct: with_tag(struct, found[0]))
+        if tagged_fields := [field for field in source.tagged if field.name == name and field.tag == tag]:
+            return change_struct(layout, struct_path, lambda struct: with_tag(struct, tagged_fields[0]))
     raise EditError(f"no version of {layout.name} has {field} as tag {tag}")
 
 
-def with_tag(struct: Layout, extra: Field) -> Layout:
+def with_tag(struct: Layout, new_field: Field) -> Layout:
     """The struct with an additional tagged field."""
-    return replace(struct, tagged=tuple(sorted((*struct.tagged, extra), key=lambda tagged: tagged.tag or 0)))
+    return replace(struct, tagged=tuple(sorted((*struct.tagged, new_field), key=lambda tagged: tagged.tag or 0)))
 
 
 def _size(field: str, tag: int, delta: int) -> str:
@@ -88,10 +88,10 @@ def order(layout: Layout, field: str, tag: int) -> Layout:
 
 
 def _struct(field: str) -> tuple[str, ...]:
-    above, name = parent(parts(field))
+    struct_path, name = parent(parts(field))
     if name != "_tags":
         raise EditError(f"the tag buffer is called _tags, not {name}")
-    return above
+    return struct_path
 
 
 def _has_buffer(struct: Layout) -> None:

@@ -84,8 +84,8 @@ def change_field(layout: Layout, path: tuple[str, ...], change: ChangeField) -> 
     Raises:
         EditError: The field does not exist.
     """
-    above, name = parent(path)
-    return change_struct(layout, above, lambda struct: _replaced(struct, name, change))
+    struct_path, name = parent(path)
+    return change_struct(layout, struct_path, lambda struct: _replaced(struct, name, change))
 
 
 @cached_on_owner
@@ -120,8 +120,8 @@ class Everywhere(NamedTuple):
         if self.key not in changed:
             fields, tagged = tuple(map(self.field, struct.fields)), tuple(map(self.field, struct.tagged))
             is_same = all(map(is_, (*fields, *tagged), (*struct.fields, *struct.tagged)))
-            proposals = self.of_struct(struct if is_same else replace(struct, fields=fields, tagged=tagged))
-            changed[self.key] = None if proposals is struct else proposals  # it would refer to itself
+            result = self.of_struct(struct if is_same else replace(struct, fields=fields, tagged=tagged))
+            changed[self.key] = None if result is struct else result  # it would refer to itself
         return changed[self.key] or struct
 
     def field(self, field: Field) -> Field:
@@ -164,19 +164,19 @@ def _change(struct: Layout, path: tuple[str, ...], change: ChangeStruct) -> Layo
 
 
 def _below(struct: Layout, name: str, change: ChangeStruct) -> Layout:
-    single = _SINGLE(name)
+    indexed = _SINGLE(name)
 
-    def one(field: Field) -> Field:
+    def change_inner(field: Field) -> Field:
         if field.struct is None:
             raise EditError(f"{field.name} has no fields")
-        if single is None:
+        if indexed is None:
             return replace(field, struct=change(field.struct))
         if not field.array:
             raise EditError(f"{field.name} is not an array")
-        index = int(single[2])
+        index = int(indexed[2])
         return replace(field, exception=(index, change(layout_of_element(field, index))))
 
-    return _replaced(struct, single[1] if single else name, one)
+    return _replaced(struct, indexed[1] if indexed else name, change_inner)
 
 
 def _replaced(struct: Layout, name: str, change: ChangeField) -> Layout:
@@ -184,6 +184,6 @@ def _replaced(struct: Layout, name: str, change: ChangeField) -> Layout:
         fields: tuple[Field, ...] = getattr(struct, group)
         for index, field in enumerate(fields):
             if field.name == name:
-                members = (*fields[:index], change(field), *fields[index + 1 :])
-                return replace(struct, fields=members) if group == "fields" else replace(struct, tagged=members)
+                changed_fields = (*fields[:index], change(field), *fields[index + 1 :])
+                return replace(struct, fields=changed_fields) if group == "fields" else replace(struct, tagged=changed_fields)
     raise EditError(f"{struct.name} has no field {name}")

@@ -34,6 +34,6 @@ def write(edit: Edit | None, layout: Layout, values: Mapping[str, Any]) -> bytes
                 values = change(values, step.field, **detail)
     data = encode(written, values)
     for step in steps:
-        if cut := KINDS[step.kind].data:
-            data = cut(data, **dict(step.detail))
+        if change_data := KINDS[step.kind].data:
+            data = change_data(data, **dict(step.detail))
     return len(data).to_bytes(4, "big") + data if is_frame(layout) else data

@@ -84,9 +84,9 @@ def _body(message: Message) -> Node:
 
 def holds_secret_topic(message: Message) -> bool:
     """Whether the message has record data of a topic with secrets in its records."""
-    if message.layout is None or not (inside := embedded_locations(message.layout)):
+    if message.layout is None or not (locations := embedded_locations(message.layout)):
         return False
-    return not secret_fields.SECRET_TOPICS.isdisjoint(topics(message.body, inside))
+    return not secret_fields.SECRET_TOPICS.isdisjoint(topics(message.body, locations))
 
 
 def secret_record_spans(message: Message) -> list[tuple[int, int]]:

@@ -25,7 +25,7 @@ def record_names(topic: str, key: bytes) -> tuple[str, str] | None:
 
 
 def _key(component: str) -> Reader:
-    def key(data: bytes, _: Rows) -> Layout | None:
+    def key_layout(data: bytes, _: Rows) -> Layout | None:
         """The record type, then the key.
 
         Source: Kafka's CoordinatorRecordSerde.
@@ -36,17 +36,17 @@ def _key(component: str) -> Reader:
             raise DecodeError(f"{component} has no record type {record_type}", offset=0)
         return payload(names[0], 0, _RECORD_TYPE)
 
-    return key
+    return key_layout
 
 
 def _value(component: str) -> Reader:
-    def value(data: bytes, rows: Rows) -> Layout | None:
+    def value_layout(data: bytes, rows: Rows) -> Layout | None:
         """The version, then the value for the record type of the key; None without such a key."""
         key = rows[-1]["key"]
         names = schemas.coordinator_record(component, int16(key)) if key and len(key) > 1 else None
         return payload(names[1], int16(data), VERSION) if names else None
 
-    return value
+    return value_layout
 
 
 for _topic, _component in COMPONENTS.items():

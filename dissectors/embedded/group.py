@@ -66,13 +66,13 @@ def _choose(data: bytes, rows: Rows, by_type: ByType) -> Layout | None:
         # SyncGroup before v5 and JoinGroup responses before v7 lack the protocol type: use the layout that decodes
         # completely.
         return exact(data, _possible(data, by_type))
-    read = by_type.get(protocol_type)
-    return read(data) if read else None
+    get_layout = by_type.get(protocol_type)
+    return get_layout(data) if get_layout else None
 
 
 def _possible(data: bytes, by_type: ByType) -> Iterator[Layout]:
-    for read in by_type.values():
+    for get_layout in by_type.values():
         try:
-            yield read(data)
+            yield get_layout(data)
         except DecodeError:
             continue

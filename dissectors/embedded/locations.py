@@ -34,8 +34,8 @@ def _find(layout: Layout, owner: str, prefix: str) -> tuple[EmbeddedLocation, ..
     for field in (*layout.fields, *layout.tagged):
         path = prefix + field.name
         if field.struct is not None:
-            if below := _find(field.struct, owner, f"{path}."):
-                locations[field.name] = EmbeddedLocation(field.name, below=below)
+            if nested := _find(field.struct, owner, f"{path}."):
+                locations[field.name] = EmbeddedLocation(field.name, below=nested)
         elif field.type == "records":
             locations[field.name] = EmbeddedLocation(field.name)
         elif field.type == "bytes" and not field.array and (reader := reader_of(owner, path)):
@@ -55,8 +55,8 @@ def topics(row: Row, below: tuple[EmbeddedLocation, ...]) -> set[str]:
     """The topics with record data whose names are in the message; for partial bodies, those read."""
     names = {name} if (name := _topic(row, no_name)) else set()
     for location in below:
-        inner = row.get(location.name) if location.below else None
-        for element in inner if isinstance(inner, list) else ():
+        elements = row.get(location.name) if location.below else None
+        for element in elements if isinstance(elements, list) else ():
             names |= topics(element, location.below)
     return names
 

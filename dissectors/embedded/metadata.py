@@ -15,7 +15,7 @@ _FRAME_VERSION = 1
 
 
 def _value(component: str) -> Reader:
-    def value(data: bytes, _: Rows) -> Layout | None:
+    def value_layout(data: bytes, _: Rows) -> Layout | None:
         """Frame version, record type and version, then the record.
 
         Source: Kafka's AbstractApiMessageSerde.
@@ -30,7 +30,7 @@ def _value(component: str) -> Reader:
             raise DecodeError(f"{component} has no record type {api_key}", offset=1)
         return payload(name, version, *_PREFIX)
 
-    return value
+    return value_layout
 
 
 for _topic, _component in _COMPONENTS.items():

@@ -41,10 +41,10 @@ def _in_envelope(name: str) -> PayloadLayouts | None:
     message, _, version = name.rpartition(" v")
     side = next((side for side in _SIDES if message.endswith(side)), None)
     api = schemas.api_by_name(message.removesuffix(side)) if side else None
-    known = api_layouts(api.key, int(version)) if api and version.isdecimal() and len(version) < 3 else None
-    if known is None:
+    layouts = api_layouts(api.key, int(version)) if api and version.isdecimal() and len(version) < 3 else None
+    if layouts is None:
         return None
-    kind = known.request_kind if side == "Request" else known.response_kind
+    kind = layouts.request_kind if side == "Request" else layouts.response_kind
     return PayloadLayouts(kind.header_layout, layout(message, int(version)), int(version))
 
 
@@ -76,14 +76,14 @@ def as_stated(name: str, data: bytes) -> PayloadLayouts:
     Raises:
         DecodeError: The version is missing or does not exist.
     """
-    if (forwarded := _in_envelope(name)) is not None:
-        return forwarded
+    if (enveloped := _in_envelope(name)) is not None:
+        return enveloped
     width = 4 if name in _WITH_VERSION else 2
     if len(data) < width:
         raise DecodeError(f"a payload of {len(data)} bytes has no room for its version", offset=0)
     if name in _KEYS:
         return at_version(name, 0)
-    stated, known = int.from_bytes(data[:width], "big", signed=True), versions(name)
-    if stated < known[0] or (stated > known[-1] and name not in _PREFIXED):
-        raise DecodeError(f"{name} has no version {stated}", offset=0)
-    return at_version(name, min(stated, known[-1]))
+    stated_version, known_versions = int.from_bytes(data[:width], "big", signed=True), versions(name)
+    if stated_version < known_versions[0] or (stated_version > known_versions[-1] and name not in _PREFIXED):
+        raise DecodeError(f"{name} has no version {stated_version}", offset=0)
+    return at_version(name, min(stated_version, known_versions[-1]))

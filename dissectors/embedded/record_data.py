@@ -43,16 +43,16 @@ def _record_data(
 ) -> Iterator[RecordField]:
     rows = (*rows, row)
     for location in locations:
-        value, here = row.get(location.name), f"{path}.{location.name}" if path else location.name
+        value, field_path = row.get(location.name), f"{path}.{location.name}" if path else location.name
         if location.below:
-            below = (
-                [(f"{here}[{index}]", element) for index, element in enumerate(value)]
+            elements = (
+                [(f"{field_path}[{index}]", element) for index, element in enumerate(value)]
                 if isinstance(value, list)
-                else [(here, value)]
+                else [(field_path, value)]
             )
-            for place, element in below:
+            for element_path, element in elements:
                 if isinstance(element, dict):
-                    yield from _record_data(element, location.below, rows, place, topic_name)
+                    yield from _record_data(element, location.below, rows, element_path, topic_name)
         elif location.reader is None and isinstance(value, list):
             partition = row.get("index", row.get("partition_index"))
-            yield RecordField(topic_of(rows, topic_name), partition, here, value)
+            yield RecordField(topic_of(rows, topic_name), partition, field_path, value)

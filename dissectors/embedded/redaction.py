@@ -54,11 +54,11 @@ def redact_tree(message: Message, nodes: list[Node]) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     for path, names, condition in rules(message):
         _redact_nodes(body, message.body, path, names, condition, spans)
-    if hidden := embedded.secret_record_spans(message):
-        _withhold(nodes, SpanSet(hidden))
+    if secret_spans := embedded.secret_record_spans(message):
+        _withhold(nodes, SpanSet(secret_spans))
     if body.end < message.end and may_hold_secrets(message):  # a tree that was cut off
         spans.append((body.end, len(message.frame)))
-    return spans + hidden
+    return spans + secret_spans
 
 
 def _redact_nodes(

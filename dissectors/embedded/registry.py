@@ -92,10 +92,10 @@ def int16(data: bytes) -> int:
 
 def exact(data: bytes, layouts: Iterable[Layout]) -> Layout | None:
     """The first layout in which the bytes decode completely; None if there is none."""
-    for one in layouts:
-        read = decode(one, data)
-        if read.error is None and not read.decode_warnings and read.end == len(data):
-            return one
+    for candidate in layouts:
+        decoded = decode(candidate, data)
+        if decoded.error is None and not decoded.decode_warnings and decoded.end == len(data):
+            return candidate
     return None
 
 

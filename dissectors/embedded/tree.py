@@ -40,14 +40,14 @@ class Expander:
         self,
         nodes: list[Node],
         row: Row,
-        inside: tuple[EmbeddedLocation, ...],
+        locations: tuple[EmbeddedLocation, ...],
         rows: Rows = (),
         *,
         pinned: bool = False,
     ) -> None:
         """Expand the fields of a struct, given as nodes and as values."""
         rows = (*rows, row)
-        for location in inside:
+        for location in locations:
             value = row.get(location.name)
             if value is None:
                 continue
@@ -83,19 +83,19 @@ class Expander:
         node.meaning = layout.name
         self.layouts[id(node)] = node, layout
         node.children = walked.nodes
-        if rest := data[walked.end - start :]:
-            node.children.append(Node("rest", walked.end, node.end, rest))
+        if trailing := data[walked.end - start :]:
+            node.children.append(Node("rest", walked.end, node.end, trailing))
         if pinned:
             _pin(node.children, node.start, node.end)
         self.struct(node.children, walked.values, embedded_locations(layout), rows, pinned=pinned)
         if not guarded:
             return
         node.value = withheld(data)
-        secret = payload_secrets(layout.name, walked.values["data"])
+        secret_names = payload_secrets(layout.name, walked.values["data"])
         for field in (field for part in node.children if part.name == "data" for field in part.children):
-            if field.name in secret:
+            if field.name in secret_names:
                 self._hide(field, pinned=pinned)
-        if rest:
+        if trailing:
             self._hide(node.children[-1], pinned=pinned)
 
     def _record_data(self, node: Node, topic: str | None, rows: Rows) -> None:
@@ -180,14 +180,14 @@ def _is_compressed(batch: Node) -> bool:
 
 def _are_intact(batches: list[Node]) -> bool:
     """As in `dissectors.embedded.values`: whether all batches are intact, except a truncated last one."""
-    whole = batches[:-1] if len(batches) > 1 and _child(batches[-1].children, "truncated") else batches
-    return all((crc := _child(batch.children, "crc")) and crc.meaning == "valid" for batch in whole)
+    complete_batches = batches[:-1] if len(batches) > 1 and _child(batches[-1].children, "truncated") else batches
+    return all((crc := _child(batch.children, "crc")) and crc.meaning == "valid" for batch in complete_batches)
 
 
 def _records(batch: Node) -> Iterator[Node]:
     """The nodes with a key and a value: below ``records``, or the messages of formats 0 and 1."""
-    holder = _child(batch.children, "records") or _child(batch.children, "value")
-    for node in holder.children if holder and (holder.children or holder.name == "records") else (batch,):
+    records_node = _child(batch.children, "records") or _child(batch.children, "value")
+    for node in records_node.children if records_node and (records_node.children or records_node.name == "records") else (batch,):
         if _child(node.children, "value"):
             yield node
 

@@ -19,16 +19,16 @@ _PAYLOADS = 100
 
 def expanded(
     row: Row,
-    inside: tuple[EmbeddedLocation, ...],
+    locations: tuple[EmbeddedLocation, ...],
     rows: Rows,
     topic_name: TopicName,
     allowance: Allowance | None = None,
 ) -> Row:
     """A copy of a struct with its embedded data decoded; the same object if it has none."""
-    if not inside:
+    if not locations:
         return row
     expanded_row, rows = dict(row), (*rows, row)
-    for location in inside:
+    for location in locations:
         value = row.get(location.name)
         if value is None:
             continue
@@ -63,8 +63,8 @@ def _put_payload(row: Row, name: str, reader: Reader, rows: Rows, *, guarded: bo
     payload = {"type": layout.name, **expanded(values, embedded_locations(layout), rows, no_name)}
     if end < len(data):
         payload["rest"] = withheld(data[end:]) if guarded else data[end:]
-    if secret := payload_secrets(layout.name, payload["data"]):
-        payload["data"] = {**payload["data"], **{key: withheld(payload["data"][key]) for key in secret}}
+    if secret_names := payload_secrets(layout.name, payload["data"]):
+        payload["data"] = {**payload["data"], **{key: withheld(payload["data"][key]) for key in secret_names}}
     row[name] = payload
 
 
@@ -79,17 +79,17 @@ def _record_data(
         owner = CONTROL if batch.get("is_control") else topic
         readers = {name: reader_of(owner, name) for name in ("key", "value")} if owner else {}
         if guarded or any(readers.values()):
-            found = batch.get("records", [])
+            batch_records = batch.get("records", [])
             if allowance is not None:
-                allowance.release(len(found))
-            for index, record in enumerate(found):
+                allowance.release(len(batch_records))
+            for index, record in enumerate(batch_records):
                 if allowance is not None:
                     if allowance.is_spent:
-                        leave_out(batch, len(found) - index)
+                        leave_out(batch, len(batch_records) - index)
                         break
                     allowance.charge(_PAYLOADS + allowance.record_cost - RECORD)  # reserves it again
-                is_other = owner == CONTROL and not is_control_record(record, readers, rows)
-                _decode_record(record, {} if is_other else readers, rows, guarded=guarded)
+                is_not_control = owner == CONTROL and not is_control_record(record, readers, rows)
+                _decode_record(record, {} if is_not_control else readers, rows, guarded=guarded)
     return batches
 
 
@@ -97,14 +97,14 @@ def leave_out(batch: Row, count: int) -> None:
     """Remove the last records of a batch, for which no work is left, and say so."""
     if count:
         del batch["records"][-count:]
-        before = batch.get("records_left_out", 0)
-        batch["records_left_out"] = None if before is None else before + count
+        left_out = batch.get("records_left_out", 0)
+        batch["records_left_out"] = None if left_out is None else left_out + count
 
 
 def _are_intact(batches: list[Row]) -> bool:
     """Whether all batches are intact: otherwise types may be wrong, or it is a later piece of a snapshot."""
-    whole = batches[:-1] if len(batches) > 1 and "truncated" in batches[-1] else batches
-    return all(batch.get("crc_valid") for batch in whole)
+    complete_batches = batches[:-1] if len(batches) > 1 and "truncated" in batches[-1] else batches
+    return all(batch.get("crc_valid") for batch in complete_batches)
 
 
 def is_control_record(record: Row, readers: Mapping[str, Reader | None], rows: Rows) -> bool:

@@ -33,13 +33,13 @@ def on_assignment(group: GroupHistory, lane: Lane, frame: GroupResponse, at: int
     for topic in frame.topics:
         if topic.topic_id and topic.topic:
             group.topic_names[topic.topic_id[:MAX_NAME_LENGTH]] = topic.topic[:MAX_NAME_LENGTH]
-    unread = [
-        (other, list(members.lost(group, other, at)))
-        for other in group.in_state(MembershipState.LOST)
-        if other is not lane and members.unread_partitions(group, other)
+    lost_members = [
+        (lost_lane, list(members.lost(group, lost_lane, at)))
+        for lost_lane in group.in_state(MembershipState.LOST)
+        if lost_lane is not lane and members.unread_partitions(group, lost_lane)
     ]
     lane.assigned = frozenset(islice(assigned, MAX_ASSIGNED))
-    for member, stalls in unread:
+    for member, stalls in lost_members:
         if not members.unread_partitions(group, member):
             end_stalls(group, stalls, at)
             member.set_state(MembershipState.OUT, at)

@@ -69,12 +69,12 @@ def cause_of(group: GroupHistory, lane: Lane, expired: list[Lane], at: int) -> R
     `expired` are the members of the previous generation that neither joined nor left.
     """
     joiner, _, is_new = group.joiner or (lane, 0, lane.generation < 0)
-    known = {"left": group.leaver is not None, "is_new": is_new, "was_told": group.was_told}
-    kind = next((cause for fact, cause in CAUSES.items() if known[fact]), OTHERWISE)
-    others = f"; the session of {_names(expired)} expired" if expired else ""
+    facts = {"left": group.leaver is not None, "is_new": is_new, "was_told": group.was_told}
+    kind = next((cause for fact, cause in CAUSES.items() if facts[fact]), OTHERWISE)
+    expired_text = f"; the session of {_names(expired)} expired" if expired else ""
     if kind is CauseKind.LEAVE and group.leaver is not None:
         key, label = group.leaver
-        text = f"{label} left{others}"
+        text = f"{label} left{expired_text}"
     elif kind is CauseKind.COORDINATOR:
         key = expired[0].key if expired else ""
         text = (
@@ -84,9 +84,9 @@ def cause_of(group: GroupHistory, lane: Lane, expired: list[Lane], at: int) -> R
         )
     else:
         key = joiner.key
-        leads = " (the leader)" if group.leader == joiner.key else ""
-        text = f"{joiner.label} joined" if kind is CauseKind.JOIN else f"{joiner.label}{leads} rejoined by itself"
-        text += others
+        leader_note = " (the leader)" if group.leader == joiner.key else ""
+        text = f"{joiner.label} joined" if kind is CauseKind.JOIN else f"{joiner.label}{leader_note} rejoined by itself"
+        text += expired_text
     group.leaver, group.joiner, group.was_told = None, None, False
     if (blamed := group.lanes.get(key)) is not None and not _follows(kind, group, at):
         if blamed.caused is None or at - blamed.caused.last > _APART:
@@ -100,8 +100,8 @@ def _follows(kind: CauseKind, group: GroupHistory, at: int) -> bool:
     """Whether a member rejoins as cooperative members do after each rebalance in which they gave up partitions."""
     if kind is not CauseKind.REJOIN or not group.boundaries:
         return False
-    before = group.boundaries[-1]
-    return before.cause is not None and before.cause.kind is not CauseKind.REJOIN and at - before.at < _APART
+    previous = group.boundaries[-1]
+    return previous.cause is not None and previous.cause.kind is not CauseKind.REJOIN and at - previous.at < _APART
 
 
 def on_epoch(group: GroupHistory, lane: Lane, expired: list[Lane]) -> RebalanceCause:

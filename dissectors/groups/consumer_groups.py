@@ -85,9 +85,9 @@ class ConsumerGroups:
         """Apply a response; return its group, or None if it is not about a group."""
         if (group := self._find_or_add(frame, row, at)) is None:
             return None
-        known = self._unanswered.pop(frame)
-        if known is not None:
-            lane, event, _ = known
+        unanswered = self._unanswered.pop(frame)
+        if unanswered is not None:
+            lane, event, _ = unanswered
             if frame.member_id and frame.member_id != lane.member_id:
                 lane = self._lanes.find_or_add(group, frame, event.kind, row, at)
         else:
@@ -117,15 +117,15 @@ class ConsumerGroups:
         for lane, event, _ in self._unanswered.remove(connection_id) if responses else ():
             event.until = at
             lane.in_flight.pop(event.row, None)
-        every = ((group, lane) for group in self for lane in group.lanes.values())
-        for group, lane in every if connection_id is None else self._lanes.lanes_of(connection_id):
+        all_lanes = ((group, lane) for group in self for lane in group.lanes.values())
+        for group, lane in all_lanes if connection_id is None else self._lanes.lanes_of(connection_id):
             lifecycle.on_gap(group, lane, at)
 
     def on_finding(self, connection_id: str, finding: GroupFinding, row: int, at: int) -> None:
         """Apply a finding without a frame: to the groups of its connection that it names, else to its only group."""
-        spoken = self._lanes.lanes_of(connection_id)
-        named = [(group, lane) for group, lane in spoken if repr(group.id) in finding.message]
-        for group, lane in named or (spoken if len(spoken) == 1 and finding.code[:1] == "S" else []):
+        lanes = self._lanes.lanes_of(connection_id)
+        named_lanes = [(group, lane) for group, lane in lanes if repr(group.id) in finding.message]
+        for group, lane in named_lanes or (lanes if len(lanes) == 1 and finding.code[:1] == "S" else []):
             end_stalls(group, [_stall(finding, lane, row, at)], at)
 
     def _find_or_add(self, frame: GroupFrame, row: int, at: int) -> GroupHistory | None:
@@ -162,14 +162,14 @@ class ConsumerGroups:
 
     def _add_event(self, group: GroupHistory, lane: Lane, event: Event) -> None:
         """Add an event to its lane, and remove the oldest if there are too many."""
-        kept, most = (
+        events, limit = (
             (lane.recurring, MAX_RECURRING) if event.kind in _RECURRING else (lane.transitions, MAX_TRANSITIONS)
         )
-        most = max(MIN_LANE_EVENTS, min(most, MAX_EVENTS // max(1, len(self._lanes))))
-        kept.append(event)
-        if len(kept) > most:
-            group.events_evicted += len(kept) - most
-            del kept[:-most]
+        limit = max(MIN_LANE_EVENTS, min(limit, MAX_EVENTS // max(1, len(self._lanes))))
+        events.append(event)
+        if len(events) > limit:
+            group.events_evicted += len(events) - limit
+            del events[:-limit]
 
 
 def _is_garbled(frame: GroupFrame) -> bool:

@@ -212,6 +212,6 @@ def explanation(api: str, error: str) -> ErrorExplanation:
     """What an error, by name, means for a member; what it means for the API in general, if it is not about groups."""
     if (explanation := EXPLANATIONS.get(error)) is not None:
         return explanation
-    judged = refusals.judgement(api, Error[error].value) if error in Error.__members__ else refusals.UNKNOWN
-    patience = 0 if judged.nature is refusals.Nature.FINAL else int(judged.patience * SECOND)
-    return ErrorExplanation(_MANY, judged.meaning, judged.change, patience)
+    judgement = refusals.judgement(api, Error[error].value) if error in Error.__members__ else refusals.UNKNOWN
+    grace_period = 0 if judgement.nature is refusals.Nature.FINAL else int(judgement.patience * SECOND)
+    return ErrorExplanation(_MANY, judgement.meaning, judgement.change, grace_period)

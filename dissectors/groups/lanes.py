@@ -94,11 +94,11 @@ class Lanes:
 
     def _adopt(self, group: GroupHistory, key: str, member_id: str, anonymous: str, client: ClientKey) -> Lane | None:
         """The lane of a connection or a client whose member id has become known, under its new key."""
-        for earlier in (anonymous, "\0\0" + "\0".join(client)):
-            lane = group.lanes.get(earlier)
-            if lane is not None and key != earlier:
-                del group.lanes[earlier]
-                self._all.pop((group.id, earlier), None)
+        for old_key in (anonymous, "\0\0" + "\0".join(client)):
+            lane = group.lanes.get(old_key)
+            if lane is not None and key != old_key:
+                del group.lanes[old_key]
+                self._all.pop((group.id, old_key), None)
                 lane.key, lane.member_id = key, member_id
                 self._add(group, lane)
                 return lane
@@ -112,17 +112,17 @@ class Lanes:
     def _add(self, group: GroupHistory, lane: Lane) -> None:
         if len(self._all) >= MAX_LANES:
             (group_id, key), _ = self._all.popitem(last=False)
-            if (full_group := self._groups.get(group_id)) is not None and full_group.lanes.pop(key, None) is not None:
-                full_group.lanes.evicted += 1
+            if (oldest_group := self._groups.get(group_id)) is not None and oldest_group.lanes.pop(key, None) is not None:
+                oldest_group.lanes.evicted += 1
         group.lanes[lane.key] = lane
         self._all[group.id, lane.key] = None
 
     def _touch(self, group: GroupHistory, key: str) -> None:
-        place = group.id, key
-        if place in self._all:
-            self._all.move_to_end(place)
+        lane_id = group.id, key
+        if lane_id in self._all:
+            self._all.move_to_end(lane_id)
         else:
-            self._all[place] = None
+            self._all[lane_id] = None
 
     def __len__(self) -> int:
         return len(self._all)
@@ -148,9 +148,9 @@ def label(client_id: str, member_id: str) -> str:
 
     Kafka makes member ids of the client id, or the instance id of a static member, and a UUID.
     """
-    rest = member_id.removeprefix(client_id + "-")
-    if len(rest) > _UUID + 1 and rest.count("-", -_UUID) == 4:
-        short = f"{rest[: -_UUID - 1][: _LABEL // 2]}-{rest[-_UUID:][:4]}"
+    suffix = member_id.removeprefix(client_id + "-")
+    if len(suffix) > _UUID + 1 and suffix.count("-", -_UUID) == 4:
+        abbreviation = f"{suffix[: -_UUID - 1][: _LABEL // 2]}-{suffix[-_UUID:][:4]}"
     else:
-        short = rest[:6]
-    return printable(f"{client_id[: _LABEL - len(short)]} {short}".strip()) or "(no client id)"
+        abbreviation = suffix[:6]
+    return printable(f"{client_id[: _LABEL - len(abbreviation)]} {abbreviation}".strip()) or "(no client id)"

@@ -125,9 +125,9 @@ def _on_error(group: GroupHistory, lane: Lane, event: Event, at: int) -> None:
         group.denied = _extend_streak(group.denied, event, at)
     else:
         if len(lane.refusals) < MAX_STREAKS or error in lane.refusals:
-            known = lane.refusals.get(error)
-            streak = lane.refusals[error] = _extend_streak(known, event, at)
-            streak.contradicts = (known is None or known.contradicts) and _is_contradicted(group, lane, event)
+            previous = lane.refusals.get(error)
+            streak = lane.refusals[error] = _extend_streak(previous, event, at)
+            streak.contradicts = (previous is None or previous.contradicts) and _is_contradicted(group, lane, event)
         if error in explanations.REMOVED and kind is not EventKind.COMMIT:
             end_member_stalls(group, lane, at)
             lane.set_state(MembershipState.OUT, at)

@@ -331,8 +331,8 @@ class GroupHistory(Struct):
         """The state of the group."""
         members = self.current_members()
         if not members:
-            left = any(lane.state is MembershipState.LEFT for lane in self.lanes.values())
-            return GroupStatus.EMPTY if left else GroupStatus.UNKNOWN
+            any_left = any(lane.state is MembershipState.LEFT for lane in self.lanes.values())
+            return GroupStatus.EMPTY if any_left else GroupStatus.UNKNOWN
         if all(lane.state is MembershipState.LOST for lane in members):
             return GroupStatus.UNKNOWN
         if self.protocol is not Protocol.CLASSIC:

@@ -31,7 +31,7 @@ def on_join_request(group: GroupHistory, lane: Lane, event: Event) -> None:
     end_stalls(group, members.not_rejoining(group, lane, at), at)
     if _overdue(group, at) and not 0 <= at - group.join_stall_at < SECOND:
         group.join_stall = next(
-            (wait for wait in waits.join_waits(group, at) if lane.key in wait.blamed), group.join_stall
+            (stall for stall in waits.join_waits(group, at) if lane.key in stall.blamed), group.join_stall
         )
         group.join_stall_at = at
     if lane.state is MembershipState.JOINED and at - lane.since > waits.MAX_SYNC_WAIT:
@@ -57,10 +57,10 @@ def on_join_response(group: GroupHistory, lane: Lane, event: Event, frame: Group
         return
     if generation != group.generation or generation < 0:
         if _overdue(group, at):
-            end_stalls(group, (_with_blamed(group, wait) for wait in waits.join_waits(group, at)), at)
+            end_stalls(group, (_with_blamed(group, stall) for stall in waits.join_waits(group, at)), at)
         group.join_stall = None
     elif at - group.generation_at > SECOND and at - event.at > waits.MAX_JOIN_WAIT:
-        end_stalls(group, (wait for wait in waits.join_waits(group, at) if lane.key in wait.waiting), at)
+        end_stalls(group, (stall for stall in waits.join_waits(group, at) if lane.key in stall.waiting), at)
     on_generation(group, lane, generation, at, event.row)
     if not lane.unsynced:
         lane.unsynced_since = event.at, event.row
@@ -96,8 +96,8 @@ def on_sync_response(group: GroupHistory, lane: Lane, frame: GroupResponse, at: 
 
 def _next_rebalance(group: GroupHistory) -> RebalanceInProgress | None:
     """The rebalance of members that joined after the first assignments were sent; None without such members."""
-    waiting = [lane.request.at for lane in group.in_state(MembershipState.JOINING) if lane.request is not None]
-    return RebalanceInProgress(min(waiting), group.generation) if waiting else None
+    join_times = [lane.request.at for lane in group.in_state(MembershipState.JOINING) if lane.request is not None]
+    return RebalanceInProgress(min(join_times), group.generation) if join_times else None
 
 
 def _with_blamed(group: GroupHistory, stall: Stall) -> Stall:
@@ -118,7 +118,7 @@ def on_generation(group: GroupHistory, lane: Lane, generation: int, at: int, row
         and all(member.generation != group.generation for member in group.in_state(MembershipState.MEMBER))
     ):
         end_stalls(group, lagging, at)
-        before = group.generation
+        previous = group.generation
         group.generation, group.generation_at = generation, at
         expired = _remove_absent(group, lane, at)
         if group.protocol is Protocol.CLASSIC:
@@ -126,7 +126,7 @@ def on_generation(group: GroupHistory, lane: Lane, generation: int, at: int, row
             group.leader = ""
         else:
             cause = causes.on_epoch(group, lane, expired)
-            group.rebalance = group.rebalance or RebalanceInProgress(at, before)
+            group.rebalance = group.rebalance or RebalanceInProgress(at, previous)
         group.boundaries.append(Boundary(at, generation, row, cause))
     lane.generation = generation
     end_if_reconciled(group, lagging, at)
@@ -142,12 +142,12 @@ def _remove_absent(group: GroupHistory, lane: Lane, at: int) -> list[Lane]:
     expired = None if group.protocol is Protocol.CLASSIC else _expired(group, lane)
     for member in group.current_members():
         if group.protocol is Protocol.CLASSIC:
-            out = member is not lane and member.state is not MembershipState.JOINING
+            is_absent = member is not lane and member.state is not MembershipState.JOINING
         else:
-            out = member.state is MembershipState.LOST and (
+            is_absent = member.state is MembershipState.LOST and (
                 member is expired or at - member.since > members.SESSION_TIMEOUT
             )
-        if out:
+        if is_absent:
             end_member_stalls(group, member, at)
             member.set_state(MembershipState.OUT, at)
             removed.append(member)
@@ -187,6 +187,6 @@ def end_rebalance(group: GroupHistory, at: int) -> None:
 def discard_rebalance(group: GroupHistory) -> None:
     """Discard a rebalance if the join that began it was refused and no other member is part of it."""
     rebalance = group.rebalance
-    waiting = any(lane.state is MembershipState.JOINING or lane.rejoin_signals for lane in group.lanes.values())
-    if rebalance is not None and rebalance.generation == group.generation and not waiting:
+    has_participants = any(lane.state is MembershipState.JOINING or lane.rejoin_signals for lane in group.lanes.values())
+    if rebalance is not None and rebalance.generation == group.generation and not has_participants:
         group.rebalance = None

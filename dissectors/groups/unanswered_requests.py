@@ -39,8 +39,8 @@ class UnansweredRequests:
             return None
         offset = frame.request_offset
         if offset is None:
-            same = (at for at, (*_, number) in requests.items() if number == frame.correlation_id)
-            offset = next(same, -1)
+            offsets = (request_offset for request_offset, (*_, correlation_id) in requests.items() if correlation_id == frame.correlation_id)
+            offset = next(offsets, -1)
         request = requests.pop(offset, None)
         if request is not None:
             self._count -= 1
@@ -51,6 +51,6 @@ class UnansweredRequests:
     def remove(self, connection_id: str | None) -> list[Unanswered]:
         """Remove and return the requests of a connection, or of all; the oldest first."""
         connections = list(self._connections) if connection_id is None else [connection_id]
-        removed = [request for name in connections for request in self._connections.pop(name, {}).values()]
+        removed = [request for connection in connections for request in self._connections.pop(connection, {}).values()]
         self._count -= len(removed)
         return removed

@@ -34,15 +34,15 @@ def read_arrays(text: str) -> list[bytes]:
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
     """The elements of each array, without its brackets."""
-    at = 0
-    while opening := _OPEN.search(text, at):
-        at = opening.end()
-        starts = _STARTS_WITH_HEX if opening[0].startswith("<Buffer") else _STARTS
-        if starts.match(text, at):
-            closing = _CLOSE.search(text, at)
+    position = 0
+    while opening := _OPEN.search(text, position):
+        position = opening.end()
+        first_element = _STARTS_WITH_HEX if opening[0].startswith("<Buffer") else _STARTS
+        if first_element.match(text, position):
+            closing = _CLOSE.search(text, position)
             end = closing.start() if closing else len(text)
-            yield at, end
-            at = end
+            yield position, end
+            position = end
 
 
 def _read(text: str, start: int, end: int) -> bytes:
@@ -52,19 +52,19 @@ def _read(text: str, start: int, end: int) -> bytes:
     )
     data = bytearray()
     for word in words:
-        at = word.start()
+        index = word.start()
         if word[0] == "...":
-            raise error_at(text, at, "the program that printed this left bytes out: print them all, as hex")
+            raise error_at(text, index, "the program that printed this left bytes out: print them all, as hex")
         if hexadecimal:
             data.append(int(word[0], 16))
             continue
         number = _NUMBER.fullmatch(word[0])
         if number is None:
-            raise error_at(text, at, f"'{word[0]}' is not a byte: use 0x00 to 0xff, or -128 to 255")
+            raise error_at(text, index, f"'{word[0]}' is not a byte: use 0x00 to 0xff, or -128 to 255")
         if (digits := number["hex"]) is not None:
             data += bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2))
         elif -128 <= (value := int(number[0][: number.end("decimal") - number.start()])) <= 255:
             data.append(value & 0xFF)
         else:
-            raise error_at(text, at, f"{value} is not a byte: use -128 to 255")
+            raise error_at(text, index, f"{value} is not a byte: use -128 to 255")
     return bytes(data)

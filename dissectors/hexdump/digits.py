@@ -14,26 +14,26 @@ def read_digits(text: str) -> bytes:
     """The bytes of hex digits with blanks, separators and comments."""
     text = blank_comments(text)
     digits: list[str] = []
-    half, end = "", 0  # the first digit of a byte that is split by a line break
+    half_byte, end = "", 0  # the first digit of a byte that is split by a line break
     for match in _WORD.finditer(text):
-        word, at = match[0], match.start()
-        if half and "\n" not in text[end:at]:
-            raise _odd_count(text, end, half)
+        word, index = match[0], match.start()
+        if half_byte and "\n" not in text[end:index]:
+            raise _odd_count(text, end, half_byte)
         end = match.end()
         if word[:2] in ("0x", "0X"):
-            word, at = word[2:], at + 2
+            word, index = word[2:], index + 2
             word = word.zfill(2) if len(word) == 1 else word  # Go and Wireshark write small bytes with one digit
         if word == "*":
-            raise error_at(text, at, "'*' needs offsets to show how many lines it replaces: dump with -v")
+            raise error_at(text, index, "'*' needs offsets to show how many lines it replaces: dump with -v")
         if (stray := re.search(r"[^0-9a-fA-F]", word)) is not None:
-            raise error_at(text, at + stray.start(), f"{stray[0]!r} is not a hex digit")
+            raise error_at(text, index + stray.start(), f"{stray[0]!r} is not a hex digit")
         if not word:
-            raise error_at(text, at, "hex digits are missing after 0x")
-        word = half + word
-        half = word[-1] if len(word) % 2 else ""
-        digits.append(word[:-1] if half else word)
-    if half:
-        raise _odd_count(text, end, half)
+            raise error_at(text, index, "hex digits are missing after 0x")
+        word = half_byte + word
+        half_byte = word[-1] if len(word) % 2 else ""
+        digits.append(word[:-1] if half_byte else word)
+    if half_byte:
+        raise _odd_count(text, end, half_byte)
     return bytes.fromhex("".join(digits))
 
 

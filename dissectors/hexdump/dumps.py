@@ -24,10 +24,10 @@ _OFFSET_ZERO = re.compile(r"\s*(?:0{6,7}\s+(?:[0-9a-f]{2})+|0{4,16}\s{2,}[0-9a-f
 def hexdump(data: bytes, start: int = 0, width: int = 16) -> Iterator[str]:
     """Lines of offset, `width` bytes and their ASCII, as hexdump -C prints them; the first offset is `start`."""
     columns = width * 3 + (width > 8)
-    for at in range(0, len(data), width):
-        row = data[at : at + width]
+    for position in range(0, len(data), width):
+        row = data[position : position + width]
         digits = f"{row[:8].hex(' ')}  {row[8:].hex(' ')}"
-        yield f"{start + at:08x}  {digits:<{columns}} |{printable(row)}|"
+        yield f"{start + position:08x}  {digits:<{columns}} |{printable(row)}|"
 
 
 def printable(data: bytes) -> str:
@@ -48,11 +48,11 @@ class _Row:
 
 def first_row(lines: Sequence[str]) -> int | None:
     """The index of the first line of a dump; None if the text is not a dump."""
-    filled = [index for index, line in enumerate(lines) if not _PASSED_OVER.match(line)]
-    if filled and (_OFFSET_ZERO.match(lines[filled[0]]) or _offsets_agree([lines[index] for index in filled])):
-        return filled[0]
+    content_lines = [index for index, line in enumerate(lines) if not _PASSED_OVER.match(line)]
+    if content_lines and (_OFFSET_ZERO.match(lines[content_lines[0]]) or _offsets_agree([lines[index] for index in content_lines])):
+        return content_lines[0]
     after_text = False
-    for index in filled:
+    for index in content_lines:
         offset = _OFFSET.match(lines[index])
         if offset and (offset[2] or _barred(lines[index]) or (after_text and _OFFSET_ZERO.match(lines[index]))):
             return index
@@ -122,10 +122,10 @@ def _read_dump(lines: Sequence[str], first: int, end: int) -> bytes:
         )
     radix = _radix(rows)
     start = int(rows[0].offset, radix)
-    before = [number for number, line in enumerate(lines[:first], 1) if not _PASSED_OVER.match(line)]
-    if before and start:
+    preceding = [number for number, line in enumerate(lines[:first], 1) if not _PASSED_OVER.match(line)]
+    if preceding and start:
         raise HexError(
-            f"this is not a dump line, but the next one has offset {rows[0].offset}", line=before[0], column=1
+            f"this is not a dump line, but the next one has offset {rows[0].offset}", line=preceding[0], column=1
         )
     data = bytearray()
     width = 0
@@ -143,8 +143,8 @@ def _read_dump(lines: Sequence[str], first: int, end: int) -> bytes:
 
 
 def _wrong_offset(row: _Row, expected: int, radix: int) -> HexError:
-    following = f"{expected:0{len(row.offset)}{ {8: 'o', 10: 'd', 16: 'x'}[radix] }}"
-    message = f"expected offset {following}, got {row.offset}: lines or bytes are missing or duplicated"
+    expected_text = f"{expected:0{len(row.offset)}{ {8: 'o', 10: 'd', 16: 'x'}[radix] }}"
+    message = f"expected offset {expected_text}, got {row.offset}: lines or bytes are missing or duplicated"
     return HexError(message, line=row.line, column=row.column)
 
 
@@ -152,8 +152,8 @@ def _row(line: str, number: int, *, after_star: bool = False) -> _Row:
     offset = _OFFSET.match(line)
     if offset is None:
         raise HexError("this line of the dump has no offset: remove it or restore it", line=number, column=1)
-    at, digits = offset.end(), ""
-    while group := _GROUP.match(line, at):
+    position, digits = offset.end(), ""
+    while group := _GROUP.match(line, position):
         gap, word = group[1], group[2]
         # Two spaces end the bytes, except in the middle of hexdump -C's sixteen.
         if digits and gap != " " and not (gap == "  " and len(digits) == 16 and not offset[2]):
@@ -164,16 +164,16 @@ def _row(line: str, number: int, *, after_star: bool = False) -> _Row:
             message = "these are 16-bit words in machine byte order: dump with hexdump -C, od -t x1 or xxd"
             raise HexError(message, line=number, column=group.start(2) + 1)
         digits += word
-        at = group.end()
-    if not (_TEXT_COLUMN.match(line, at) if digits else line[at:].isspace() or at == len(line)):
-        stray = re.compile(r"[^\s0-9a-fA-F]").search(line, at)
+        position = group.end()
+    if not (_TEXT_COLUMN.match(line, position) if digits else line[position:].isspace() or position == len(line)):
+        stray = re.compile(r"[^\s0-9a-fA-F]").search(line, position)
         assert stray
         raise HexError(f"{stray[0]!r} is not a hex digit", line=number, column=stray.start() + 1)
     data = bytes.fromhex(digits)
-    more = _HEX_AFTER_GAP.match(line, at)
-    if more and not printable(data).replace(" ", "").startswith(more[1]):
-        message = f"'{more[1]}' after the gap may be bytes or text: close the gap or remove the text"
-        raise HexError(message, line=number, column=more.start(1) + 1)
+    extra = _HEX_AFTER_GAP.match(line, position)
+    if extra and not printable(data).replace(" ", "").startswith(extra[1]):
+        message = f"'{extra[1]}' after the gap may be bytes or text: close the gap or remove the text"
+        raise HexError(message, line=number, column=extra.start(1) + 1)
     return _Row(number, offset.start(1) + 1, offset[1], data, after_star)
 
 
@@ -181,13 +181,13 @@ def _radix(rows: Sequence[_Row]) -> int:
     """The radix of the offsets: 16, 8 or 10, whichever makes most consecutive. Seven digits are od's octal ones."""
     order = (8, 10, 16) if len(rows[0].offset) == 7 else (16, 10, 8)
     digits = set("".join(row.offset.lower() for row in rows))
-    possible = [radix for radix in order if digits <= set("0123456789abcdef"[:radix])]
-    return max(possible, key=lambda radix: _agreeing(rows, radix))
+    possible_radixes = [radix for radix in order if digits <= set("0123456789abcdef"[:radix])]
+    return max(possible_radixes, key=lambda radix: _agreeing(rows, radix))
 
 
 def _agreeing(rows: Sequence[_Row], radix: int) -> int:
     count = 0
-    for row, following in pairwise(rows):
-        step, width = int(following.offset, radix) - int(row.offset, radix), len(row.data)
-        count += (width and step >= width and step % width == 0) if following.after_star else 0 < width == step
+    for row, next_row in pairwise(rows):
+        step, width = int(next_row.offset, radix) - int(row.offset, radix), len(row.data)
+        count += (width and step >= width and step % width == 0) if next_row.after_star else 0 < width == step
     return count

@@ -26,38 +26,38 @@ def read_escapes(text: str) -> bytes:
     escape = text.find("\\")
     if quote is None or -1 < escape < quote.start():
         return b"".join(_unescape(text, start, end) for start, end in _bare_words(text))
-    first = at = quote.start()
+    first = position = quote.start()
     data = b""
-    while literal := _LITERAL.match(text, at):
+    while literal := _LITERAL.match(text, position):
         data += _unescape(text, literal.start(2), literal.end(2))
-        at = literal.end()
-        if (between := _BETWEEN_LITERALS.match(text, at)) is None:
+        position = literal.end()
+        if (separator := _BETWEEN_LITERALS.match(text, position)) is None:
             break
-        at = between.end()
+        position = separator.end()
     else:
-        raise error_at(text, at, "this string is not closed on its line: add the quote, or write a line break as \\n")
-    if (next_string := re.compile(r"\\[x0-7]").search(text, at)) is not None:
+        raise error_at(text, position, "this string is not closed on its line: add the quote, or write a line break as \\n")
+    if (next_string := re.compile(r"\\[x0-7]").search(text, position)) is not None:
         raise error_at(text, next_string.start(), "another string follows: pass one frame at a time")
-    if re.search(r"printf\s+\$?$", text[:first]) and (percent := text.find("%", first, at)) >= 0:
+    if re.search(r"printf\s+\$?$", text[:first]) and (percent := text.find("%", first, position)) >= 0:
         raise error_at(text, percent, "printf interprets '%': write it as \\x25")
     return data
 
 
 def _bare_words(text: str) -> Iterator[tuple[int, int]]:
     """Spans between blanks and comments: without quotes, blanks are not data."""
-    at = 0
-    for skipped in _BARE_SKIPPED.finditer(text):
-        yield at, skipped.start()
-        at = skipped.end()
-    yield at, len(text)
+    position = 0
+    for gap in _BARE_SKIPPED.finditer(text):
+        yield position, gap.start()
+        position = gap.end()
+    yield position, len(text)
 
 
 def _unescape(text: str, start: int, end: int) -> bytes:
     data = bytearray()
-    at = start
+    position = start
     for escape in _ESCAPE.finditer(text, start, end):
-        data += text[at : escape.start()].encode("utf-8", "surrogatepass")
-        at = escape.end()
+        data += text[position : escape.start()].encode("utf-8", "surrogatepass")
+        position = escape.end()
         hexadecimal, octal, name = escape.groups()
         if hexadecimal or (octal and int(octal, 8) < 256):
             data.append(int(hexadecimal, 16) if hexadecimal else int(octal, 8))
@@ -66,4 +66,4 @@ def _unescape(text: str, start: int, end: int) -> bytes:
         elif name != "\n":
             message = f"'{escape[0]}' is not a byte escape: write it as \\x and two hex digits"
             raise error_at(text, escape.start(), message)
-    return bytes(data + text[at:end].encode("utf-8", "surrogatepass"))
+    return bytes(data + text[position:end].encode("utf-8", "surrogatepass"))

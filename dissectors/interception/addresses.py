@@ -72,10 +72,10 @@ class AddressRewriter:
         spans = locate_addresses(frame, header.api_key, header.api_version)
         if not spans:
             return FORWARD
-        complete = header.api_key in _COMPLETE
-        places = self._translate([span.address for span in spans], complete)
-        changes = [(span, place) for span, place in zip(spans, places, strict=True) if place is not None]
-        changes = [(span, place) for span, place in changes if place != span.address[1:]]
+        lists_all_brokers = header.api_key in _COMPLETE
+        new_addresses = self._translate([span.address for span in spans], lists_all_brokers)
+        changes = [(span, new_address) for span, new_address in zip(spans, new_addresses, strict=True) if new_address is not None]
+        changes = [(span, new_address) for span, new_address in changes if new_address != span.address[1:]]
         return Replace(_rewritten(frame, changes)) if changes else FORWARD
 
 
@@ -95,13 +95,13 @@ class AddressSpan(NamedTuple):
 
 def locate_addresses(frame: bytes, api_key: int, api_version: int) -> list[AddressSpan]:
     """Return the brokers' addresses in a response, in wire order; none if it cannot be read."""
-    known = api_layouts(api_key, api_version)
-    if known is None:
+    layouts = api_layouts(api_key, api_version)
+    if layouts is None:
         return []
     try:
-        body = struct_skipper(known.response_header)(frame, 4)
+        body = struct_skipper(layouts.response_header)(frame, 4)
         spans: list[AddressSpan] = []
-        _collect(known.response, frame, body, (), spans, whole=False)
+        _collect(layouts.response, frame, body, (), spans, is_whole=False)
         return [span for span in spans if span.address.host and span.address.port > 0]
     except Irregular:
         return []
@@ -110,17 +110,17 @@ def locate_addresses(frame: bytes, api_key: int, api_version: int) -> list[Addre
 @functools.cache
 def _versions() -> dict[int, tuple[int, int]]:
     """The oldest and newest version of each API whose response can contain addresses."""
-    found = {}
+    versions_by_key = {}
     for api in schemas.apis():
         versions = [index for index in range(api.min_version, api.max_version + 1) if _can_have(api.key, index)]
         if versions:
-            found[api.key] = versions[0], api.max_version
-    return found
+            versions_by_key[api.key] = versions[0], api.max_version
+    return versions_by_key
 
 
 def _can_have(api_key: int, api_version: int) -> bool:
-    known = api_layouts(api_key, api_version)
-    return known is not None and _has_address(known.response)
+    layouts = api_layouts(api_key, api_version)
+    return layouts is not None and _has_address(layouts.response)
 
 
 @cached_on_owner
@@ -167,31 +167,31 @@ def _collect(
     data: bytes,
     position: int,
     tag_sizes: tuple[tuple[int, int], ...],
-    found: list[AddressSpan],
+    address_spans: list[AddressSpan],
     *,
-    whole: bool = True,
+    is_whole: bool = True,
 ) -> int:
-    """Add the addresses in a struct to `found`; return the position behind it (only if `whole`)."""
+    """Add the addresses in a struct to `address_spans`; return the position behind it (only if `is_whole`)."""
     if (skip := _skipper_to_tags(layout)) is not None:
-        return _collect_tags(layout, data, skip(data, position), tag_sizes, found)
+        return _collect_tags(layout, data, skip(data, position), tag_sizes, address_spans)
     spans: dict[str, tuple[int, int]] = {}
     host_length = ""
-    for field in layout.fields if whole else _needed_fields(layout):
+    for field in layout.fields if is_whole else _needed_fields(layout):
         start = position
         if field.name == "host":
             host_length = field.length or ""
         if _leads_to_address(field):
-            position = _collect_field(field, data, position, tag_sizes, found)
+            position = _collect_field(field, data, position, tag_sizes, address_spans)
         else:
             position = skipper(field)(data, position)
         if position > len(data):
             raise Irregularity
         spans[field.name] = start, position
     if _is_address(layout):
-        found.append(_span(spans, host_length, data, tag_sizes))
+        address_spans.append(_span(spans, host_length, data, tag_sizes))
     if layout.flexible and _tagged(layout):
-        return _collect_tags(layout, data, position, tag_sizes, found)
-    return skip_tags(data, position) if layout.flexible and whole else position
+        return _collect_tags(layout, data, position, tag_sizes, address_spans)
+    return skip_tags(data, position) if layout.flexible and is_whole else position
 
 
 def _collect_field(
@@ -212,11 +212,11 @@ def _collect_tags(
     layout: Layout, data: bytes, position: int, tag_sizes: tuple[tuple[int, int], ...], spans: list[AddressSpan]
 ) -> int:
     count, position = _read_uvarint(data, position)
-    known = _tagged(layout) if count else {}
+    fields_by_tag = _tagged(layout) if count else {}
     for _ in range(count):
         tag, start = _read_uvarint(data, position)
         size, position = _read_uvarint(data, start)
-        if (field := known.get(tag)) is not None:
+        if (field := fields_by_tag.get(tag)) is not None:
             _collect_field(field, data, position, (*tag_sizes, (start, position)), spans)
         position += size
         if position > len(data):
@@ -255,8 +255,8 @@ def _rewritten(frame: bytes, changes: list[tuple[AddressSpan, tuple[str, int]]])
     # Inner sizes first: a size that needs one more byte changes the sizes around it.
     for start, end in sorted({size for span, _ in changes for size in span.tag_sizes}, reverse=True):
         size, _ = _read_uvarint(frame, start)
-        grown = sum(len(new) - (stop - at) for (at, stop), new in splices.items() if end <= at < end + size)
-        splices[start, end] = write_uvarint(size + grown)
+        growth = sum(len(new) - (span_end - span_start) for (span_start, span_end), new in splices.items() if end <= span_start < end + size)
+        splices[start, end] = write_uvarint(size + growth)
     pieces: list[bytes] = []
     position = 4
     for (start, end), new in sorted(splices.items()):

@@ -40,11 +40,11 @@ class InterceptedConnection:
         max_held_bytes: int = MAX_HELD_BYTES,
         report: Callable[[TooLarge], None] = lambda event: None,
     ) -> None:
-        handling = functools.lru_cache(_API_VERSIONS_CACHED)(functools.partial(_handling, tuple(interceptors)))
+        find_handling = functools.lru_cache(_API_VERSIONS_CACHED)(functools.partial(_handling, tuple(interceptors)))
         pending = PendingRequests()
         limits = Limits(max_held_bytes, report)
         self._pending = pending
-        self._streams = (RequestStream(pending, limits, handling), ResponseStream(pending, limits, pending.find))
+        self._streams = (RequestStream(pending, limits, find_handling), ResponseStream(pending, limits, pending.find))
 
     def receive_data(self, direction: Direction, data: bytes) -> list[Delivery]:
         """Take the next bytes of one direction; return what to send now, in both directions.

@@ -99,15 +99,15 @@ class _Stream(ABC):
             position, size, handling = self._next_frame(data, position)
             if position >= end:
                 break
-            need = size if handling is None else self._needs(handling, size)
-            if handling is None or position + need > end:
+            needed = size if handling is None else self._needs(handling, size)
+            if handling is None or position + needed > end:
                 self._held.append(data[position:])
-                self._missing = position + need - end
+                self._missing = position + needed - end
                 end = position
                 break
-            begin, position = position, position + size
-            sent, answer = data[begin : begin + need], None
-            correlation_id = data[begin + self.header_bytes - 4 : begin + self.header_bytes]
+            frame_start, position = position, position + size
+            sent, answer = data[frame_start : frame_start + needed], None
+            correlation_id = data[frame_start + self.header_bytes - 4 : frame_start + self.header_bytes]
             if interceptors := handling.interceptors[self.direction]:
                 header = RequestHeader(handling.api_key, handling.api_version, _number(correlation_id))
                 if size > self._limits.max_held_bytes:
@@ -115,7 +115,7 @@ class _Stream(ABC):
                 else:
                     delivery, answer = self._decide(interceptors, header, sent)
                     if delivery is not None:
-                        self._pass(data, start, begin, deliveries)
+                        self._pass(data, start, frame_start, deliveries)
                         start = position
                         deliveries.append(delivery)
                         sent = delivery.sent
@@ -128,10 +128,10 @@ class _Stream(ABC):
 
     def end(self) -> list[Delivery]:
         """The direction has ended: return what was held of an incomplete frame."""
-        rest = b"".join(self._held)
+        incomplete = b"".join(self._held)
         self._held.clear()
         self._left = _UNFRAMED
-        return [Delivery(self.direction, rest, rest)] if rest else []
+        return [Delivery(self.direction, incomplete, incomplete)] if incomplete else []
 
     def _next_frame(self, data: bytes, position: int) -> tuple[int, int, Handling | None]:
         """Find the next frame that does not simply pass.
@@ -140,7 +140,7 @@ class _Stream(ABC):
             Where it begins, at or beyond the end of `data` if there is none. Then its size and its handling; or, while
             that is unknown, how many of its bytes must be there to know it, and None.
         """
-        find, header_bytes, last = self._find, self.header_bytes, len(data) - 4
+        find_handling, header_bytes, last = self._find, self.header_bytes, len(data) - 4
         while position <= last:
             size = 4 + int.from_bytes(data[position : position + 4], "big")
             if size > _MAX_SIZE:
@@ -148,7 +148,7 @@ class _Stream(ABC):
             if size >= header_bytes:  # else nobody can want it
                 if position + 8 > len(data):
                     return position, header_bytes, None
-                handling = find(data[position + 4 : position + 8])
+                handling = find_handling(data[position + 4 : position + 8])
                 if handling is not None and not self._skips(handling, data, position):
                     return position, size, handling
             position += size
@@ -175,8 +175,8 @@ class _Stream(ABC):
             match action:
                 case Forward():
                     pass
-                case Replace(other):
-                    sent = other
+                case Replace(replacement):
+                    sent = replacement
                 case Delay(seconds):
                     delay += seconds
                 case Drop():
@@ -190,8 +190,8 @@ class _Stream(ABC):
 
     def _pass(self, data: bytes, start: int, stop: int, deliveries: list[Delivery]) -> None:
         if stop > start:
-            part = data[start:stop]  # the same object if it is all of `data`
-            deliveries.append(Delivery(self.direction, part, part))
+            chunk = data[start:stop]  # the same object if it is all of `data`
+            deliveries.append(Delivery(self.direction, chunk, chunk))
 
     @abstractmethod
     def _skips(self, handling: Handling, data: bytes, position: int) -> bool:

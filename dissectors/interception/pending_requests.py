@@ -58,19 +58,19 @@ class PendingRequests:
 
     def complete(self, correlation_id: bytes) -> list[bytes]:
         """The response to this request has passed: remove the request, and return answers that can be sent now."""
-        due = []
+        due_answers = []
         while self._waiting:
             oldest = next(iter(self._waiting))
             del self._waiting[oldest]
             if oldest in self._answers:
-                due.append(self._answers.pop(oldest))
+                due_answers.append(self._answers.pop(oldest))
             if oldest == correlation_id:
                 break
-        return due + self._answers_due() if self._answers else due
+        return due_answers + self._answers_due() if self._answers else due_answers
 
     def _answers_due(self) -> list[bytes]:
-        due = []
+        due_answers = []
         while self._waiting and (oldest := next(iter(self._waiting))) in self._answers:
             del self._waiting[oldest]
-            due.append(self._answers.pop(oldest))
-        return due
+            due_answers.append(self._answers.pop(oldest))
+        return due_answers

@@ -15,25 +15,25 @@ ACKS_WITHIN: Final = 512
 
 
 def expects_response(start: bytes, api_version: int) -> bool:
-    """False for a Produce request with acks=0; True if `start` does not contain `acks`.
+    """False for a Produce request with acks=0; True if `start` does not contain `position`.
 
     Args:
         start: The first bytes of the frame, size included; `ACKS_PREFIX_BYTES` are enough.
         api_version: The version of the request.
     """
-    known = _skippers(api_version)
-    if known is None:
+    skippers = _skippers(api_version)
+    if skippers is None:
         return True
-    header, to_acks = known
+    skip_header, skip_to_acks = skippers
     try:
-        acks = to_acks(start, header(start, 4))
+        position = skip_to_acks(start, skip_header(start, 4))
     except Irregular:
         return True
-    return start[acks : acks + 2] != b"\0\0"
+    return start[position : position + 2] != b"\0\0"
 
 
 @functools.cache
 def _skippers(api_version: int) -> tuple[Skipper, Skipper] | None:
     """For the header, and for the body up to `acks`."""
-    known = api_layouts(ApiKey.PRODUCE, api_version)
-    return known and (struct_skipper(known.request_header), skipper_to(known.request, "acks"))
+    layouts = api_layouts(ApiKey.PRODUCE, api_version)
+    return layouts and (struct_skipper(layouts.request_header), skipper_to(layouts.request, "acks"))

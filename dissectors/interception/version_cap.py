@@ -29,31 +29,31 @@ class VersionCap:
 
     def on_response(self, frame: bytes, header: RequestHeader) -> Action:
         """Replace the versions, each an int16. A response that cannot be read passes unchanged."""
-        refused = frame[_HEADER_BYTES : _HEADER_BYTES + 2] == int(Error.UNSUPPORTED_VERSION).to_bytes(2, "big")
-        known = api_layouts(ApiKey.API_VERSIONS, 0 if refused else header.api_version)  # KIP-511: refused in version 0
-        if known is None:
+        is_refused = frame[_HEADER_BYTES : _HEADER_BYTES + 2] == int(Error.UNSUPPORTED_VERSION).to_bytes(2, "big")
+        layouts = api_layouts(ApiKey.API_VERSIONS, 0 if is_refused else header.api_version)  # KIP-511: refused in version 0
+        if layouts is None:
             return FORWARD
         try:
-            capped = _capped(frame, known.response)
+            new_frame = _capped(frame, layouts.response)
         except Irregular:
             return FORWARD
-        return FORWARD if capped == frame else Replace(capped)
+        return FORWARD if new_frame == frame else Replace(new_frame)
 
 
 def _capped(frame: bytes, layout: Layout) -> bytes:
-    changed = bytearray(frame)
-    (ranges,) = (field for field in layout.fields if field.name == "api_keys")
-    assert ranges.struct is not None
-    assert ranges.length is not None
-    skip = struct_skipper(ranges.struct)
-    count, position = read_length(ranges.length, frame, skipper_to(layout, "api_keys")(frame, _HEADER_BYTES))
+    new_frame = bytearray(frame)
+    (ranges_field,) = (field for field in layout.fields if field.name == "api_keys")
+    assert ranges_field.struct is not None
+    assert ranges_field.length is not None
+    skip = struct_skipper(ranges_field.struct)
+    count, position = read_length(ranges_field.length, frame, skipper_to(layout, "api_keys")(frame, _HEADER_BYTES))
     for _ in range(count):
         api_key, lowest, highest = (_int16(frame, position + offset) for offset in (0, 2, 4))
         api = schemas.api(api_key)
         if api is not None and lowest <= api.max_version < highest:
-            changed[position + 4 : position + 6] = api.max_version.to_bytes(2, "big")
+            new_frame[position + 4 : position + 6] = api.max_version.to_bytes(2, "big")
         position = skip(frame, position)
-    return bytes(changed)
+    return bytes(new_frame)
 
 
 def _int16(data: bytes, position: int) -> int:

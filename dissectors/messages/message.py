@@ -173,8 +173,8 @@ class Message(Struct):
     @property
     def client_id(self) -> str | None:
         """The client id of a request. If the one in its header is null, that of its connection (KIP-1313)."""
-        written: str | None = self.header.get("client_id")
-        return self.connection_client_id if written is None else written
+        header_client_id: str | None = self.header.get("client_id")
+        return self.connection_client_id if header_client_id is None else header_client_id
 
     @property
     def trailing(self) -> int:
@@ -207,8 +207,8 @@ def read_request(frame: bytes) -> Message:
         header = decode(header_layout, frame, 4).values
         api_key, version = header.get("request_api_key", -1), header.get("request_api_version", -1)
         return _read(frame, FrameKind(True, api_key, api_name(api_key), version, header_layout, None))
-    api_key, version = api = _API_AND_VERSION(frame, 4)
-    layouts = _api_layouts_cache.get(api) or api_layouts(api_key, version)
+    api_key, version = key_and_version = _API_AND_VERSION(frame, 4)
+    layouts = _api_layouts_cache.get(key_and_version) or api_layouts(api_key, version)
     if layouts is None:
         return _read(frame, _opaque(True, api_key, version, layout("RequestHeader", 1)))
     return _read(frame, layouts.request_kind)
@@ -237,19 +237,19 @@ def read_response(frame: bytes, api_key: int | str, version: int) -> Message:
     return _read(frame, layouts.response_kind)
 
 
-def read_head(frame: bytes, asked: Message | None = None) -> Message | None:
-    """API, version and correlation id of a request, or of the response to the request `asked`; much faster.
+def read_head(frame: bytes, request: Message | None = None) -> Message | None:
+    """API, version and correlation id of a request, or of the response to the request `request`; much faster.
 
     The frame must have 12 bytes, a response 8. Returns None if the schemas do not have the version.
     """
-    if asked is None:
+    if request is None:
         api_key, version, correlation_id = _HEAD(frame, 4)
     else:
-        api_key, version, correlation_id = asked.api_key, asked.version, int.from_bytes(frame[4:8], "big", signed=True)
+        api_key, version, correlation_id = request.api_key, request.version, int.from_bytes(frame[4:8], "big", signed=True)
     layouts = api_layouts(api_key, version)
     if layouts is None:
         return None
-    kind, start = (layouts.request_kind, 12) if asked is None else (layouts.response_kind, 8)
+    kind, start = (layouts.request_kind, 12) if request is None else (layouts.response_kind, 8)
     return Message(frame, kind.is_request, api_key, kind.api, version, {"correlation_id": correlation_id}, {}, start,
                    start, kind.header_layout, None, None, (), None, None, None, False, False, False, False,
                    False, head_only=True)  # fmt: skip
@@ -258,10 +258,10 @@ def read_head(frame: bytes, asked: Message | None = None) -> Message | None:
 def _opaque(is_request: bool, api_key: int, version: int, header_layout: Layout) -> FrameKind:
     api = schemas.api(api_key)
     if api is None:
-        why = f"unknown API key {api_key}"
+        reason = f"unknown API key {api_key}"
     else:
-        why = f"{api.name} v{version} is not in the schemas, which end at v{api.max_version}"
-    return FrameKind(is_request, api_key, api_name(api_key), version, header_layout, None, why)
+        reason = f"{api.name} v{version} is not in the schemas, which end at v{api.max_version}"
+    return FrameKind(is_request, api_key, api_name(api_key), version, header_layout, None, reason)
 
 
 def _read(frame: bytes, kind: FrameKind) -> Message:
@@ -279,10 +279,10 @@ def _read(frame: bytes, kind: FrameKind) -> Message:
         is_request = kind.is_request
         header = {"correlation_id": int.from_bytes(frame[8:12] if is_request else frame[4:8], "big", signed=True)}
         start = min(12 if is_request else 8, len(frame))
-        without_body = Message(
+        message = Message(
             frame, is_request, kind.api_key, kind.api, kind.version, header, {}, start, start, kind.header_layout
         )
-        return without_body.without_body(Failure.of("decoding a frame", error))
+        return message.without_body(Failure.of("decoding a frame", error))
 
 
 def _compile(header: Layout, body: Layout | None) -> compiled.FrameDecoder:
@@ -306,8 +306,8 @@ def _read_slow(frame: bytes, kind: FrameKind) -> Message:
     body: dict[str, Any] = {}
     end = start
     if error is None and body_layout is not None:
-        body, end, error, body_warnings, more = decode(body_layout, frame, start)
-        flags |= more
+        body, end, error, body_warnings, body_flags = decode(body_layout, frame, start)
+        flags |= body_flags
         decode_warnings += body_warnings
         if isinstance(error, TooManyElements):
             opaque, error = f"{error.message} in it", None

@@ -17,5 +17,5 @@ NOT_READY: Final = frozenset(
 
 def only_not_ready(codes: Iterable[int]) -> bool:
     """Whether these error codes of a response say that the broker was not ready, and nothing else."""
-    found = set(codes)
-    return bool(found) and found <= NOT_READY
+    errors = set(codes)
+    return bool(errors) and errors <= NOT_READY

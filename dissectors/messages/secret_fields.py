@@ -103,10 +103,10 @@ def redacted(message: Message) -> dict[str, Any]:
 def _redact(row: Row, path: tuple[str, ...], names: tuple[str, ...], condition: Condition) -> Row:
     condition = condition_below(row, condition)
     if path:
-        below = row.get(path[0])
-        if not isinstance(below, list):
+        elements = row.get(path[0])
+        if not isinstance(elements, list):
             return row
-        return {**row, path[0]: [_redact(element, path[1:], names, condition) for element in below]}
+        return {**row, path[0]: [_redact(element, path[1:], names, condition) for element in elements]}
     if not condition(row):
         return row
     return {**row, **{name: withheld(row[name]) for name in names if row.get(name) is not None}}

@@ -170,8 +170,8 @@ def _generation_path(layout: Layout) -> tuple[str, ...]:
         if field.name in _GENERATION_FIELDS:
             return (field.name,)
         if field.array and field.struct is not None and any(inner.name == "group_id" for inner in field.struct.fields):
-            below = _generation_path(field.struct)
-            return (field.name, *below) if below else ()
+            nested = _generation_path(field.struct)
+            return (field.name, *nested) if nested else ()
     return ()
 
 
@@ -188,10 +188,10 @@ def _coordinator_key(body: Values, key_type: int) -> str | None:
 
 def _rows(values: Values, name: str, array: bool) -> list[Values]:
     """The structs in a field; empty if a partial tree does not have it."""
-    below = values.get(name)
-    if not below:
+    value = values.get(name)
+    if not value:
         return []
-    return below if array else [below]
+    return value if array else [value]
 
 
 TopicReader = Callable[[Values, list[Any], Callable[..., Any]], None]
@@ -200,48 +200,48 @@ TopicReader = Callable[[Values, list[Any], Callable[..., Any]], None]
 @cached_on_owner
 def _topic_readers(layout: Layout) -> list[TopicReader]:
     readers: list[TopicReader] = []
-    for one in (*layout.fields, *layout.tagged):
-        if one.struct is not None:
-            fields = {inner.name: inner for inner in one.struct.fields}
-            name = next((inner.name for inner in one.struct.fields if inner.entity == "topicName" and not inner.array),
+    for field in (*layout.fields, *layout.tagged):
+        if field.struct is not None:
+            fields = {inner.name: inner for inner in field.struct.fields}
+            name = next((inner.name for inner in field.struct.fields if inner.entity == "topicName" and not inner.array),
                         None)  # fmt: skip
             if name or "topic_id" in fields:
-                readers.append(_topic_reader(one, name, fields))
-            elif below := _topic_readers(one.struct):
-                readers.append(_below(one, below))
-        elif one.entity == "topicName" and one.array:
-            readers.append(_names(one.name))
+                readers.append(_topic_reader(field, name, fields))
+            elif nested := _topic_readers(field.struct):
+                readers.append(_below(field, nested))
+        elif field.entity == "topicName" and field.array:
+            readers.append(_names(field.name))
     return readers
 
 
 def _below(field: Field, readers: list[TopicReader]) -> TopicReader:
-    def read(values: Values, found: list[Any], make: Callable[..., Any]) -> None:
+    def read(values: Values, topics: list[Any], make: Callable[..., Any]) -> None:
         for row in _rows(values, field.name, field.array):
             for reader in readers:
-                reader(row, found, make)
+                reader(row, topics, make)
 
     return read
 
 
 def _names(name: str) -> TopicReader:
-    def read(values: Values, found: list[Any], make: Callable[..., Any]) -> None:
-        found.extend(make(topic, None, []) for topic in values.get(name) or ())
+    def read(values: Values, topics: list[Any], make: Callable[..., Any]) -> None:
+        topics.extend(make(topic, None, []) for topic in values.get(name) or ())
 
     return read
 
 
 def _topic_reader(field: Field, name: str | None, fields: dict[str, Field]) -> TopicReader:
-    parts = next((inner for inner in fields.values() if inner.array and _index_of(inner) is not None), None)
-    index = _index_of(parts) if parts else None
+    partitions_field = next((inner for inner in fields.values() if inner.array and _index_of(inner) is not None), None)
+    index = _index_of(partitions_field) if partitions_field else None
     own_index = next((inner for inner in ("partition_index", "partition") if inner in fields), None)
 
-    def read(values: Values, found: list[Any], make: Callable[..., Any]) -> None:
+    def read(values: Values, topics: list[Any], make: Callable[..., Any]) -> None:
         for row in _rows(values, field.name, field.array):
-            rows = row.get(parts.name) or [] if parts else []
+            rows = row.get(partitions_field.name) or [] if partitions_field else []
             numbers = [part[index] for part in rows if index in part] if index else list(rows)
-            if own_index and own_index in row and not parts:
+            if own_index and own_index in row and not partitions_field:
                 numbers = [row[own_index]]
-            found.append(make(row.get(name) if name else None, row.get("topic_id"), numbers))
+            topics.append(make(row.get(name) if name else None, row.get("topic_id"), numbers))
 
     return read
 
@@ -251,64 +251,64 @@ def _topics_with_records(
 ) -> list[TopicT]:
     """The topics of a message with record data. The request's partitions are read only if needed."""
     offsets: dict[tuple[str, int], int] | None = None
-    has_ends = not message.is_request  # high watermarks
-    found = []
+    has_high_watermarks = not message.is_request  # high watermarks
+    result = []
     for topic, topic_id, partitions in topic_records(message):
-        numbers: list[int] = []
+        partition_indexes: list[int] = []
         sizes: list[int] = []
         codecs: list[str] = []
-        firsts: dict[int, BatchSpan] = {}
-        total = records = batches = 0
+        first_batches: dict[int, BatchSpan] = {}
+        total_bytes = records = batches = 0
         lag: int | None = None
-        for number, row, data, batch in partitions:
-            size, following = 0, None
+        for partition, row, data, batch in partitions:
+            size, next_offset = 0, None
             if data:
                 size = len(data)
-                total += size
-                count, batch_count, named, following = outline(data, batch)
+                total_bytes += size
+                count, batch_count, codec_names, next_offset = outline(data, batch)
                 records += count
                 batches += batch_count
-                for codec in named:
+                for codec in codec_names:
                     if codec not in codecs:
                         codecs.append(codec)
-            if number is None:
+            if partition is None:
                 continue
-            if has_ends and batch is not None and 0 < batch.batch_length <= size - BATCH_START:  # complete
-                firsts[len(numbers)] = batch
-            numbers.append(number)
+            if has_high_watermarks and batch is not None and 0 < batch.batch_length <= size - BATCH_START:  # complete
+                first_batches[len(partition_indexes)] = batch
+            partition_indexes.append(partition)
             sizes.append(size)
-            if has_ends and (end := row.get("high_watermark", -1)) >= 0 and not row.get("error_code"):
-                if following is None:
+            if has_high_watermarks and (high_watermark := row.get("high_watermark", -1)) >= 0 and not row.get("error_code"):
+                if next_offset is None:
                     if offsets is None:
                         offsets = {} if request is None else fetch_offsets(request)
-                    following = offsets.get((topic or topic_id or "", number), -1)
-                if following >= 0:
-                    lag = (lag or 0) + (end - following if end > following else 0)
+                    next_offset = offsets.get((topic or topic_id or "", partition), -1)
+                if next_offset >= 0:
+                    lag = (lag or 0) + (high_watermark - next_offset if high_watermark > next_offset else 0)
         if lag is not None and lag > _MAX_INT64:
             lag = _MAX_INT64
-        if batches and has_ends:
-            times = _times(firsts, len(numbers), at)
-            found.append(make(topic, topic_id, numbers, total, records, batches, codecs, sizes, lag, *times))
+        if batches and has_high_watermarks:
+            times = _times(first_batches, len(partition_indexes), at)
+            result.append(make(topic, topic_id, partition_indexes, total_bytes, records, batches, codecs, sizes, lag, *times))
         else:
-            found.append(make(topic, topic_id, numbers, total, records, batches, codecs, sizes, lag))
-    return found
+            result.append(make(topic, topic_id, partition_indexes, total_bytes, records, batches, codecs, sizes, lag))
+    return result
 
 
-def _times(firsts: Mapping[int, BatchSpan], count: int, at: int) -> tuple[list[int | None], list[int | None], bool]:
+def _times(first_batches: Mapping[int, BatchSpan], count: int, at: int) -> tuple[list[int | None], list[int | None], bool]:
     """`offsets`, `ages_ms` and `append_time` of `count` partitions, given the first batches of some by their place."""
-    if not firsts:
+    if not first_batches:
         return [], [], False  # lists of null would only lengthen the lines
     offsets: list[int | None] = [None] * count
     ages: list[int | None] = [None] * count
     has_age = is_append_time = False
-    for place, batch in firsts.items():
+    for index, batch in first_batches.items():
         attributes = batch.attributes
         # The base timestamp of a batch with append time is still the producer's.
         is_append_time = attributes & TIMESTAMP_TYPE != 0
-        time = batch.max_timestamp if is_append_time else batch.base_timestamp
-        offsets[place] = batch.base_offset
-        if at and time >= 0 and not attributes & (CONTROL | DELETE_HORIZON):
-            ages[place] = at // 1_000_000 - time
+        timestamp = batch.max_timestamp if is_append_time else batch.base_timestamp
+        offsets[index] = batch.base_offset
+        if at and timestamp >= 0 and not attributes & (CONTROL | DELETE_HORIZON):
+            ages[index] = at // 1_000_000 - timestamp
             has_age = True
     return offsets, ages if has_age else [], is_append_time
 
@@ -356,8 +356,8 @@ def _error_readers(layout: Layout) -> list[ErrorReader]:
     for field in (*layout.fields, *layout.tagged):
         if field.type == "int16" and not field.array and field.name.endswith("error_code"):
             readers.append(_code_reader(field.name))
-        elif field.struct is not None and (below := _error_readers(field.struct)):
-            readers.append(_errors_below(field, below))
+        elif field.struct is not None and (nested := _error_readers(field.struct)):
+            readers.append(_errors_below(field, nested))
     return readers
 
 

@@ -67,20 +67,20 @@ def _holds(layout: Layout) -> _Holds:
 
     A struct with tagged fields has more keys than plain fields.
     """
-    plain = len(layout.fields)
-    below = [
+    plain_count = len(layout.fields)
+    nested = [
         (itemgetter(field.name), field.array, _holds(field.struct))
         for field in layout.fields
         if field.struct is not None
     ]
 
-    def holds(rows: Sequence[Row]) -> bool:
-        if max(map(len, rows)) > plain:
+    def has_tags(rows: Sequence[Row]) -> bool:
+        if max(map(len, rows)) > plain_count:
             return True
-        for get, array, inner in below:
+        for get, array, inner in nested:
             for value in filter(None, map(get, rows)):
                 if inner(value if array else (value,)):
                     return True
         return False
 
-    return holds
+    return has_tags

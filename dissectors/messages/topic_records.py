@@ -123,11 +123,11 @@ def first_batch_from(data: bytes | memoryview | None, offset: int) -> int | None
 
 def _read(body: dict[str, Any], path: RecordsPath) -> list[TopicRecords]:
     topics, name, partitions, index = path
-    found = []
+    result = []
     for topic in body.get(topics) or ():
         rows = []
         for row in topic.get(partitions) or ():
             data = row.get("records")
             rows.append(_new(PartitionRecords, (row.get(index), row, data, first_batch(data) if data else None)))
-        found.append(_new(TopicRecords, (topic.get(name), topic.get("topic_id"), rows)))
-    return found
+        result.append(_new(TopicRecords, (topic.get(name), topic.get("topic_id"), rows)))
+    return result

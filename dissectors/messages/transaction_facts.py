@@ -83,24 +83,24 @@ def _of_fetch(message: Message) -> PartitionEnds:
     held: list[HeldPartition] = []
     for topic in topic_records(message):
         for partition, row, data, batch in topic.partitions:
-            stable, end = row.get("last_stable_offset", -1), row.get("high_watermark", -1)
-            if not (is_held := 0 <= stable < end) and (batch is None or not batch.attributes & _OF_TRANSACTIONS):
+            last_stable_offset, high_watermark = row.get("last_stable_offset", -1), row.get("high_watermark", -1)
+            if not (is_held := 0 <= last_stable_offset < high_watermark) and (batch is None or not batch.attributes & _OF_TRANSACTIONS):
                 continue  # nearly all
-            place, holder = (topic.key, partition or 0), (-1, -1)
-            for header in batches(data, only=_OF_TRANSACTIONS if is_held else CONTROL):
+            topic_partition, producer = (topic.key, partition or 0), (-1, -1)
+            for header in batches(data, flags=_OF_TRANSACTIONS if is_held else CONTROL):
                 if header.attributes & CONTROL:
-                    marker = _marker(place, header, data)
+                    marker = _marker(topic_partition, header, data)
                     if marker is not None and len(markers) < _MAX_MARKERS:
                         markers.append(marker)
-                elif header.base_offset <= stable <= header.last_offset:
-                    holder = header.producer_id, header.producer_epoch
+                elif header.base_offset <= last_stable_offset <= header.last_offset:
+                    producer = header.producer_id, header.producer_epoch
             if is_held:
-                held.append(HeldPartition(*place, stable, end, *holder, brought=bool(data)))
+                held.append(HeldPartition(*topic_partition, last_stable_offset, high_watermark, *producer, brought=bool(data)))
     return PartitionEnds(markers, held) if markers or held else _NOTHING
 
 
-def batches(data: bytes | memoryview | None, *, only: int) -> Iterator[BatchSpan]:
-    """The headers of the complete batches in record data with an attribute in `only`, up to one of another format."""
+def batches(data: bytes | memoryview | None, *, flags: int) -> Iterator[BatchSpan]:
+    """The headers of the complete batches in record data with an attribute in `flags`, up to one of another format."""
     if data is None:
         return
     position, size = 0, len(data)
@@ -110,12 +110,12 @@ def batches(data: bytes | memoryview | None, *, only: int) -> Iterator[BatchSpan
         end = position + LOG_OVERHEAD + _read_length(data, position + _LENGTH_AT)[0]
         if end < position + _HEADER_SIZE or end > size:
             return
-        if data[position + _ATTRIBUTES_AT] & only:
+        if data[position + _ATTRIBUTES_AT] & flags:
             yield BatchSpan(position, end, *HEADER.unpack_from(data, position))
         position = end
 
 
-def _marker(place: tuple[str, int], batch: BatchSpan, data: bytes | memoryview | None) -> TransactionMarker | None:
+def _marker(topic_partition: tuple[str, int], batch: BatchSpan, data: bytes | memoryview | None) -> TransactionMarker | None:
     """The marker in a control batch; None if it has another control record."""
     assert data is not None
     body = bytes(data[batch.start + HEADER.size : min(batch.end, batch.start + HEADER.size + 64)])
@@ -131,7 +131,7 @@ def _marker(place: tuple[str, int], batch: BatchSpan, data: bytes | memoryview |
     committed = _MARKERS.get(_CONTROL_KEY.unpack_from(body, position)[1])
     if committed is None:
         return None
-    return TransactionMarker(*place, batch.producer_id, batch.producer_epoch, committed, batch.base_offset)
+    return TransactionMarker(*topic_partition, batch.producer_id, batch.producer_epoch, committed, batch.base_offset)
 
 
 def _of_markers(message: Message) -> PartitionEnds:

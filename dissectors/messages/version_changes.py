@@ -18,8 +18,8 @@ def version_changes(api_key: int, version: int) -> list[str]:
     if new is None or old is None:
         return []
     sentences = ["flexible"] if new.request.flexible and not old.request.flexible else []
-    for name, before, after in (("request", old.request, new.request), ("response", old.response, new.response)):
-        sentences += (f"{name} {change}" for change in _changes(dict(_fields(before)), dict(_fields(after))))
+    for name, old_layout, new_layout in (("request", old.request, new.request), ("response", old.response, new.response)):
+        sentences += (f"{name} {change}" for change in _changes(dict(_fields(old_layout)), dict(_fields(new_layout))))
     return sentences
 
 
@@ -44,21 +44,21 @@ def _fields(layout: Layout, prefix: str = "") -> Iterator[tuple[str, Field]]:
             yield from _fields(field.struct, f"{path}.")
 
 
-def _changes(before: dict[str, Field], after: dict[str, Field]) -> Iterator[str]:
-    if added := _outermost(path for path in after if path not in before):
+def _changes(old_fields: dict[str, Field], new_fields: dict[str, Field]) -> Iterator[str]:
+    if added := _outermost(path for path in new_fields if path not in old_fields):
         yield f"adds {', '.join(added)}"
-    if removed := _outermost(path for path in before if path not in after):
+    if removed := _outermost(path for path in old_fields if path not in new_fields):
         yield f"removes {', '.join(removed)}"
     if nullable := [
-        path for path, field in after.items() if path in before and field.nullable and not before[path].nullable
+        path for path, field in new_fields.items() if path in old_fields and field.nullable and not old_fields[path].nullable
     ]:
         yield f"allows null for {', '.join(nullable)}"
 
 
 def _outermost(paths: Iterator[str]) -> list[str]:
     """Paths without those below others of them."""
-    kept: list[str] = []
+    outermost: list[str] = []
     for path in paths:
-        if not any(path.startswith(f"{above}.") for above in kept):
-            kept.append(path)
-    return kept
+        if not any(path.startswith(f"{ancestor}.") for ancestor in outermost):
+            outermost.append(path)
+    return outermost

@@ -42,6 +42,6 @@ class Allowance:
 
     def take_records(self, count: int) -> int:
         """Pay for up to `count` records; returns how many may be read."""
-        taken = max(0, min(count, -(-self.steps // self.record_cost)))
-        self.steps -= taken * self.record_cost
-        return taken
+        taken_count = max(0, min(count, -(-self.steps // self.record_cost)))
+        self.steps -= taken_count * self.record_cost
+        return taken_count

@@ -84,20 +84,20 @@ def decode_batch(data: bytes, start: int, end: int, decompressor: Decompressor) 
     try:
         span = start + HEADER.size, end
         payload = _payload(data, *span, header, decompressor)
-        most = count if allowance is None else allowance.take_records(count)
+        max_records = count if allowance is None else allowance.take_records(count)
         try:
-            batch["records"] = read_records(payload, header, most)
+            batch["records"] = read_records(payload, header, max_records)
         except (Irregularity, IndexError):
             cursor = Cursor(payload, 0, len(payload), span if attributes & 7 else None)
-            walked = walk_records(cursor, header)
-            for record in walked if most >= count else islice(walked, most):
+            nodes = walk_records(cursor, header)
+            for record in nodes if max_records >= count else islice(nodes, max_records):
                 batch["records"].append(_record(record, header))
                 if allowance is not None:
                     allowance.charge(WALKED)
                     if allowance.is_spent:
                         break
-        if count > (read := len(batch["records"])):
-            batch["records_left_out"] = count - read
+        if count > (read_count := len(batch["records"])):
+            batch["records_left_out"] = count - read_count
     except DecodeError as error:
         error.path = ("records", *error.path)
         batch["error"] = sentence(error)
@@ -147,9 +147,9 @@ def open_records(cursor: Cursor, node: Node, header: dict[str, Any], decompresso
     cursor.pos = cursor.end
     payload = _payload(cursor.data, *span, header, decompressor)
     node.value = None
-    inner = Cursor(payload, 0, len(payload), span)
-    inner.nodes = node.children
-    return inner
+    records_cursor = Cursor(payload, 0, len(payload), span)
+    records_cursor.nodes = node.children
+    return records_cursor
 
 
 def walk_header(cursor: Cursor) -> dict[str, Node]:
@@ -176,8 +176,8 @@ def walk_records(cursor: Cursor, header: dict[str, Any]) -> Iterator[Node]:
         with cursor.struct(str(index)) as node:
             _walk_record(cursor, header)
         yield node
-    if left := cursor.end - cursor.pos:
-        raise cursor.fail(f"{counted(left, 'byte')} left after {counted(count, 'record')}", cursor.pos)
+    if remaining := cursor.end - cursor.pos:
+        raise cursor.fail(f"{counted(remaining, 'byte')} left after {counted(count, 'record')}", cursor.pos)
 
 
 def describe_attributes(attributes: int) -> str:
@@ -190,11 +190,11 @@ def describe_attributes(attributes: int) -> str:
 def _walk_record(cursor: Cursor, header: dict[str, Any]) -> None:
     start = cursor.pos
     size = cursor.varint("length").value
-    left = cursor.end - cursor.pos
+    remaining = cursor.end - cursor.pos
     if size < 0:
         raise cursor.fail(f"length is {size}", start, "length")
-    if size > left:
-        raise cursor.fail(f"length {size} does not fit: {counted(left, 'byte')} left", start, "length")
+    if size > remaining:
+        raise cursor.fail(f"length {size} does not fit: {counted(remaining, 'byte')} left", start, "length")
     outer_end, cursor.end = cursor.end, cursor.pos + size  # not restored after an error, which ends the batch
     cursor.fixed("attributes", "b")
     delta = cursor.varint("timestamp_delta", 64)
@@ -205,10 +205,10 @@ def _walk_record(cursor: Cursor, header: dict[str, Any]) -> None:
     if header["attributes"] & CONTROL:
         key.meaning = control(key.value)["type"]
     cursor.blob("value")
-    count_at = cursor.pos
+    count_start = cursor.pos
     count = cursor.varint("headers_count").value
     if count < 0:
-        raise cursor.fail(f"count is {count}", count_at, "headers_count")
+        raise cursor.fail(f"count is {count}", count_start, "headers_count")
     if count:
         with cursor.struct("headers"):
             for index in range(count):
@@ -219,8 +219,8 @@ def _walk_record(cursor: Cursor, header: dict[str, Any]) -> None:
                     name.value = name.value.decode("utf-8", TEXT_ERRORS)
                     cursor.blob("value")
     if cursor.pos != cursor.end:
-        spare = counted(cursor.end - cursor.pos, "byte")
-        raise cursor.fail(f"length {size} is {spare} more than the fields take", start, "length")
+        spare_bytes = counted(cursor.end - cursor.pos, "byte")
+        raise cursor.fail(f"length {size} is {spare_bytes} more than the fields take", start, "length")
     cursor.end = outer_end
 
 
@@ -251,9 +251,9 @@ def _complete(records: list[dict[str, Any]], attributes: int, header: dict[str, 
     """Add the values that only some batches have: sequences, the producer's timestamps, control types."""
     base_sequence = header["base_sequence"]
     if base_sequence >= 0:
-        to_sequence = base_sequence - header["base_offset"]
+        sequence_shift = base_sequence - header["base_offset"]
         for record in records:
-            record["sequence"] = (record["offset"] + to_sequence) & _MAX_INT32
+            record["sequence"] = (record["offset"] + sequence_shift) & _MAX_INT32
     if attributes & TIMESTAMP_TYPE:
         for record in records:
             record["create_timestamp"] = record["timestamp"]

@@ -32,28 +32,28 @@ def replace_producers(data: bytes | memoryview, replace: Callable[[int, int], tu
 def shift_times(data: bytes | memoryview, ms: int) -> bytes:
     """Record data whose timestamps are later by `ms`. Batches without timestamps (-1) stay unchanged."""
 
-    def shifted(base: int, maximum: int) -> tuple[int, int]:
+    def shift_pair(base: int, maximum: int) -> tuple[int, int]:
         if base < 0 or maximum < 0:
             return base, maximum
         return tuple(max(0, min(time + ms, _MAX_TIME)) for time in (base, maximum))  # type: ignore[return-value]
 
-    return _changed(data, _TIMES_AT, _TIMES, shifted)
+    return _changed(data, _TIMES_AT, _TIMES, shift_pair)
 
 
 def _changed(
-    data: bytes | memoryview, at: int, fields: struct.Struct, change: Callable[[int, int], tuple[int, int]]
+    data: bytes | memoryview, offset: int, fields: struct.Struct, change: Callable[[int, int], tuple[int, int]]
 ) -> bytes:
-    shifted_batch = bytearray(data)
+    result = bytearray(data)
     for entry in entries(data, 0, len(data)):
         if entry.magic != 2 or entry.end - entry.start < HEADER.size:
             continue
-        before = fields.unpack_from(shifted_batch, entry.start + at)
-        if (after := change(*before)) == before:
+        old_values = fields.unpack_from(result, entry.start + offset)
+        if (new_values := change(*old_values)) == old_values:
             continue
         covered = slice(entry.start + CRC_START, entry.end)
         crc_at = entry.start + CRC_START - _CRC.size
-        was_valid = _CRC.unpack_from(shifted_batch, crc_at)[0] == google_crc32c.value(bytes(shifted_batch[covered]))
-        fields.pack_into(shifted_batch, entry.start + at, *after)
+        was_valid = _CRC.unpack_from(result, crc_at)[0] == google_crc32c.value(bytes(result[covered]))
+        fields.pack_into(result, entry.start + offset, *new_values)
         if was_valid:
-            _CRC.pack_into(shifted_batch, crc_at, google_crc32c.value(bytes(shifted_batch[covered])))
-    return bytes(shifted_batch)
+            _CRC.pack_into(result, crc_at, google_crc32c.value(bytes(result[covered])))
+    return bytes(result)

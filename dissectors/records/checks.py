@@ -71,11 +71,11 @@ def is_valid(data: bytes | memoryview, batch: BatchSpan, *, produced: bool) -> b
 class _Examination:
     """The examination of one field."""
 
-    def __init__(self, data: bytes | memoryview, selects: Callable[[int], bool], produced: bool, most: int) -> None:
+    def __init__(self, data: bytes | memoryview, selects: Callable[[int], bool], produced: bool, max_suspects: int) -> None:
         self.data = data
         self.selects = selects
         self.produced = produced
-        self.most = most
+        self.most = max_suspects
         self.batches: list[BatchSpan] = []
         self.faults: list[Fault] = []
         self.suspects = 0
@@ -106,10 +106,10 @@ class _Examination:
             self.suspects += 1
             faults = list(check_records(data, index, batch, produced=self.produced))
             if not faults and batch.records_count == 0 and self.produced:
-                place = start + HEADER.size - 4, start + HEADER.size
+                span = start + HEADER.size - 4, start + HEADER.size
                 text = "the batch has no records, a producer must send at least one"
                 path = (str(index), "records_count")
-                faults.append(Fault(FaultKind.COUNT, path, *place, text, "1 or more", "0", proven=False))
+                faults.append(Fault(FaultKind.COUNT, path, *span, text, "1 or more", "0", proven=False))
             self.faults += faults
 
     def message(self, index: int, start: int, end: int) -> None:
@@ -135,42 +135,42 @@ class _Examination:
         if entry.fault is not None:
             kind = FaultKind.MAGIC if entry.fault.path == ("magic",) else FaultKind.LENGTH
             size = 1 if kind is FaultKind.MAGIC else 4
-            place = entry.fault.offset, entry.fault.offset + size
-            self.faults.append(Fault(kind, (str(index), *entry.fault.path), *place, entry.fault.message))
+            span = entry.fault.offset, entry.fault.offset + size
+            self.faults.append(Fault(kind, (str(index), *entry.fault.path), *span, entry.fault.message))
         elif self.produced:
-            there = counted(entry.end - start, "byte")
+            byte_count = counted(entry.end - start, "byte")
             if entry.end - start < LOG_OVERHEAD:
-                text, place = f"{there} at the end are not a complete batch", (start, entry.end)
+                text, span = f"{byte_count} at the end are not a complete batch", (start, entry.end)
             else:
                 length = int.from_bytes(self.data[start + 8 : start + 12], "big", signed=True)
-                text = f"batch_length {length} makes a batch of {length + LOG_OVERHEAD} bytes, but only {there} follow"
-                place = start + 8, start + 12
-            self.faults.append(Fault(FaultKind.LENGTH, (str(index), "batch_length"), *place, text, proven=False))
+                text = f"batch_length {length} makes a batch of {length + LOG_OVERHEAD} bytes, but only {byte_count} follow"
+                span = start + 8, start + 12
+            self.faults.append(Fault(FaultKind.LENGTH, (str(index), "batch_length"), *span, text, proven=False))
 
     def _other_checksum(self, index: int, batch: BatchSpan, computed: int) -> bool:
         """Report a wrong CRC; return whether it is another common checksum of the same bytes."""
         start = batch.start + (CRC_START if batch.magic == 2 else message_set.CRC_START) - 4
-        place = (str(index), "crc"), start, start + 4
+        location = (str(index), "crc"), start, start + 4
         crcs = f"0x{computed:08x}", f"0x{batch.crc:08x}"
-        own = bytes(self.data[batch.start : batch.end])
-        other = other_checksum(own, batch.magic, batch.crc) if self.suspects < self.most else None
+        batch_bytes = bytes(self.data[batch.start : batch.end])
+        checksum_name = other_checksum(batch_bytes, batch.magic, batch.crc) if self.suspects < self.most else None
         self.suspects += 1
-        if other is None:
+        if checksum_name is None:
             text = f"the CRC is {crcs[1]}, that of the bytes is {crcs[0]}"
-            if batch.magic == 2 and self.suspects <= self.most and (header := other_header(own, batch.crc)):
+            if batch.magic == 2 and self.suspects <= self.most and (header := other_header(batch_bytes, batch.crc)):
                 text += f"; it is that of the same batch with {header}"
-            self.faults.append(Fault(FaultKind.CRC, *place, text, *crcs, proven=False))
+            self.faults.append(Fault(FaultKind.CRC, *location, text, *crcs, proven=False))
             return False
-        right = "CRC-32C (Castagnoli) from the attributes on" if batch.magic == 2 else "CRC-32 (IEEE) from the magic on"
-        text = f"the CRC {crcs[1]} is the {other}, should be {crcs[0]}, the {right}"
-        self.faults.append(Fault(FaultKind.OTHER_CHECKSUM, *place, text, *crcs))
+        right_checksum = "CRC-32C (Castagnoli) from the attributes on" if batch.magic == 2 else "CRC-32 (IEEE) from the magic on"
+        text = f"the CRC {crcs[1]} is the {checksum_name}, should be {crcs[0]}, the {right_checksum}"
+        self.faults.append(Fault(FaultKind.OTHER_CHECKSUM, *location, text, *crcs))
         return True
 
     def _unknown_codec(self, index: int, batch: BatchSpan, start: int, size: int) -> None:
         codec = batch.attributes & 7
-        known = codec < len(CODECS)
+        exists = codec < len(CODECS)
         text = f"the attributes name compression codec {codec}, which does not exist"
-        if known:
+        if exists:
             text += f" in record format {batch.magic}"
         path = (str(index), "attributes")
         self.faults.append(Fault(FaultKind.CODEC, path, start, start + size, text, got=str(codec)))
@@ -213,9 +213,9 @@ def examine(
     return Examined(batches, examination.faults, cut_off, examination.suspects)
 
 
-def _going_back(index: int, batch: BatchSpan, before: int) -> Fault:
+def _going_back(index: int, batch: BatchSpan, previous_offset: int) -> Fault:
     name = "base_offset" if batch.magic == 2 else "offset"
-    text = f"a batch at offset {batch.base_offset} follows one that ends at {before}"
-    place = batch.start, batch.start + 8
+    text = f"a batch at offset {batch.base_offset} follows one that ends at {previous_offset}"
+    span = batch.start, batch.start + 8
     got = str(batch.base_offset)
-    return Fault(FaultKind.OFFSETS, (str(index), name), *place, text, f"above {before}", got, proven=False)
+    return Fault(FaultKind.OFFSETS, (str(index), name), *span, text, f"above {previous_offset}", got, proven=False)

@@ -21,30 +21,30 @@ def other_checksum(data: bytes, magic: int, crc: int) -> str | None:
     Tried are both polynomials, over the bytes that the CRC covers and over those it is often believed to cover, with
     reversed byte order or inverted bits.
     """
-    right = batch.CRC_START if magic == 2 else message_set.CRC_START
-    field = right - 4
+    crc_end = batch.CRC_START if magic == 2 else message_set.CRC_START
+    crc_start = crc_end - 4
     ranges = {
-        "": data[right:],
-        " from the CRC on, itself taken as 0": bytes(4) + data[right:],
-        " of the whole batch, the CRC taken as 0": data[:field] + bytes(4) + data[right:],
-        " of the whole batch without the CRC": data[:field] + data[right:],
+        "": data[crc_end:],
+        " from the CRC on, itself taken as 0": bytes(4) + data[crc_end:],
+        " of the whole batch, the CRC taken as 0": data[:crc_start] + bytes(4) + data[crc_end:],
+        " of the whole batch without the CRC": data[:crc_start] + data[crc_end:],
     }
     if magic == 2:
         ranges |= {
-            " from the magic on": data[16:field] + data[right:],
-            " from the magic on, the CRC taken as 0": data[16:field] + bytes(4) + data[right:],
-            " from the leader epoch on": data[12:field] + data[right:],
-            " from the leader epoch on, the CRC taken as 0": data[12:field] + bytes(4) + data[right:],
+            " from the magic on": data[16:crc_start] + data[crc_end:],
+            " from the magic on, the CRC taken as 0": data[16:crc_start] + bytes(4) + data[crc_end:],
+            " from the leader epoch on": data[12:crc_start] + data[crc_end:],
+            " from the leader epoch on, the CRC taken as 0": data[12:crc_start] + bytes(4) + data[crc_end:],
             " of the records alone": data[batch.HEADER.size :],
         }
-    for where, covered in ranges.items():
+    for range_name, covered in ranges.items():
         for name, value in ((_CASTAGNOLI, google_crc32c.value(covered)), (_IEEE, zlib.crc32(covered))):
             if crc == value:
-                return name + where
+                return name + range_name
             if crc == int.from_bytes(value.to_bytes(4, "big"), "little"):
-                return f"{name}{where} with its bytes in reverse order"
+                return f"{name}{range_name} with its bytes in reverse order"
             if crc == value ^ _ALL_BITS:
-                return f"{name}{where} without the final inversion"
+                return f"{name}{range_name} without the final inversion"
     return None
 
 
@@ -64,5 +64,5 @@ def other_header(data: bytes, crc: int) -> str | None:
     for name, value in variants.items():
         if google_crc32c.value(value.to_bytes(2, "big") + data[batch.CRC_START + 2 :]) == crc:
             return name
-    without = data[batch.CRC_START : PRODUCER_AT] + _NO_PRODUCER + data[PRODUCER_AT + len(_NO_PRODUCER) :]
-    return "no producer id, epoch and sequence" if google_crc32c.value(without) == crc else None
+    without_producer = data[batch.CRC_START : PRODUCER_AT] + _NO_PRODUCER + data[PRODUCER_AT + len(_NO_PRODUCER) :]
+    return "no producer id, epoch and sequence" if google_crc32c.value(without_producer) == crc else None

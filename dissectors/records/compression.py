@@ -59,7 +59,7 @@ class Decompressor:
             DecodeError: The data does not match the codec, is truncated, or exceeds the limit. It has `offset` and no
                 path.
         """
-        before = self.left
+        old_left = self.left
         try:
             if codec == 2:
                 return self._snappy(data)
@@ -71,7 +71,7 @@ class Decompressor:
             raise DecodeError(str(error), offset=offset) from None
         finally:
             if self.allowance is not None:
-                self.allowance.charge_bytes(before - self.left)
+                self.allowance.charge_bytes(old_left - self.left)
         raise DecodeError(f"compression codec {codec} does not exist", offset=offset)
 
     def charge_records(self, count: int, *, offset: int) -> None:
@@ -119,8 +119,8 @@ class Decompressor:
             size = int.from_bytes(data[pos : pos + 4], "big", signed=True)
             pos += 4
             if not 0 <= size <= len(data) - pos:
-                left = max(len(data) - pos, 0)
-                raise _Undecodable(f"not snappy: block of {size} bytes does not fit, {left} left")
+                remaining = max(len(data) - pos, 0)
+                raise _Undecodable(f"not snappy: block of {size} bytes does not fit, {remaining} left")
             out += self._snappy_block(data[pos : pos + size])
             pos += size
         return bytes(out)
@@ -151,8 +151,8 @@ def snappy_versions(data: bytes) -> tuple[int, int] | None:
     header = data[: len(_XERIAL_HEADER)]
     if not header.startswith(_XERIAL) or len(header) < len(_XERIAL_HEADER):
         return None
-    version, compatible = struct.unpack(">II", header[len(_XERIAL) :])
-    return version, compatible
+    version, lowest_compatible = struct.unpack(">II", header[len(_XERIAL) :])
+    return version, lowest_compatible
 
 
 def compress(codec: int, data: bytes, *, magic: int = 2) -> bytes:
@@ -161,8 +161,8 @@ def compress(codec: int, data: bytes, *, magic: int = 2) -> bytes:
         return bytes(cramjam.gzip.compress(data, level=6))
     if codec == 2:
         blocks = (data[pos : pos + _XERIAL_BLOCK] for pos in range(0, len(data), _XERIAL_BLOCK))
-        packed = (bytes(cramjam.snappy.compress_raw(block)) for block in blocks)
-        return _XERIAL_HEADER + b"".join(len(block).to_bytes(4, "big") + block for block in packed)
+        compressed_blocks = (bytes(cramjam.snappy.compress_raw(block)) for block in blocks)
+        return _XERIAL_HEADER + b"".join(len(block).to_bytes(4, "big") + block for block in compressed_blocks)
     if codec == 3:
         # Kafka only reads independent blocks.
         compressor = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
@@ -193,10 +193,10 @@ def _lz4_with_checksum(data: bytes, *, from_magic: bool) -> bytes:
 def _xxh32_short(data: bytes) -> int:
     """XXH32 with seed 0 for fewer than 16 bytes, which suffices for lz4 headers."""
     value = 374761393 + len(data)
-    whole = len(data) & ~3
-    for (lane,) in struct.iter_unpack("<I", data[:whole]):
+    lanes_end = len(data) & ~3
+    for (lane,) in struct.iter_unpack("<I", data[:lanes_end]):
         value = _rotate(value + lane * 3266489917, 17) * 668265263
-    for byte in data[whole:]:
+    for byte in data[lanes_end:]:
         value = _rotate(value + byte * 374761393, 11) * 2654435761
     value &= 0xFFFFFFFF
     value = (value ^ value >> 15) * 2246822519 & 0xFFFFFFFF

@@ -61,9 +61,9 @@ class Cursor:
     def fixed(self, name: str, code: str) -> Node:
         """Read a big-endian integer; `code` is that of `struct`."""
         size = struct.calcsize(">" + code)
-        left = self.end - self.pos
-        if size > left:
-            raise self.fail(f"needs {counted(size, 'byte')}, {left} left", self.pos, name)
+        remaining = self.end - self.pos
+        if size > remaining:
+            raise self.fail(f"needs {counted(size, 'byte')}, {remaining} left", self.pos, name)
         return self.leaf(name, self.pos + size, struct.unpack_from(">" + code, self.data, self.pos)[0])
 
     def varint(self, name: str, bits: int = 32) -> Node:
@@ -76,17 +76,17 @@ class Cursor:
         size, start = self._varint(name) if varint else self._int32(name)
         if size < (-1 if nullable else 0):
             raise self.fail(f"length is {size}", self.pos, name)
-        left = self.end - start
-        if size > left:
-            raise self.fail(f"length {size} does not fit: {counted(left, 'byte')} left", self.pos, name)
+        remaining = self.end - start
+        if size > remaining:
+            raise self.fail(f"length {size} does not fit: {counted(remaining, 'byte')} left", self.pos, name)
         end = start + max(size, 0)
         return self.leaf(name, end, None if size < 0 else self.data[start:end])
 
     def _varint(self, name: str, bits: int = 32) -> tuple[int, int]:
         # At most the bytes of a varint, and none after the records.
-        here = self.data[self.pos : min(self.pos + 10, self.end)]
+        window = self.data[self.pos : min(self.pos + 10, self.end)]
         try:
-            value, size = read_zigzag(here, 0, bits)
+            value, size = read_zigzag(window, 0, bits)
         except IndexError:
             raise self.fail("bytes end inside a varint", self.pos, name) from None
         except Irregularity:
@@ -94,7 +94,7 @@ class Cursor:
         return value, self.pos + size
 
     def _int32(self, name: str) -> tuple[int, int]:
-        left = self.end - self.pos
-        if left < 4:
-            raise self.fail(f"needs 4 bytes for its length, {left} left", self.pos, name)
+        remaining = self.end - self.pos
+        if remaining < 4:
+            raise self.fail(f"needs 4 bytes for its length, {remaining} left", self.pos, name)
         return int.from_bytes(self.data[self.pos : self.pos + 4], "big", signed=True), self.pos + 4

@@ -61,7 +61,7 @@ def _batch_v2(batch: Values) -> bytes:
         body = _record(record, timestamp - base_timestamp, last_delta)
         payload += write_zigzag(len(body)) + body
     codec = CODECS.index(batch.get("compression", "none"))
-    packed = compress(codec, bytes(payload)) if codec else bytes(payload)
+    compressed = compress(codec, bytes(payload)) if codec else bytes(payload)
     attributes = (
         codec
         | TIMESTAMP_TYPE * (batch.get("timestamp_type") == "LogAppendTime")
@@ -71,7 +71,7 @@ def _batch_v2(batch: Values) -> bytes:
     )
     header = HEADER.pack(
         base_offset,
-        HEADER.size - LOG_OVERHEAD + len(packed),
+        HEADER.size - LOG_OVERHEAD + len(compressed),
         batch.get("partition_leader_epoch", -1),
         2,
         0,
@@ -84,7 +84,7 @@ def _batch_v2(batch: Values) -> bytes:
         batch.get("base_sequence", -1),
         len(records),
     )
-    covered = header[CRC_START:] + packed
+    covered = header[CRC_START:] + compressed
     return header[: CRC_START - 4] + _crc(batch, google_crc32c.value(covered)) + covered
 
 
@@ -110,20 +110,20 @@ def _message_set(batch: Values, magic: int) -> bytes:
     codec = CODECS.index(batch.get("compression", "none"))
     append_time = TIMESTAMP_TYPE * (batch.get("timestamp_type") == "LogAppendTime")
     if codec == 0:
-        only = batch if len(records) == 1 else {}  # the batch's CRC is that of its only message
+        crc_source = batch if len(records) == 1 else {}  # the batch's CRC is that of its only message
         return b"".join(
-            _message(magic, offset, append_time, record.get("timestamp", -1), {**record, **_own_crc(only)})
+            _message(magic, offset, append_time, record.get("timestamp", -1), {**record, **_own_crc(crc_source)})
             for offset, record in zip(offsets, records, strict=True)
         )
-    first = offsets[0] if magic == 1 and offsets else 0  # offsets in a wrapper of format 1 are relative (KIP-31)
-    times = [record.get("create_timestamp", record.get("timestamp", -1)) for record in records]
-    wrapped = b"".join(
-        _message(magic, offset - first, 0, timestamp, record)
-        for offset, timestamp, record in zip(offsets, times, records, strict=True)
+    first_offset = offsets[0] if magic == 1 and offsets else 0  # offsets in a wrapper of format 1 are relative (KIP-31)
+    timestamps = [record.get("create_timestamp", record.get("timestamp", -1)) for record in records]
+    messages = b"".join(
+        _message(magic, offset - first_offset, 0, timestamp, record)
+        for offset, timestamp, record in zip(offsets, timestamps, records, strict=True)
     )
-    value = compress(codec, wrapped, magic=magic)
+    value = compress(codec, messages, magic=magic)
     last_offset = batch.get("last_offset", offsets[-1] if offsets else base_offset)
-    max_timestamp = batch.get("max_timestamp", max(times, default=-1))
+    max_timestamp = batch.get("max_timestamp", max(timestamps, default=-1))
     return _message(magic, last_offset, codec | append_time, max_timestamp, {"value": value, **_own_crc(batch)})
 
 

@@ -8,8 +8,8 @@ from dissectors.records.varint import ONE_BYTE, read_zigzag
 from dissectors.wire.primitives import TEXT_ERRORS, Irregularity
 
 
-def read_records(data: bytes, header: dict[str, Any], most: int | None = None) -> list[dict[str, Any]]:
-    """Decode all records, or the first `most`. Any irregularity raises Irregularity or IndexError.
+def read_records(data: bytes, header: dict[str, Any], max_records: int | None = None) -> list[dict[str, Any]]:
+    """Decode all records, or the first `max_records`. Any irregularity raises Irregularity or IndexError.
 
     The slow path then reports what is wrong.
 
@@ -20,7 +20,7 @@ def read_records(data: bytes, header: dict[str, Any], most: int | None = None) -
     add = records.append
     one_byte = ONE_BYTE
     pos = 0
-    count = header["records_count"] if most is None else min(most, header["records_count"])
+    count = header["records_count"] if max_records is None else min(max_records, header["records_count"])
     for _ in range(count):
         if (size := data[pos]) < 0x80:
             size = one_byte[size]

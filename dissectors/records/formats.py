@@ -38,8 +38,8 @@ class BatchEntry(NamedTuple):
 def entries(data: bytes | memoryview, start: int, end: int) -> Iterator[BatchEntry]:
     """The batches and messages in ``data[start:end]``, split as Kafka does (ByteBufferLogInputStream)."""
     while start < end:
-        left = end - start
-        if left < LOG_OVERHEAD:
+        remaining = end - start
+        if remaining < LOG_OVERHEAD:
             yield BatchEntry(start, end, None)
             return
         (length,) = _LENGTH.unpack_from(data, start)
@@ -47,7 +47,7 @@ def entries(data: bytes | memoryview, start: int, end: int) -> Iterator[BatchEnt
             message = f"length {length} is below the {_MINIMUM_LENGTH} bytes of the smallest message"
             yield BatchEntry(start, end, None, DecodeError(message, offset=start + 8, path=("batch_length",)))
             return
-        if left < _UP_TO_MAGIC.size:
+        if remaining < _UP_TO_MAGIC.size:
             yield BatchEntry(start, end, None)
             return
         length, magic = _UP_TO_MAGIC.unpack_from(data, start)
@@ -55,7 +55,7 @@ def entries(data: bytes | memoryview, start: int, end: int) -> Iterator[BatchEnt
             message = f"record format {magic} does not exist"
             yield BatchEntry(start, end, None, DecodeError(message, offset=start + 16, path=("magic",)))
             return
-        if length + LOG_OVERHEAD > left:
+        if length + LOG_OVERHEAD > remaining:
             yield BatchEntry(start, end, None)
             return
         yield BatchEntry(start, start + LOG_OVERHEAD + length, magic)

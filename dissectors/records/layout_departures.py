@@ -70,11 +70,11 @@ def departures(batch: bytes) -> tuple[Departure, ...]:
     departures_found = []
     for rank, (name, encoding) in enumerate(ENCODINGS.items()):
         try:
-            doubtful, start, end = _read(payload, header, encoding)
+            is_doubtful, start, end = _read(payload, header, encoding)
         except (Irregularity, IndexError):
             continue
-        place = (HEADER.size, 0) if codec else (HEADER.size + start, end - start)
-        departures_found.append((doubtful, rank, Departure(name, *place, encoding.sentence)))
+        location = (HEADER.size, 0) if codec else (HEADER.size + start, end - start)
+        departures_found.append((is_doubtful, rank, Departure(name, *location, encoding.sentence)))
     return tuple(departure for _, _, departure in sorted(departures_found, key=lambda item: item[:2]))
 
 
@@ -93,13 +93,13 @@ def write_departed(batch: Mapping[str, Any], written: str) -> bytes:
     payload, codec = data[HEADER.size :], header["attributes"] & 7
     if codec:
         payload = Decompressor().decompress(codec, payload, offset=0)
-    layout_problems = b"".join(_written(record, header, encoding) for record in read_records(payload, header))
+    records_data = b"".join(_written(record, header, encoding) for record in read_records(payload, header))
     if codec:
-        layout_problems = compress(codec, layout_problems)
-    head = bytearray(data[: HEADER.size])
-    head[8:12] = (HEADER.size - LOG_OVERHEAD + len(layout_problems)).to_bytes(4, "big")
-    head[CRC_START - 4 : CRC_START] = google_crc32c.value(bytes(head[CRC_START:]) + layout_problems).to_bytes(4, "big")
-    return bytes(head) + layout_problems
+        records_data = compress(codec, records_data)
+    header_bytes = bytearray(data[: HEADER.size])
+    header_bytes[8:12] = (HEADER.size - LOG_OVERHEAD + len(records_data)).to_bytes(4, "big")
+    header_bytes[CRC_START - 4 : CRC_START] = google_crc32c.value(bytes(header_bytes[CRC_START:]) + records_data).to_bytes(4, "big")
+    return bytes(header_bytes) + records_data
 
 
 def _header(batch: bytes) -> dict[str, Any]:
@@ -123,10 +123,10 @@ def _read(data: bytes, header: dict[str, Any], encoding: RecordLayout) -> _Readi
     key_length, value_length = _READERS[encoding.key_length], _READERS[encoding.value_length]
     headers_count = _READERS[encoding.headers_count]
     size_of_all = len(data)
-    latest = header["max_timestamp"] - header["base_timestamp"]
+    latest_delta = header["max_timestamp"] - header["base_timestamp"]
     pos = 0
-    last = largest = -1
-    departs: tuple[int, int] | None = None
+    last_offset = largest_delta = -1
+    first_departure: tuple[int, int] | None = None
     for _ in range(header["records_count"]):
         start = pos
         size, pos = length(data, pos)
@@ -153,12 +153,12 @@ def _read(data: bytes, header: dict[str, Any], encoding: RecordLayout) -> _Readi
         if pos > size_of_all or (encoding.length is not None and pos != body + size):
             raise Irregularity
         if encoding.offset_delta is not None:
-            if offset <= last:
+            if offset <= last_offset:
                 raise Irregularity
-            last = offset
-        largest = max(largest, delta)
-        if departs is None:
-            departs = {
+            last_offset = offset
+        largest_delta = max(largest_delta, delta)
+        if first_departure is None:
+            first_departure = {
                 "length": (start, at_attributes),
                 "attributes": (at_attributes, at_timestamp),
                 "timestamp_delta": (at_timestamp, at_offset),
@@ -167,10 +167,10 @@ def _read(data: bytes, header: dict[str, Any], encoding: RecordLayout) -> _Readi
                 "value_length": (at_value, after_value_length),
                 "headers_count": (at_headers, after_count),
             }[encoding.departs]
-    if pos != size_of_all or last > header["last_offset_delta"] or departs is None:
+    if pos != size_of_all or last_offset > header["last_offset_delta"] or first_departure is None:
         raise Irregularity
-    doubtful = latest == 0 if encoding.timestamp_delta is None else largest != latest
-    return _Reading(doubtful and not header["attributes"] & TIMESTAMP_TYPE, *departs)
+    is_doubtful = latest_delta == 0 if encoding.timestamp_delta is None else largest_delta != latest_delta
+    return _Reading(is_doubtful and not header["attributes"] & TIMESTAMP_TYPE, *first_departure)
 
 
 def _skip_header(data: bytes, pos: int, encoding: RecordLayout) -> int:
@@ -254,7 +254,7 @@ def _written(record: dict[str, Any], header: dict[str, Any], encoding: RecordLay
             body += _sized(record_header["value"], encoding.header_length)
     size = len(body)
     if encoding.length_counts_itself:
-        size += next(own for own in range(1, 6) if len(write_zigzag(size + own)) == own)
+        size += next(length_size for length_size in range(1, 6) if len(write_zigzag(size + length_size)) == length_size)
     return _WRITERS[encoding.length](size) + body
 
 

@@ -33,33 +33,33 @@ def batches(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -
 
     Errors are the meanings of nodes that could not be read. Never raises.
     """
-    decompressor, old = Decompressor(limit), Decompressor(min(limit, WRAPPED_LIMIT))
+    decompressor, message_decompressor = Decompressor(limit), Decompressor(min(limit, WRAPPED_LIMIT))
     for index, entry in enumerate(entries(frame, start, end)):
         if entry.magic == 2 and entry.end - entry.start >= HEADER.size:
             cursor = Cursor(frame, entry.start, entry.end)
             node = Node(str(index), entry.start, entry.end, children=cursor.nodes)
             header = begin_batch(cursor)
-            holder = Node("records", cursor.pos, entry.end)
-            node.children.append(holder)
-            yield LazyBatch(node, _records(cursor, holder, header, decompressor))
+            records_node = Node("records", cursor.pos, entry.end)
+            node.children.append(records_node)
+            yield LazyBatch(node, _records(cursor, records_node, header, decompressor))
         else:
-            node, error = walk_entry(frame, index, entry, old)
+            node, error = walk_entry(frame, index, entry, message_decompressor)
             if error is not None:
                 node.meaning = _sentence(error)
             yield LazyBatch(node)
 
 
-def _records(cursor: Cursor, holder: Node, header: dict[str, Any], decompressor: Decompressor) -> Iterator[Node]:
-    partial: list[Node] = []
+def _records(cursor: Cursor, records_node: Node, header: dict[str, Any], decompressor: Decompressor) -> Iterator[Node]:
+    unfinished: list[Node] = []
     try:
-        inner = open_records(cursor, holder, header, decompressor)
-        inner.nodes = partial
-        for record in walk_records(inner, header):
-            partial.clear()
+        records_cursor = open_records(cursor, records_node, header, decompressor)
+        records_cursor.nodes = unfinished
+        for record in walk_records(records_cursor, header):
+            unfinished.clear()
             yield record
     except DecodeError as error:
-        yield from partial
-        start, end = (holder.start if header["attributes"] & 7 else cursor.pos), holder.end
+        yield from unfinished
+        start, end = (records_node.start if header["attributes"] & 7 else cursor.pos), records_node.end
         yield Node("unread", start, end, cursor.data[start:end], meaning=_sentence(error))
 
 

@@ -34,15 +34,15 @@ def decode_message(data: bytes, start: int, end: int, decompressor: Decompressor
                     break
                 allowance.charge(allowance.record_cost + WALKED)
             messages.append(message)
-    except DecodeError as caught:
-        error = caught
+    except DecodeError as decode_error:
+        error = decode_error
     outer = {node.name: node for node in cursor.nodes}
     magic, attributes, offset = outer["magic"].value, outer["attributes"].value, outer["offset"].value
-    to_absolute = 0
+    offset_shift = 0
     if magic == 1 and attributes & 7 and messages and error is None and not is_cut:
-        to_absolute = _to_absolute(offset, messages[-1]["offset"].value)
+        offset_shift = _to_absolute(offset, messages[-1]["offset"].value)
     append_time = outer["timestamp"].value if magic == 1 and attributes & TIMESTAMP_TYPE else None
-    records = [_record(message, to_absolute, append_time, wrapped=attributes & 7 != 0) for message in messages]
+    records = [_record(message, offset_shift, append_time, wrapped=attributes & 7 != 0) for message in messages]
     batch = {
         "base_offset": records[0]["offset"] if records else offset,
         "last_offset": offset,
@@ -79,14 +79,14 @@ def walk_message(cursor: Cursor, decompressor: Decompressor, *, wrapped: bool = 
     if fields["magic"].value == 1:
         attributes.meaning += f", {timestamp_type(attributes.value)}"
     fields["key"] = cursor.blob("key", varint=False)
-    at = cursor.pos
+    value_start = cursor.pos
     fields["value"] = value = cursor.blob("value", varint=False)
-    if left := cursor.end - cursor.pos:
-        raise cursor.fail(f"{counted(left, 'byte')} left after the value", cursor.pos, "message_size")
+    if remaining := cursor.end - cursor.pos:
+        raise cursor.fail(f"{counted(remaining, 'byte')} left after the value", cursor.pos, "message_size")
     if attributes.value & 7 == 0:
         yield fields
     elif wrapped:
-        raise cursor.fail("a compressed message inside a compressed one", at, "value")
+        raise cursor.fail("a compressed message inside a compressed one", value_start, "value")
     else:
         try:
             yield from _walk_wrapped(cursor, fields, decompressor)
@@ -120,42 +120,42 @@ def _walk_wrapped(cursor: Cursor, outer: Fields, decompressor: Decompressor) -> 
     if codec == CODECS.index("zstd"):
         raise cursor.fail(f"zstd does not exist in record format {magic}", value.start)
     payload = decompressor.decompress(codec, value.value, offset=value.start, magic=magic)
-    relative: list[Node] = []
+    offset_nodes: list[Node] = []
     for index, entry in enumerate(entries(payload, 0, len(payload))):
-        inner = Cursor(payload, entry.start, entry.end, span)
-        inner.nodes = value.children
-        with inner.struct(str(index)):
+        inner_cursor = Cursor(payload, entry.start, entry.end, span)
+        inner_cursor.nodes = value.children
+        with inner_cursor.struct(str(index)):
             if entry.fault:
-                raise inner.fail(entry.fault.message, entry.fault.offset, *entry.fault.path)
+                raise inner_cursor.fail(entry.fault.message, entry.fault.offset, *entry.fault.path)
             if entry.magic is None:
-                raise inner.fail("decompressed bytes end inside this message", entry.start)
+                raise inner_cursor.fail("decompressed bytes end inside this message", entry.start)
             if entry.magic == 2:
-                raise inner.fail("a batch of format 2 inside a compressed message", entry.start + CRC_START, "magic")
+                raise inner_cursor.fail("a batch of format 2 inside a compressed message", entry.start + CRC_START, "magic")
             decompressor.charge_records(1, offset=value.start)
-            for fields in walk_message(inner, decompressor, wrapped=True):
-                relative.append(fields["offset"])
+            for fields in walk_message(inner_cursor, decompressor, wrapped=True):
+                offset_nodes.append(fields["offset"])
                 yield fields
-    if not relative:
+    if not offset_nodes:
         raise cursor.fail("a compressed message with none inside", value.start)
     if magic == 1:
-        wrapper, last = outer["offset"].value, relative[-1].value
-        for node in relative:
-            node.meaning = f"offset {node.value + _to_absolute(wrapper, last)}"
-        if 0 != wrapper < last:
-            message = f"offset {wrapper} is below {last}, the relative offset of the last message inside"
+        wrapper_offset, last_offset = outer["offset"].value, offset_nodes[-1].value
+        for node in offset_nodes:
+            node.meaning = f"offset {node.value + _to_absolute(wrapper_offset, last_offset)}"
+        if 0 != wrapper_offset < last_offset:
+            message = f"offset {wrapper_offset} is below {last_offset}, the relative offset of the last message inside"
             raise cursor.fail(message, value.start)
 
 
-def _to_absolute(wrapper: int, last_relative: int) -> int:
+def _to_absolute(wrapper_offset: int, last_relative: int) -> int:
     """The number to add to the offsets inside a wrapper of format 1, whose own offset is that of its last message.
 
     Some producers (librdkafka) leave the wrapper's offset at 0; Kafka then uses the inner offsets unchanged.
     """
-    return wrapper - last_relative if wrapper else 0
+    return wrapper_offset - last_relative if wrapper_offset else 0
 
 
-def _record(message: Fields, to_absolute: int, append_time: int | None, *, wrapped: bool) -> dict[str, Any]:
-    record = {"offset": message["offset"].value + to_absolute}
+def _record(message: Fields, offset_shift: int, append_time: int | None, *, wrapped: bool) -> dict[str, Any]:
+    record = {"offset": message["offset"].value + offset_shift}
     if "timestamp" in message:
         record["timestamp"] = message["timestamp"].value
         if wrapped and append_time is not None:

@@ -74,12 +74,12 @@ def walk(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -> W
     """
     decompressor = Decompressor(limit)
     nodes: list[Node] = []
-    first: DecodeError | None = None
+    first_error: DecodeError | None = None
     for index, entry in enumerate(entries(frame, start, end)):
         node, error = walk_entry(frame, index, entry, decompressor)
-        first = first or error
+        first_error = first_error or error
         nodes.append(node)
-    return WalkedRecords(nodes, first)
+    return WalkedRecords(nodes, first_error)
 
 
 def walk_entry(
@@ -97,8 +97,8 @@ def walk_entry(
     if entry.magic is None and entry.fault is None:
         node.meaning = "truncated"
     if cursor.pos < entry.end:
-        rest = Node(node.meaning or "unread", cursor.pos, entry.end, frame[cursor.pos : entry.end])
-        node.children.append(rest)
+        unread = Node(node.meaning or "unread", cursor.pos, entry.end, frame[cursor.pos : entry.end])
+        node.children.append(unread)
         node.end = entry.end
     return node, decode_error
 
@@ -109,18 +109,18 @@ def _decode(data: bytes, entry: BatchEntry, decompressor: Decompressor) -> dict[
     if entry.magic in (0, 1):
         return message_set.decode_message(data, entry.start, entry.end, decompressor)
     cursor = Cursor(data, entry.start, entry.end)
-    found: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
     try:
         _walk(cursor, entry, decompressor)
     except DecodeError as error:
-        found = {"error": sentence(error)}
+        extra = {"error": sentence(error)}
         if entry.fault:
-            found["unread"] = entry.end - entry.start
+            extra["unread"] = entry.end - entry.start
     else:
-        found = {"truncated": entry.end - entry.start}
+        extra = {"truncated": entry.end - entry.start}
     names = {"offset": "base_offset", "message_size": "batch_length"}
-    read = {names.get(node.name, node.name): node.value for node in cursor.nodes}
-    return {name: read[name] for name in ("base_offset", "batch_length", "magic") if name in read} | found
+    values = {names.get(node.name, node.name): node.value for node in cursor.nodes}
+    return {name: values[name] for name in ("base_offset", "batch_length", "magic") if name in values} | extra
 
 
 def _walk(cursor: Cursor, entry: BatchEntry, decompressor: Decompressor) -> None:

@@ -104,8 +104,8 @@ class Payload:
             size, pos = read_zigzag(self.data, pos)
             pos += size
         node = next(_walk_one(self.data, pos))
-        node_found = next(child for child in node.children if child.name == name)
-        return self.span(node_found.start, node_found.end)
+        field_node = next(child for child in node.children if child.name == name)
+        return self.span(field_node.start, field_node.end)
 
 
 def check_records(data: bytes | memoryview, index: int, batch: BatchSpan, *, produced: bool) -> Iterator[Fault]:
@@ -133,16 +133,16 @@ def check_records(data: bytes | memoryview, index: int, batch: BatchSpan, *, pro
 
 def check_wrapped_records(data: bytes | memoryview, index: int, message: BatchSpan) -> Iterator[Fault]:
     """The faults inside the message of format 0 or 1 at `index` of its field."""
-    own = bytes(data[message.start : message.end])
-    cursor = Cursor(own, 0, len(own))
+    message_bytes = bytes(data[message.start : message.end])
+    cursor = Cursor(message_bytes, 0, len(message_bytes))
     decompressor = Decompressor(MAX_MESSAGE_BYTES)
     try:
         for inner in message_set.walk_message(cursor, decompressor):
             crc = inner["crc"]
             if message.attributes & 7 and crc.meaning != "valid":
                 text = f"the CRC of a message inside the compressed one is 0x{crc.value:08x}, {crc.meaning}"
-                place = message.start + crc.start, message.start + crc.end
-                yield Fault(FaultKind.CRC, (str(index), "value"), *place, text)
+                span = message.start + crc.start, message.start + crc.end
+                yield Fault(FaultKind.CRC, (str(index), "value"), *span, text)
                 return
     except DecodeError as error:
         if not decompressor.left:
@@ -167,14 +167,14 @@ def _other_codec(data: bytes | memoryview, index: int, batch: BatchSpan) -> Faul
     codec, magic = codec_of(bytes(data[start : start + 16])) or (0, b"")
     if codec in (0, batch.attributes & 7):
         return None
-    says = f"say {codec_name(batch.attributes)}" if batch.attributes & 7 else "say no compression"
+    claim = f"say {codec_name(batch.attributes)}" if batch.attributes & 7 else "say no compression"
     text = (
-        f"the attributes {says}, but the records begin with {magic.hex(' ')}: they are {CODECS[codec]}, codec {codec}"
+        f"the attributes {claim}, but the records begin with {magic.hex(' ')}: they are {CODECS[codec]}, codec {codec}"
     )
-    place = batch.start + batches.CRC_START, batch.start + batches.CRC_START + 2
+    span = batch.start + batches.CRC_START, batch.start + batches.CRC_START + 2
     expected = f"{CODECS[codec]} ({codec})"
     got = f"{codec_name(batch.attributes)} ({batch.attributes & 7})"
-    return Fault(FaultKind.COMPRESSION, (str(index), "attributes"), *place, text, expected, got)
+    return Fault(FaultKind.COMPRESSION, (str(index), "attributes"), *span, text, expected, got)
 
 
 def _compressed_twice(index: int, batch: BatchSpan, payload: Payload) -> Fault | None:
@@ -186,8 +186,8 @@ def _compressed_twice(index: int, batch: BatchSpan, payload: Payload) -> Fault |
         f"the records are compressed twice: after {codec_name(batch.attributes)} is undone, they begin with "
         f"{magic.hex(' ')}, which is {CODECS[codec]}"
     )
-    place = payload.start, payload.end
-    return Fault(FaultKind.COMPRESSION, (str(index), "records"), *place, text, "records", CODECS[codec])
+    span = payload.start, payload.end
+    return Fault(FaultKind.COMPRESSION, (str(index), "records"), *span, text, "records", CODECS[codec])
 
 
 def _snappy_header(data: bytes | memoryview, index: int, batch: BatchSpan) -> Fault | None:
@@ -215,15 +215,15 @@ def _deltas(
     index: int, batch: BatchSpan, payload: Payload, records: list[dict[str, Any]], *, produced: bool
 ) -> Iterator[Fault]:
     offsets = [record["offset"] for record in records]
-    counted_up = list(range(len(offsets)))
-    if offsets != counted_up:
-        bad = _first_wrong(offsets, counted_up if produced else None)
-        if bad is not None:
-            which, should = bad
-            text = f"record {which} has offset delta {offsets[which]}, should be {should}"
-            place = payload.field(which, "offset_delta")
-            where = (str(index), "records", str(which), "offset_delta")
-            yield Fault(FaultKind.OFFSETS, where, *place, text, should, str(offsets[which]), proven=False)
+    expected_deltas = list(range(len(offsets)))
+    if offsets != expected_deltas:
+        mismatch = _first_wrong(offsets, expected_deltas if produced else None)
+        if mismatch is not None:
+            record_index, expected = mismatch
+            text = f"record {record_index} has offset delta {offsets[record_index]}, should be {expected}"
+            span = payload.field(record_index, "offset_delta")
+            field_path = (str(index), "records", str(record_index), "offset_delta")
+            yield Fault(FaultKind.OFFSETS, field_path, *span, text, expected, str(offsets[record_index]), proven=False)
             return
     last = len(offsets) - 1 if produced else max(offsets, default=-1)
     if batch.last_offset_delta < last or (produced and batch.last_offset_delta != last and records):
@@ -234,33 +234,33 @@ def _deltas(
         got = str(batch.last_offset_delta)
         path = (str(index), "last_offset_delta")
         yield Fault(FaultKind.LAST_OFFSET, path, start, start + 4, text, str(last), got, proven=False)
-    for which, record in enumerate(records):
+    for record_index, record in enumerate(records):
         if not -_INT32 <= (delta := record["timestamp"]) < _INT32:
-            yield _far_timestamp(index, batch, payload, which, delta)
+            yield _far_timestamp(index, batch, payload, record_index, delta)
             return
 
 
-def _first_wrong(offsets: list[int], should: list[int] | None) -> tuple[int, str] | None:
-    if should is not None:
-        which = next(which for which, delta in enumerate(offsets) if delta != which)
-        return which, str(which)
-    before = -1
-    for which, delta in enumerate(offsets):
-        if delta <= before:
-            return which, f"above {before}"
-        before = delta
+def _first_wrong(offsets: list[int], expected: list[int] | None) -> tuple[int, str] | None:
+    if expected is not None:
+        record_index = next(record_index for record_index, delta in enumerate(offsets) if delta != record_index)
+        return record_index, str(record_index)
+    previous = -1
+    for record_index, delta in enumerate(offsets):
+        if delta <= previous:
+            return record_index, f"above {previous}"
+        previous = delta
     return None
 
 
-def _far_timestamp(index: int, batch: BatchSpan, payload: Payload, which: int, delta: int) -> Fault:
-    place = payload.field(which, "timestamp_delta")
-    path = (str(index), "records", str(which), "timestamp_delta")
+def _far_timestamp(index: int, batch: BatchSpan, payload: Payload, record_index: int, delta: int) -> Fault:
+    span = payload.field(record_index, "timestamp_delta")
+    path = (str(index), "records", str(record_index), "timestamp_delta")
     timestamp = batch.base_timestamp + delta
     if timestamp < -1 or timestamp >= _INT64:
-        text = f"record {which} has timestamp {timestamp}: {batch.base_timestamp} and a delta of {delta}"
-        return Fault(FaultKind.TIMESTAMP, path, *place, text, got=str(timestamp), proven=False)
-    text = f"the timestamp delta {delta} of record {which} takes more than 32 bits"
-    return Fault(FaultKind.TIMESTAMP, path, *place, text, got=str(delta), proven=False)
+        text = f"record {record_index} has timestamp {timestamp}: {batch.base_timestamp} and a delta of {delta}"
+        return Fault(FaultKind.TIMESTAMP, path, *span, text, got=str(timestamp), proven=False)
+    text = f"the timestamp delta {delta} of record {record_index} takes more than 32 bits"
+    return Fault(FaultKind.TIMESTAMP, path, *span, text, got=str(delta), proven=False)
 
 
 def _unreadable(data: bytes | memoryview, index: int, batch: BatchSpan, payload: Payload) -> Fault | None:
@@ -268,32 +268,32 @@ def _unreadable(data: bytes | memoryview, index: int, batch: BatchSpan, payload:
         encoding, *rivals = found_departures
         start = batch.start + encoding.offset
         end = batch.end if payload.compressed else start + encoding.size
-        where = (str(index), "records", "0", ENCODINGS[encoding.written].departs)
+        field_path = (str(index), "records", "0", ENCODINGS[encoding.written].departs)
         text = "; or ".join(departure.sentence for departure in found_departures)
-        return Fault(FaultKind.ENCODING, where, start, end, text, departure=encoding, rivals=tuple(rivals))
+        return Fault(FaultKind.ENCODING, field_path, start, end, text, departure=encoding, rivals=tuple(rivals))
     count = batch.records_count
-    found, pos, error = _first_unreadable(payload.data, count)
-    says_count = batch.start + _COUNT_AT, batch.start + _COUNT_AT + 4
+    readable_count, pos, error = _first_unreadable(payload.data, count)
+    count_span = batch.start + _COUNT_AT, batch.start + _COUNT_AT + 4
     count_path = (str(index), "records_count")
     if count < 0 or count > len(payload.data):
         text = f"records_count is {count}, {counted(len(payload.data), 'byte')} of records follow"
-        return Fault(FaultKind.ABSURD_COUNT, count_path, *says_count, text, got=str(count))
+        return Fault(FaultKind.ABSURD_COUNT, count_path, *count_span, text, got=str(count))
     if error is None:
-        if found == MAX_RECORDS:
+        if readable_count == MAX_RECORDS:
             return None  # a later record is wrong
-        more, rest, _ = _first_unreadable(payload.data[pos:], MAX_RECORDS)
-        if found < count or pos + rest == len(payload.data):
-            text = f"records_count is {count}, {counted(found + more, 'record')} follow"
-            return Fault(FaultKind.COUNT, count_path, *says_count, text, str(found + more), str(count))
-        left = len(payload.data) - pos
-        text = f"{counted(left, 'byte')} left in the batch after its {counted(count, 'record')}"
-        return Fault(FaultKind.LENGTH, (str(index), "records"), *payload.span(pos, pos + left), text)
-    path = (str(index), "records", str(found), *error.path)
-    place = payload.span(error.offset, _varint_end(payload.data, error.offset))
+        later_count, later_end, _ = _first_unreadable(payload.data[pos:], MAX_RECORDS)
+        if readable_count < count or pos + later_end == len(payload.data):
+            text = f"records_count is {count}, {counted(readable_count + later_count, 'record')} follow"
+            return Fault(FaultKind.COUNT, count_path, *count_span, text, str(readable_count + later_count), str(count))
+        remaining = len(payload.data) - pos
+        text = f"{counted(remaining, 'byte')} left in the batch after its {counted(count, 'record')}"
+        return Fault(FaultKind.LENGTH, (str(index), "records"), *payload.span(pos, pos + remaining), text)
+    path = (str(index), "records", str(readable_count), *error.path)
+    span = payload.span(error.offset, _varint_end(payload.data, error.offset))
     if error.path[:1] == ("headers",) and error.path[2:] == ("key",) and error.message.startswith("length is -"):
-        text = f"the key of header {error.path[1]} of record {found} is null"
-        return Fault(FaultKind.HEADER_KEY, path, *place, text, got=error.message.removeprefix("length is "))
-    return Fault(FaultKind.LENGTH, path, *place, f"record {found} does not read: {error.message}")
+        text = f"the key of header {error.path[1]} of record {readable_count} is null"
+        return Fault(FaultKind.HEADER_KEY, path, *span, text, got=error.message.removeprefix("length is "))
+    return Fault(FaultKind.LENGTH, path, *span, f"record {readable_count} does not read: {error.message}")
 
 
 class _Stop(NamedTuple):
@@ -305,14 +305,14 @@ class _Stop(NamedTuple):
 def _first_unreadable(data: bytes, count: int) -> _Stop:
     """The number of readable records of `count`, the position of the next one, and its error, if it is present."""
     pos = 0
-    one = {"base_offset": 0, "base_timestamp": 0, "records_count": 1}
+    single_record_header = {"base_offset": 0, "base_timestamp": 0, "records_count": 1}
     for index in range(min(count, MAX_RECORDS)):
         if pos == len(data):
             return _Stop(index, pos, None)
         try:
             size, body = read_zigzag(data, pos)
             end = body + size
-            read_records(data[pos : max(pos, end)], one)
+            read_records(data[pos : max(pos, end)], single_record_header)
         except (Irregularity, IndexError):
             try:
                 end = next(_walk_one(data, pos)).end

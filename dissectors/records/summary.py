@@ -47,7 +47,7 @@ def summarize(data: bytes | memoryview) -> RecordsSummary:
     A batch that is too short for its header, or has a negative record count, counts as having no records and sets
     `error`.
     """
-    batches = records = complete = all_attributes = 0
+    batches = records = complete_bytes = all_attributes = 0
     max_timestamp = -1
     magics: list[int] = []
     codecs: list[str] = []
@@ -57,7 +57,7 @@ def summarize(data: bytes | memoryview) -> RecordsSummary:
             error = error or (sentence(fault) if fault else None)
             break
         batches += 1
-        complete = end
+        complete_bytes = end
         if magic not in magics:
             magics.append(magic)
         timestamp = -1
@@ -84,8 +84,8 @@ def summarize(data: bytes | memoryview) -> RecordsSummary:
     return RecordsSummary(
         batches,
         records,
-        complete,
-        len(data) - complete,
+        complete_bytes,
+        len(data) - complete_bytes,
         tuple(magics),
         tuple(codecs),
         max_timestamp,
@@ -124,7 +124,7 @@ def outline(data: bytes | memoryview, first: BatchSpan | None = None) -> Outline
 def _outline_of_several(data: bytes | memoryview) -> Outline:
     records = batches = 0
     codecs: list[str] = []
-    following: int | None = None
+    next_offset: int | None = None
     in_message_set = False
     for start, end, magic, _ in entries(data, 0, len(data)):
         if magic is None:
@@ -134,15 +134,15 @@ def _outline_of_several(data: bytes | memoryview) -> Outline:
             in_message_set = True
             records += 1
             offset, attributes = _MESSAGE_OUTLINE(data, start)
-            following = offset + 1  # a compressed message has the offset of its last record
+            next_offset = offset + 1  # a compressed message has the offset of its last record
         else:
             batches += 1
             in_message_set = False
             if end - start < HEADER.size:
                 continue
-            base, _, _, attributes, last, count = _OUTLINE(data, start)
+            base_offset, _, _, attributes, last_offset_delta, count = _OUTLINE(data, start)
             records += max(count, 0)
-            following = base + last + 1
+            next_offset = base_offset + last_offset_delta + 1
         if (codec := _ONE_CODEC[attributes & 7][0]) not in codecs:
             codecs.append(codec)
-    return Outline(records, batches, tuple(codecs), following)
+    return Outline(records, batches, tuple(codecs), next_offset)

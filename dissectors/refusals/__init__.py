@@ -29,8 +29,8 @@ UNKNOWN = final(
 def generic() -> dict[int, ErrorJudgement]:
     """The entry of each error for APIs without one of their own, by code."""
     judgements: dict[int, ErrorJudgement] = {}
-    for errors in (logs.ERRORS, groups.ERRORS, transactions.ERRORS, cluster.ERRORS, security.ERRORS):
-        judgements.update((error.value, explanation) for error, explanation in errors.items())
+    for table in (logs.ERRORS, groups.ERRORS, transactions.ERRORS, cluster.ERRORS, security.ERRORS):
+        judgements.update((error.value, judgement) for error, judgement in table.items())
     return judgements
 
 

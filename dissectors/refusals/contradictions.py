@@ -93,12 +93,12 @@ _BY_ERROR: Final[Mapping[tuple[str, int], _Contradiction]] = {
 
 
 def contradiction(
-    api: str, version: int, code: int, asked: Mapping[str, Any], row: Mapping[str, Any]
+    api: str, version: int, code: int, request_body: Mapping[str, Any], row: Mapping[str, Any]
 ) -> ErrorJudgement | None:
     """The judgement of an error that the request or the struct with the error contradicts; None if neither does."""
-    contradiction_of = _BY_ERROR.get((api, code))
+    entry = _BY_ERROR.get((api, code))
     return (
-        contradiction_of.judgement
-        if contradiction_of is not None and version >= contradiction_of.since and contradiction_of.holds(asked, row)
+        entry.judgement
+        if entry is not None and version >= entry.since and entry.holds(request_body, row)
         else None
     )

@@ -59,16 +59,16 @@ ELECTION = 5.0
 PROPAGATION = 8.0
 
 
-def routine(meaning: str, change: str, *, blame: str = "client", patience: float = 60.0) -> ErrorJudgement:
+def routine(meaning: str, change: str, *, blame: str = "client", grace_period: float = 60.0) -> ErrorJudgement:
     """An error that belongs to normal operation; a problem only if nothing else happens for long."""
-    return ErrorJudgement(Nature.ROUTINE, blame, meaning, change, patience=patience)
+    return ErrorJudgement(Nature.ROUTINE, blame, meaning, change, patience=grace_period)
 
 
 def transient(
-    meaning: str, change: str, *, blame: str = "broker", patience: float = 2.0, fields: tuple[str, ...] = ()
+    meaning: str, change: str, *, blame: str = "broker", grace_period: float = 2.0, fields: tuple[str, ...] = ()
 ) -> ErrorJudgement:
-    """An error after which clients retry; a problem if it repeats for `patience` seconds."""
-    return ErrorJudgement(Nature.TRANSIENT, blame, meaning, change, fields, patience=patience)
+    """An error after which clients retry; a problem if it repeats for `grace_period` seconds."""
+    return ErrorJudgement(Nature.TRANSIENT, blame, meaning, change, fields, patience=grace_period)
 
 
 def final(

@@ -291,10 +291,10 @@ def _root_cause(rule: Rule, problem: Problem, event: Any, connection: Connection
     """
     message = getattr(event, "message", None)
     frame_kind = (message.api_key, message.version, message.is_request) if message is not None else type(event)
-    place = place_of_cause(problem.path, problem.diagnosis.edit if problem.diagnosis else None)
+    location = place_of_cause(problem.path, problem.diagnosis.edit if problem.diagnosis else None)
     is_client = (problem.blame or rule.blame) == "client"
     client = (connection.client_id or connection.client_software) if is_client else None
     # a bug in kproxy does not belong to one server, nor does a habit of a client, which talks to several brokers
     is_of_server = not (isinstance(event, InspectionFailed) or (is_client and rule.code.startswith(_FAMILY_OF_HABITS)))
     server = connection.server if is_of_server else None
-    return rule.code, server, client, frame_kind, place and in_any_element(str(place)), problem.cause
+    return rule.code, server, client, frame_kind, location and in_any_element(str(location)), problem.cause

@@ -23,11 +23,11 @@ _LONGEST_JSON = 64 * 1024
 
 def client_first(data: bytes) -> SaslMessage:
     """Read the client's first message: the token's user and dates, if it is a JWT."""
-    header, _, rest = data.decode(errors="replace").partition(_SEPARATOR)
+    header, _, remainder = data.decode(errors="replace").partition(_SEPARATOR)
     parts = header.split(",")
     if len(parts) != 3 or parts[0] not in ("n", "y") or parts[2]:
         return OAuthBearerClientFirst(problem='does not begin with a GS2 header ("n,,")')
-    pairs = dict(pair.split("=", 1) for pair in rest.split(_SEPARATOR) if "=" in pair)
+    pairs = dict(pair.split("=", 1) for pair in remainder.split(_SEPARATOR) if "=" in pair)
     authorization_id = parts[1].removeprefix("a=")
     bearer = _BEARER.fullmatch(pairs.pop("auth", ""))
     if bearer is None:
@@ -43,7 +43,7 @@ def client_first(data: bytes) -> SaslMessage:
         issued_at=_seconds(claims.get("iat")),
         not_before=_seconds(claims.get("nbf")),
         is_opaque=token.count(".") not in _DOTS,
-        problem=None if rest.endswith(2 * _SEPARATOR) else "does not end with two bytes 01",
+        problem=None if remainder.endswith(2 * _SEPARATOR) else "does not end with two bytes 01",
     )
 
 

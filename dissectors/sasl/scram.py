@@ -34,8 +34,8 @@ def client_first(data: bytes) -> SaslMessage:
     parts = data.decode(errors="replace").split(",", 2)
     if len(parts) < 3 or (parts[0] not in ("n", "y") and not parts[0].startswith("p=")):
         return ScramClientFirst(problem='does not begin with a GS2 header ("n,,")')
-    flag, authorization, bare = parts
-    attributes = _attributes(bare)
+    flag, authorization, message = parts
+    attributes = _attributes(message)
     username, nonce = attributes.get("n"), attributes.get("r")
     missing = "user name (n=)" if not username else "nonce (r=)" if not nonce else None
     problem = f"has no {missing}" if missing else None
@@ -59,11 +59,11 @@ def server_first(data: bytes) -> SaslMessage:
     if "e" in attributes:
         return _refusal(attributes["e"])
     count = attributes.get("i", "")
-    missing = next((what for key, what in _SERVER_FIRST.items() if not attributes.get(key)), None)
-    readable = _ITERATIONS.fullmatch(count)
-    problem = f"has no {missing}" if missing else None if readable else "has an iteration count that is not a number"
+    missing = next((description for key, description in _SERVER_FIRST.items() if not attributes.get(key)), None)
+    count_match = _ITERATIONS.fullmatch(count)
+    problem = f"has no {missing}" if missing else None if count_match else "has an iteration count that is not a number"
     return ScramServerFirst(
-        nonce=attributes.get("r"), iterations=int(count) if readable else None, problem=problem
+        nonce=attributes.get("r"), iterations=int(count) if count_match else None, problem=problem
     )  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def client_final(data: bytes) -> SaslMessage:
     """Read ``client-final-message``: the nonce again; the proof is dropped."""
     attributes = _attributes(data.decode(errors="replace"))
     names = {"c": "channel binding (c=)", "r": "nonce (r=)", "p": "proof (p=)"}
-    missing = next((what for key, what in names.items() if not attributes.get(key)), None)
+    missing = next((description for key, description in names.items() if not attributes.get(key)), None)
     return ScramClientFinal(nonce=attributes.get("r"), problem=f"has no {missing}" if missing else None)
 
 

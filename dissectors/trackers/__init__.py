@@ -68,7 +68,7 @@ def tracker(
     return register
 
 
-def in_order(needed: Iterable[type[Any]]) -> tuple[Tracker, ...]:
+def in_order(kinds_needed: Iterable[type[Any]]) -> tuple[Tracker, ...]:
     """The trackers that update these classes, and those that they need in turn, in dependency order.
 
     Raises:
@@ -76,14 +76,14 @@ def in_order(needed: Iterable[type[Any]]) -> tuple[Tracker, ...]:
         graphlib.CycleError: Trackers need each other.
     """
     graph: dict[type[Any], tuple[type[Any], ...]] = {}
-    waiting = list(needed)
-    while waiting:
-        tracker = _TRACKERS[waiting.pop()]
+    remaining = list(kinds_needed)
+    while remaining:
+        tracker = _TRACKERS[remaining.pop()]
         if tracker.kind not in graph:
             graph[tracker.kind] = tuple(_TRACKERS[need].kind for need in tracker.needs)
-            waiting += tracker.needs
-    named = sorted(graph, key=lambda kind: (kind.__module__, kind.__name__))  # a deterministic order
-    return tuple(_TRACKERS[kind] for kind in TopologicalSorter({kind: graph[kind] for kind in named}).static_order())
+            remaining += tracker.needs
+    kinds = sorted(graph, key=lambda kind: (kind.__module__, kind.__name__))  # a deterministic order
+    return tuple(_TRACKERS[kind] for kind in TopologicalSorter({kind: graph[kind] for kind in kinds}).static_order())
 
 
 class Trackers:
@@ -105,8 +105,8 @@ class Trackers:
     def apis(self) -> frozenset[str] | None:
         """The APIs whose frames the trackers observe; None for all."""
         triggers = (trigger for tracker in self.order for trigger in tracker.triggers)
-        observed = [trigger.apis for trigger in triggers if not set(FRAME_EVENTS).isdisjoint(trigger.events)]
-        return frozenset(chain.from_iterable(observed)) if all(observed) else None
+        apis_of_triggers = [trigger.apis for trigger in triggers if not set(FRAME_EVENTS).isdisjoint(trigger.events)]
+        return frozenset(chain.from_iterable(apis_of_triggers)) if all(apis_of_triggers) else None
 
     def check(self, kind: type[Any]) -> None:
         """Check that a class of state is updated in this run.

@@ -57,11 +57,11 @@ class AdvertisedAddresses:
                 address.failures += event.attempts
                 self._any_failed = True
         elif event.message is not None and event.message.diagnosis is None:
-            known = self._clients.touch(host_of(connection.client), lambda: BoundedDict(MAX_ADDRESSES))
+            addresses = self._clients.touch(host_of(connection.client), lambda: BoundedDict(MAX_ADDRESSES))
             for broker in endpoints(event.message.as_sent):
                 key = canonical(broker.host), broker.port
-                if (advertised := known.get(key)) is None:
-                    known[key] = AdvertisedAddress(broker, connection)
+                if (advertised := addresses.get(key)) is None:
+                    addresses[key] = AdvertisedAddress(broker, connection)
                 else:
                     advertised.connection = connection
 
@@ -71,17 +71,17 @@ class AdvertisedAddresses:
         A host name matches any address with its port that no client has ever been connected to: which address it has
         is not known.
         """
-        known = self._clients.get(host_of(event.client))
-        if known is None:
+        addresses = self._clients.get(host_of(event.client))
+        if addresses is None:
             return None
         if event.reason is ConnectFailure.NAME_NOT_FOUND:
             name = canonical(event.server)
-            return next((address for (host, _), address in known.items() if host == name), None)
+            return next((address for (host, _), address in addresses.items() if host == name), None)
         server = split(event.server)
         if server is None or brokers.route(*server) is AddressRoute.HERE:
             return None
-        named = (address for (host, port), address in known.items() if port == server[1] and not is_address(host))
-        return known.get(server) or next(named, None)
+        matches = (address for (host, port), address in addresses.items() if port == server[1] and not is_address(host))
+        return addresses.get(server) or next(matches, None)
 
     def unreachable(self, connection: Any) -> list[AdvertisedAddress]:
         """The addresses that the client of a connection was given there last, and cannot connect to."""

@@ -139,23 +139,23 @@ class BrokerLookups:
         if message.api == "Metadata" or not lookup.addresses:
             lookup.addresses = addresses
 
-    def _count(self, lookup: BrokerLookup, message: Message, asked_at: int, at: int) -> None:
-        if asked_at - lookup.last < MIN_INTERVAL:
+    def _count(self, lookup: BrokerLookup, message: Message, requested_at: int, at: int) -> None:
+        if requested_at - lookup.last < MIN_INTERVAL:
             return
-        answer, lookup.last = hash(message.frame[8:]), at
+        response_hash, lookup.last = hash(message.frame[8:]), at
         if at - lookup.since > WINDOW:
             lookup.since, lookup.answers, lookup.identical = at, 0, 0
         lookup.answers += 1
-        lookup.identical = lookup.identical + 1 if answer == lookup.answer else 1
-        lookup.answer = answer
+        lookup.identical = lookup.identical + 1 if response_hash == lookup.answer else 1
+        lookup.answer = response_hash
 
 
-def _names_target(message: Message, asked: dict[str, Any]) -> bool:
+def _names_target(message: Message, request_body: dict[str, Any]) -> bool:
     """Whether an answer contains the broker that the client looks for: a requested topic's leader, a coordinator."""
     if message.api == "FindCoordinator":
         return any(True for _ in endpoints(message.as_sent))
     brokers = {broker["node_id"] for broker in message.body["brokers"] or ()}
-    return bool(asked.get("topics")) and any(
+    return bool(request_body.get("topics")) and any(
         topic["error_code"] == 0 and any(partition["leader_id"] in brokers for partition in topic["partitions"] or ())
         for topic in message.body["topics"] or ()
     )

@@ -82,7 +82,7 @@ def own_address(message: Message, connection: Any) -> Endpoint | None:
     if not relayed(connection):
         return None
     server, brokers = split(connection.server), connection.run.state(Brokers)
-    own = None
+    own_endpoint = None
     for endpoint in endpoints(message.as_sent):
         route = brokers.route(endpoint.host, endpoint.port)
         if route is AddressRoute.HERE:
@@ -91,8 +91,8 @@ def own_address(message: Message, connection: Any) -> Endpoint | None:
         if (canonical(endpoint.host), endpoint.port) == server and (
             route is AddressRoute.PAST or is_address(endpoint.host)
         ):
-            own = own or endpoint
-    return own
+            own_endpoint = own_endpoint or endpoint
+    return own_endpoint
 
 
 def endpoints(message: Message) -> Iterator[Endpoint]:

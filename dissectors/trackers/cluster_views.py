@@ -85,19 +85,19 @@ class ClusterViews:
 
     def contradicts_itself(self, server: str, at: int) -> bool:
         """Whether a server's FindCoordinator and Metadata have lately contradicted each other."""
-        known = self._servers.get(server)
-        return known is not None and bool(known.conflict_at) and at - known.conflict_at < _LASTING
+        server_view = self._servers.get(server)
+        return server_view is not None and bool(server_view.conflict_at) and at - server_view.conflict_at < _LASTING
 
     def node_id(self, server: str, address: str) -> int | None:
         """The node id of an address in the latest Metadata of a server; None if it has none, or several."""
-        known = self._servers.get(server)
-        ids = [broker.node_id for broker in known.brokers.values() if broker.address == address] if known else []
+        server_view = self._servers.get(server)
+        ids = [broker.node_id for broker in server_view.brokers.values() if broker.address == address] if server_view else []
         return ids[0] if len(ids) == 1 else None
 
-    def leader_epoch(self, connection: ConnectionState, place: TopicPartition) -> SeenEpoch | None:
+    def leader_epoch(self, connection: ConnectionState, topic_partition: TopicPartition) -> SeenEpoch | None:
         """The leader epoch of a partition in the latest Metadata that a connection's client got."""
-        known = self._epochs.get(client_key(connection))
-        return known.get(place) if known else None
+        epochs = self._epochs.get(client_key(connection))
+        return epochs.get(topic_partition) if epochs else None
 
     def observe(self, event: ResponseReceived, connection: ConnectionState) -> None:
         """Compare a response with earlier ones."""
@@ -133,24 +133,24 @@ class ClusterViews:
                 self.conflict = conflict
 
     def _learn_epochs(self, message: Message, at: int, connection: ConnectionState) -> None:
-        known: BoundedDict[TopicPartition, SeenEpoch] | None = None
-        left = _MAX_PARTITIONS
+        epochs: BoundedDict[TopicPartition, SeenEpoch] | None = None
+        remaining = _MAX_PARTITIONS
         for topic in message.body["topics"] or ():
             partitions = topic["partitions"] or ()
-            left -= len(partitions)
-            if left < 0:
+            remaining -= len(partitions)
+            if remaining < 0:
                 return
             name = topic.get("name") or topic.get("topic_id") or ""
             for partition in partitions:
                 if (epoch := partition.get("leader_epoch", -1)) >= 0:
-                    if known is None:
-                        known = self._epochs.touch(client_key(connection), lambda: BoundedDict(_MAX_PARTITIONS))
-                    known[name, partition["partition_index"]] = SeenEpoch(epoch, at)
+                    if epochs is None:
+                        epochs = self._epochs.touch(client_key(connection), lambda: BoundedDict(_MAX_PARTITIONS))
+                    epochs[name, partition["partition_index"]] = SeenEpoch(epoch, at)
 
 
 def _found(event: ResponseReceived, message: Message) -> Iterator[tuple[str, Endpoint]]:
     """The coordinators in a response, with what they are for."""
-    subjects = [answer.subject for answer in coordinator_answers(event)]
+    subjects = [response.subject for response in coordinator_answers(event)]
     for endpoint in endpoints(message):
         index = endpoint.path[1] if endpoint.path else 0
         if endpoint.node_id >= 0 and endpoint.host and isinstance(index, int) and index < len(subjects):
@@ -160,11 +160,11 @@ def _found(event: ResponseReceived, message: Message) -> Iterator[tuple[str, End
 def _conflict(server: _Server, subject: str, coordinator: Endpoint) -> CoordinatorConflict | None:
     if not server.brokers:
         return None
-    same_id, address = server.brokers.get(coordinator.node_id), _address(coordinator)
-    if same_id is not None:
-        return None if _address(same_id) == address else CoordinatorConflict(subject, coordinator, same_id)
-    same_address = next((broker for broker in server.brokers.values() if _address(broker) == address), None)
-    return CoordinatorConflict(subject, coordinator, same_address)
+    broker_with_id, address = server.brokers.get(coordinator.node_id), _address(coordinator)
+    if broker_with_id is not None:
+        return None if _address(broker_with_id) == address else CoordinatorConflict(subject, coordinator, broker_with_id)
+    broker_with_address = next((broker for broker in server.brokers.values() if _address(broker) == address), None)
+    return CoordinatorConflict(subject, coordinator, broker_with_address)
 
 
 def _address(endpoint: Endpoint) -> Address:

@@ -54,20 +54,20 @@ class CommitHabits:
     def observe(self, event: ResponseReceived, connection: ConnectionState) -> None:
         """Count a commit that was accepted."""
         self.window = None
-        asked, advance = event.request_body, connection.run.state(Commits).advance
-        if asked is None or advance is None:
+        request_body, advance = event.request_body, connection.run.state(Commits).advance
+        if request_body is None or advance is None:
             return
         client = client_key(connection)
-        group = asked.get("group_id") or ""
-        key = group, asked.get("member_id") or "", client
-        fetched = connection.run.state(FetchesWithRecords).of(client).count
-        count = self._counts.touch(key, lambda: _Count(event.at, fetched))
+        group = request_body.get("group_id") or ""
+        key = group, request_body.get("member_id") or "", client
+        fetches = connection.run.state(FetchesWithRecords).of(client).count
+        count = self._counts.touch(key, lambda: _Count(event.at, fetches))
         count.commits += 1
         if advance:
             count.moving += 1
             count.records += advance
         if count.commits >= connection.run.limit(COMMITS):
             self.window = CommitWindow(
-                group, count.commits, count.moving, count.records, event.at - count.since, fetched - count.fetches
+                group, count.commits, count.moving, count.records, event.at - count.since, fetches - count.fetches
             )
             del self._counts[key]

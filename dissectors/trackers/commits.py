@@ -35,9 +35,9 @@ class CommitRegression(NamedTuple):
     commit: Commit
 
 
-def key_of(group: str, place: TopicPartition, connection: ConnectionState) -> Key:
+def key_of(group: str, topic_partition: TopicPartition, connection: ConnectionState) -> Key:
     """The key of a partition, with the topic's name if known, whether the version has name or id."""
-    topic, partition = place
+    topic, partition = topic_partition
     return group, connection.run.topic_names.get(topic, topic), partition
 
 
@@ -80,24 +80,24 @@ class Commits:
             for key in [key for key in self._last if key[0] in deleted]:
                 del self._last[key]
         elif event.message.api == "DeleteTopics":  # the offsets of a topic are deleted with it
-            asked = event.request_body
-            rows = asked.get("topics") or [{"name": name} for name in asked.get("topic_names") or ()]
+            request_body = event.request_body
+            rows = request_body.get("topics") or [{"name": name} for name in request_body.get("topic_names") or ()]
             names = {key_of("", (topic_of(row), 0), connection)[1] for row in rows}
             for key in [key for key in self._last if key[1] in names]:
                 del self._last[key]
         elif event.request is not None:
             self._forget(event.request, connection)
 
-    def _commit(self, asked: Mapping[str, Any], event: ResponseReceived, connection: ConnectionState) -> None:
+    def _commit(self, request_body: Mapping[str, Any], event: ResponseReceived, connection: ConnectionState) -> None:
         assert event.message is not None
-        group = asked.get("group_id") or ""
-        committer = (asked.get("member_id") or "", host_of(connection.client), connection.client_id)
-        advance, is_known = 0, False
-        refused = {place for place, row in _rows(event.message.body) if row.get("error_code")}
-        for place, row in _rows(asked):
-            if place in refused:
+        group = request_body.get("group_id") or ""
+        committer = (request_body.get("member_id") or "", host_of(connection.client), connection.client_id)
+        advance, is_advance_known = 0, False
+        refused_partitions = {topic_partition for topic_partition, row in _rows(event.message.body) if row.get("error_code")}
+        for topic_partition, row in _rows(request_body):
+            if topic_partition in refused_partitions:
                 continue
-            key = key_of(group, place, connection)
+            key = key_of(group, topic_partition, connection)
             commit = Commit(row.get("committed_offset", -1), row.get("committed_metadata") or "", committer, event.at)
             if commit.offset < 0:
                 self.negative.append((key, commit))
@@ -106,15 +106,15 @@ class Commits:
                 self.regressions.append(CommitRegression(key, previous, commit))
             self._last[key] = commit
             if previous is not None:
-                is_known = True
+                is_advance_known = True
                 advance += commit.offset - previous.offset
-        if is_known and not refused:
+        if is_advance_known and not refused_partitions:
             self.advance = advance
 
     def _forget(self, request: RequestReceived, connection: ConnectionState) -> None:
         body = request.message.body
-        for place, _ in _rows(body):
-            self._last.pop(key_of(body.get("group_id") or "", place, connection), None)
+        for topic_partition, _ in _rows(body):
+            self._last.pop(key_of(body.get("group_id") or "", topic_partition, connection), None)
 
 
 def _rows(body: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, Mapping[str, Any]]]:

@@ -30,17 +30,17 @@ class Compacted:
                 if result.get("resource_type") == _TOPIC and not result.get("error_code"):
                     self._update(connection, result.get("resource_name"), result.get("configs"))
             return
-        asked = event.request_body if isinstance(event, ResponseReceived) else None
-        if asked is None:
+        request_body = event.request_body if isinstance(event, ResponseReceived) else None
+        if request_body is None:
             return
         if message.api == "CreateTopics":
             accepted = {row.get("name") for row in message.body.get("topics", ()) if not row.get("error_code")}
-            for topic in asked.get("topics", ()):
-                if topic.get("name") in accepted and not asked.get("validate_only"):
+            for topic in request_body.get("topics", ()):
+                if topic.get("name") in accepted and not request_body.get("validate_only"):
                     self._update(connection, topic.get("name"), topic.get("configs"))
             return
         accepted = {row.get("resource_name") for row in message.body.get("responses", ()) if not row.get("error_code")}
-        for resource in asked.get("resources", ()):
+        for resource in request_body.get("resources", ()):
             if resource.get("resource_type") == _TOPIC and resource.get("resource_name") in accepted:
                 # Only SET shows the whole policy; after DELETE, APPEND or SUBTRACT it is unknown.
                 self._update(connection, resource.get("resource_name"), resource.get("configs"), only_operation=0)

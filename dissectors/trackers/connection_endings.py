@@ -59,9 +59,9 @@ class ConnectionEndings:
         flight = connection.state(InFlight)
         self.unanswered = list(flight.waiting.values())
         self.cause = None
-        sent = event.unacknowledged
-        if event.unanswered and sent is not None and sent[0] is Direction.REQUEST and sent[1] >= MIN_SENT:
-            self.unanswered, self.cause, self.times = event.unanswered, UNREACHABLE, sent[1]
+        unacknowledged = event.unacknowledged
+        if event.unanswered and unacknowledged is not None and unacknowledged[0] is Direction.REQUEST and unacknowledged[1] >= MIN_SENT:
+            self.unanswered, self.cause, self.times = event.unanswered, UNREACHABLE, unacknowledged[1]
             return
         if not self.unanswered or event.by == "proxy" or event.how == "tls" or flight.explains_problems(event.at):
             return
@@ -72,41 +72,41 @@ class ConnectionEndings:
 
     def _cause(self, event: ConnectionEnded, flight: InFlight, connection: ConnectionState) -> str | None:
         oldest = self.unanswered[0]
-        waited, asked = event.at - oldest.at, oldest.message
-        if asked.api == "SaslAuthenticate" and waited <= CAUSED_WITHIN:
+        waited, request = event.at - oldest.at, oldest.message
+        if request.api == "SaslAuthenticate" and waited <= CAUSED_WITHIN:
             return None  # a login that failed
         expired_at = connection.state(Authentication).expires_at
         if expired_at is not None and oldest.at > expired_at:
             return None  # the session has expired
         if oldest.offset == flight.first_after_idle and waited <= STALE_WITHIN:
             return CLOSED_WHILE_IDLE
-        if _is_not_served(asked, connection):
+        if _is_not_served(request, connection):
             return None  # version rules report it
         if waited <= REJECTED_WITHIN and _may_want_sasl(flight, connection):
             return TURNED_AWAY
-        key = connection.server, connection.client_id, asked.api_key, asked.version
-        if waited > CAUSED_WITHIN or connection.run.state(AnsweredApis).has(key) or _is_counted(asked, connection):
+        key = connection.server, connection.client_id, request.api_key, request.version
+        if waited > CAUSED_WITHIN or connection.run.state(AnsweredApis).has(key) or _is_counted(request, connection):
             return CLOSED_IN_FLIGHT
         self.times = connection.run.state(_Refused).count(key, event.at)
         return CLOSED_UPON_REQUEST if self.times >= MIN_TIMES else CLOSED_IN_FLIGHT
 
 
-def _is_not_served(asked: Message, connection: ConnectionState) -> bool:
+def _is_not_served(request: Message, connection: ConnectionState) -> bool:
     """Whether the server does not advertise this version."""
     ranges = connection.state(Versions).ranges(connection)
-    if ranges is None or asked.api_key in PRE_LOGIN_APIS:
+    if ranges is None or request.api_key in PRE_LOGIN_APIS:
         return False
-    lowest, highest = ranges.get(asked.api_key, (0, -1))
-    return not lowest <= asked.version <= highest
+    lowest, highest = ranges.get(request.api_key, (0, -1))
+    return not lowest <= request.version <= highest
 
 
-def _is_counted(asked: Message, connection: ConnectionState) -> bool:
+def _is_counted(request: Message, connection: ConnectionState) -> bool:
     """Whether the rules about versions count this end, and report it when it recurs."""
     versions = connection.state(Versions)
-    served = versions.server(connection).answered
-    if asked.api_key == API_VERSIONS:
-        return any(key == API_VERSIONS for key, _ in served)
-    return versions.ranges(connection) is not None and (asked.api_key, asked.version) not in served
+    answered = versions.server(connection).answered
+    if request.api_key == API_VERSIONS:
+        return any(key == API_VERSIONS for key, _ in answered)
+    return versions.ranges(connection) is not None and (request.api_key, request.version) not in answered
 
 
 def _may_want_sasl(flight: InFlight, connection: ConnectionState) -> bool:

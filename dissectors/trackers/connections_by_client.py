@@ -22,9 +22,9 @@ class ConnectionsByClient:
         host = host_of(connection.client)
         if isinstance(event, ConnectionOpened):
             self._hosts.setdefault(host, {})[id(connection)] = connection
-        elif (known := self._hosts.get(host)) is not None:
-            known.pop(id(connection), None)
-            if not known:
+        elif (connections := self._hosts.get(host)) is not None:
+            connections.pop(id(connection), None)
+            if not connections:
                 del self._hosts[host]
 
     def others(self, connection: ConnectionState) -> Iterator[ConnectionState]:

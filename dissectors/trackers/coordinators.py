@@ -71,15 +71,15 @@ class Coordinators:
     def __init__(self) -> None:
         self._nodes: BoundedDict[tuple[str, str], CoordinatorNode] = BoundedDict(_MAX_KEYS)
 
-    def latest(self, answer: CoordinatorAnswer) -> CoordinatorNode | None:
+    def latest(self, response: CoordinatorAnswer) -> CoordinatorNode | None:
         """The last coordinator for the key of an answer."""
-        return self._nodes.get((answer.kind, answer.key))
+        return self._nodes.get((response.kind, response.key))
 
     def observe(self, event: ResponseReceived, _: ConnectionState) -> None:
         """Remember the coordinators in a response."""
-        for answer in coordinator_answers(event):
-            if answer.node is not None and not answer.code:
-                self._nodes[answer.kind, answer.key] = answer.node
+        for response in coordinator_answers(event):
+            if response.node is not None and not response.code:
+                self._nodes[response.kind, response.key] = response.node
 
 
 def coordinator_answers(event: ResponseReceived) -> list[CoordinatorAnswer]:
@@ -89,14 +89,14 @@ def coordinator_answers(event: ResponseReceived) -> list[CoordinatorAnswer]:
 
 
 def _found(event: ResponseReceived) -> list[CoordinatorAnswer]:
-    asked, message = event.request_body, event.message
-    if asked is None or message is None:
+    request_body, message = event.request_body, event.message
+    if request_body is None or message is None:
         return []
-    kind = KINDS.get(asked.get("key_type", 0), "key")
+    kind = KINDS.get(request_body.get("key_type", 0), "key")
     if (rows := message.body.get("coordinators")) is not None:
         rows = [(row.get("key", ""), row, f"coordinators[{i}].") for i, row in enumerate(rows)]
     else:
-        rows = [(asked.get("key", ""), message.body, "")]
+        rows = [(request_body.get("key", ""), message.body, "")]
     return [
         CoordinatorAnswer(kind, key, broker.get("error_code", 0), f"{path}error_code",
                 CoordinatorNode(broker.get("node_id", -1), f"{broker.get('host')}:{broker.get('port')}"))

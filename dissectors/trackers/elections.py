@@ -43,4 +43,4 @@ class Elections:
         """Whether an election may cause an error that began at `at` (ns): signs other than this error say so."""
         if code not in SIGNS and code not in EFFECTS:
             return False
-        return any(seen > at - SETTLED_AFTER for sign, seen in self._last.items() if sign != code)
+        return any(at_last > at - SETTLED_AFTER for sign, at_last in self._last.items() if sign != code)

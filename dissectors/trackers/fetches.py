@@ -67,20 +67,20 @@ def requested_partitions(
             yield (name, partition.get("partition", 0)), partition, ("topics", i, "partitions", j)
 
 
-def is_follower(asked: Mapping[str, Any]) -> bool:
+def is_follower(request_body: Mapping[str, Any]) -> bool:
     """Whether the request comes from a replicating broker, not a consumer."""
-    state: Mapping[str, Any] = asked.get("replica_state") or asked
+    state: Mapping[str, Any] = request_body.get("replica_state") or request_body
     return bool(state.get("replica_id", -1) != -1)
 
 
-def end_field(asked: Mapping[str, Any]) -> str:
+def end_field(request_body: Mapping[str, Any]) -> str:
     """The response field with the end offset for this reader."""
-    return "last_stable_offset" if asked.get("isolation_level") == _READ_COMMITTED else "high_watermark"
+    return "last_stable_offset" if request_body.get("isolation_level") == _READ_COMMITTED else "high_watermark"
 
 
-def is_read_committed(asked: Mapping[str, Any]) -> bool:
+def is_read_committed(request_body: Mapping[str, Any]) -> bool:
     """Whether the consumer reads committed transactions only."""
-    return bool(asked.get("isolation_level") == _READ_COMMITTED)
+    return bool(request_body.get("isolation_level") == _READ_COMMITTED)
 
 
 def is_held(row: Mapping[str, Any]) -> bool:
@@ -97,9 +97,9 @@ def held_partitions(body: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, M
                 yield (topic_of(topic), partition.get("partition_index", 0)), partition
 
 
-def opens_session(asked: Mapping[str, Any]) -> bool:
+def opens_session(request_body: Mapping[str, Any]) -> bool:
     """Whether a request opens a new session."""
-    return asked.get("session_epoch") == 0 == asked.get("session_id")
+    return request_body.get("session_epoch") == 0 == request_body.get("session_id")
 
 
 class FetchCount:
@@ -138,18 +138,18 @@ class _Session:
         self.ends.update(ends)
         self._update_behind(ends)
 
-    def forget(self, place: TopicPartition) -> None:
-        self.offsets.pop(place, None)
-        self.ends.pop(place, None)
-        self.behind.discard(place)
+    def forget(self, topic_partition: TopicPartition) -> None:
+        self.offsets.pop(topic_partition, None)
+        self.ends.pop(topic_partition, None)
+        self.behind.discard(topic_partition)
 
-    def _update_behind(self, places: Iterable[TopicPartition]) -> None:
-        for place in places:
-            offset = self.offsets.get(place)
-            if offset is not None and self.ends.get(place, -1) > offset:
-                self.behind.add(place)
+    def _update_behind(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        for topic_partition in topic_partitions:
+            offset = self.offsets.get(topic_partition)
+            if offset is not None and self.ends.get(topic_partition, -1) > offset:
+                self.behind.add(topic_partition)
             else:
-                self.behind.discard(place)
+                self.behind.discard(topic_partition)
 
 
 @tracker(
@@ -206,32 +206,32 @@ class Fetches:
         """The offset of every partition that a request fetches; empty if it, or its session, is unknown."""
         if request is None or not request.message.well_formed:
             return {}
-        asked = request.message.body
-        if asked.get("session_epoch", -1) > 0:
-            session = self._sessions.get(asked.get("session_id", 0))
+        request_body = request.message.body
+        if request_body.get("session_epoch", -1) > 0:
+            session = self._sessions.get(request_body.get("session_id", 0))
             return session.offsets if session else {}
         return fetch_offsets(request.message)
 
     def behind(self, request: RequestReceived, body: Mapping[str, Any]) -> dict[TopicPartition, tuple[int, int]]:
         """The partitions of a request or its session that have more records: (fetch offset, end offset)."""
-        asked = request.message.body
-        if asked.get("session_epoch", -1) > 0:
-            session = self._sessions.get(asked.get("session_id", 0))
+        request_body = request.message.body
+        if request_body.get("session_epoch", -1) > 0:
+            session = self._sessions.get(request_body.get("session_id", 0))
             if session is None or not session.behind:
                 return {}
-            return {place: (session.offsets[place], session.ends[place]) for place in session.behind}
-        if _is_at_the_end(asked, body):
+            return {topic_partition: (session.offsets[topic_partition], session.ends[topic_partition]) for topic_partition in session.behind}
+        if _is_at_the_end(request_body, body):
             return {}
         offsets = self.offsets(request)
         return {
-            place: (offsets[place], end)
-            for place, end in _ends(asked, body).items()
-            if place in offsets and end > offsets[place]
+            topic_partition: (offsets[topic_partition], end)
+            for topic_partition, end in _ends(request_body, body).items()
+            if topic_partition in offsets and end > offsets[topic_partition]
         }
 
-    def waits_at(self, place: TopicPartition, end: int) -> bool:
+    def waits_at(self, topic_partition: TopicPartition, end: int) -> bool:
         """Whether a session is at an end offset that is, as far as it knows, still the end of the partition."""
-        return any(session.offsets.get(place) == end == session.ends.get(place) for session in self._sessions.values())
+        return any(session.offsets.get(topic_partition) == end == session.ends.get(topic_partition) for session in self._sessions.values())
 
     def _update_session(self, request: Message) -> None:
         body = request.body
@@ -250,7 +250,7 @@ class Fetches:
 
     def _response(self, event: ResponseReceived, connection: ConnectionState) -> None:
         self.is_empty, self.refused, self.answered_at = False, [], event.at
-        message, asked = event.message, event.request_body
+        message, request_body = event.message, event.request_body
         if message is None or event.damaged or not message.well_formed:
             return
         body = message.body
@@ -258,61 +258,61 @@ class Fetches:
         self.is_empty = not topics or not _has_records(message)
         if connection.flags & _REFUSED:
             self.refused = refusals(body, "partitions", "partition_index")
-        if asked is None or event.request is None:
+        if request_body is None or event.request is None:
             return
-        epoch = asked.get("session_epoch", -1)
-        if epoch <= 0 and not topics and asked.get("topics"):
+        epoch = request_body.get("session_epoch", -1)
+        if epoch <= 0 and not topics and request_body.get("topics"):
             connection.flags |= _EMPTY  # only a fetch of a session may leave out partitions
         if epoch >= 0:
-            opened = body.get("session_id")
-            self.unused_sessions = self.unused_sessions + 1 if opened and opens_session(asked) else 0
-            if epoch == 0 and opened:
-                self._open(opened, event.request.message, body)
-            elif topics and (session := self._sessions.get(asked.get("session_id", 0))) is not None:
-                session.answer(_ends(asked, body))
-        if topics and (held := partition_ends(message).held):
-            connection.run.state(StableOffsets).observe(held, event.at, connection)
-            if not is_read_committed(asked) or not all(partition.brought for partition in held):
+            session_id = body.get("session_id")
+            self.unused_sessions = self.unused_sessions + 1 if session_id and opens_session(request_body) else 0
+            if epoch == 0 and session_id:
+                self._open(session_id, event.request.message, body)
+            elif topics and (session := self._sessions.get(request_body.get("session_id", 0))) is not None:
+                session.answer(_ends(request_body, body))
+        if topics and (held_partition_ends := partition_ends(message).held):
+            connection.run.state(StableOffsets).observe(held_partition_ends, event.at, connection)
+            if not is_read_committed(request_body) or not all(partition.brought for partition in held_partition_ends):
                 connection.flags |= _HELD
         if self.is_empty:
             starved = bool(self.behind(event.request, body))
-            if self._returns_early(event, asked, body) or self._is_busy_poll(event, asked, body, connection):
+            if self._returns_early(event, request_body, body) or self._is_busy_poll(event, request_body, body, connection):
                 connection.flags |= _IRREGULAR
         else:
             self.early = 0
             starved = len(message.frame) <= _SMALL and _has_only_control(message)
             self.polls = 0
-            if asked.get("min_bytes", 1) > 1:
-                self._count_full_wait(event, asked, connection)
+            if request_body.get("min_bytes", 1) > 1:
+                self._count_full_wait(event, request_body, connection)
             self._with_records = count = self._with_records + 1
             if self._of_client is None:
                 self._of_client = connection.run.state(FetchesWithRecords).of(client_key(connection))
             self._of_client.count += 1
             if count <= _FIRST or count & _THEN_TWO_IN <= 1 or self._repeats:
-                self._compare_batches(message, asked, connection)
+                self._compare_batches(message, request_body, connection)
         if starved:
             connection.flags |= _STARVED
 
-    def _count_full_wait(self, event: ResponseReceived, asked: Mapping[str, Any], connection: ConnectionState) -> None:
+    def _count_full_wait(self, event: ResponseReceived, request_body: Mapping[str, Any], connection: ConnectionState) -> None:
         """Count responses with records that the broker held back as long as it may; flag the last of enough."""
         assert event.request is not None
-        wait = asked.get("max_wait_ms", 0)
+        wait = request_body.get("max_wait_ms", 0)
         size = event.size if event.message is None else len(event.message.frame)
-        if wait < _SHORT_WAIT or event.at - event.request.at < wait * _FULL or size >= asked["min_bytes"]:
+        if wait < _SHORT_WAIT or event.at - event.request.at < wait * _FULL or size >= request_body["min_bytes"]:
             self.full_waits = 0
             return
         self.full_waits += 1
         if self.full_waits >= connection.run.limit(FULL_WAITS):
             connection.flags |= _IRREGULAR
 
-    def _returns_early(self, event: ResponseReceived, asked: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+    def _returns_early(self, event: ResponseReceived, request_body: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
         """Count empty responses for which the broker has not waited; return whether enough came in a row."""
         assert event.request is not None
-        wait = asked.get("max_wait_ms", 0)
+        wait = request_body.get("max_wait_ms", 0)
         if (
             event.at - event.request.at >= wait * _EARLY
             or wait < _SHORT_WAIT
-            or asked.get("min_bytes", 0) <= 0
+            or request_body.get("min_bytes", 0) <= 0
             or body.get("throttle_time_ms")
             or self.refused
             or not self.offsets(event.request)
@@ -324,52 +324,52 @@ class Fetches:
         self.early += 1
         if self.early % EARLY_RESPONSES:
             return False
-        if self._is_past_the_end(event.request, asked, body):
+        if self._is_past_the_end(event.request, request_body, body):
             self.early = 0
         return self.early > 0
 
-    def _is_past_the_end(self, request: RequestReceived, asked: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+    def _is_past_the_end(self, request: RequestReceived, request_body: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
         """Whether a partition ends before the fetch offset: then a broker does not wait (DelayedFetch, case F).
 
         A new leader answers so until it knows the high watermark, which followers learn late (KIP-207).
         """
-        session = self._sessions.get(asked.get("session_id", 0)) if asked.get("session_epoch", -1) > 0 else None
-        offsets, ends = self.offsets(request), session.ends if session else _ends(asked, body)
-        return any(0 <= ends.get(place, -1) < offset for place, offset in offsets.items())
+        session = self._sessions.get(request_body.get("session_id", 0)) if request_body.get("session_epoch", -1) > 0 else None
+        offsets, ends = self.offsets(request), session.ends if session else _ends(request_body, body)
+        return any(0 <= ends.get(topic_partition, -1) < offset for topic_partition, offset in offsets.items())
 
     def _is_busy_poll(
-        self, event: ResponseReceived, asked: Mapping[str, Any], body: Mapping[str, Any], connection: ConnectionState
+        self, event: ResponseReceived, request_body: Mapping[str, Any], body: Mapping[str, Any], connection: ConnectionState
     ) -> bool:
         """Count empty responses to requests that do not let the broker wait; return whether enough came in a row."""
         assert event.request is not None
-        waits = asked.get("max_wait_ms", 0) >= _SHORT_WAIT and asked.get("min_bytes", 0) > 0
-        if waits or self.refused or body.get("throttle_time_ms") or is_follower(asked):
+        lets_broker_wait = request_body.get("max_wait_ms", 0) >= _SHORT_WAIT and request_body.get("min_bytes", 0) > 0
+        if lets_broker_wait or self.refused or body.get("throttle_time_ms") or is_follower(request_body):
             self.polls = 0
             return False
-        most = int(connection.run.limit(BUSY_POLLS))
-        if self.polls % most == 0:
+        limit = int(connection.run.limit(BUSY_POLLS))
+        if self.polls % limit == 0:
             self.polls_since = event.request.at
         self.polls += 1
-        return self.polls % most == 0
+        return self.polls % limit == 0
 
-    def _compare_batches(self, message: Message, asked: Mapping[str, Any], connection: ConnectionState) -> None:
+    def _compare_batches(self, message: Message, request_body: Mapping[str, Any], connection: ConnectionState) -> None:
         """Flag a response with a batch of the previous one, or with fields that contradict its records."""
-        before, batches = self._batches, []
-        end, is_consumer, filters = end_field(asked), not is_follower(asked), is_read_committed(asked)
+        previous_batches, batches = self._batches, []
+        end_name, is_consumer, filters_aborted = end_field(request_body), not is_follower(request_body), is_read_committed(request_body)
         for topic in topic_records(message):
             for records in topic.partitions:
                 if (batch := records.batch) is not None:
                     batches.append((batch.base_offset, batch.crc))
                     row = records.row
                     if is_consumer and (
-                        batch.base_offset > row.get(end, _NO_LIMIT)
+                        batch.base_offset > row.get(end_name, _NO_LIMIT)
                         or batch.base_offset < row.get("log_start_offset", -1)
-                        or (row.get("aborted_transactions") and not filters)
-                        or (filters and _has_unstable(records))
+                        or (row.get("aborted_transactions") and not filters_aborted)
+                        or (filters_aborted and _has_unstable(records))
                     ):
                         connection.flags |= _IRREGULAR
         self._batches = frozenset(batches)
-        self._repeats = not before.isdisjoint(batches)
+        self._repeats = not previous_batches.isdisjoint(batches)
         if self._repeats:
             connection.flags |= _REPEATED
 
@@ -381,13 +381,13 @@ class Fetches:
             session.answer(_ends(request.body, body))
 
 
-def _ends(asked: Mapping[str, Any], body: Mapping[str, Any]) -> dict[TopicPartition, int]:
+def _ends(request_body: Mapping[str, Any], body: Mapping[str, Any]) -> dict[TopicPartition, int]:
     """The end offset of each partition in a response; -1 if it cannot be read from this broker."""
-    end = end_field(asked)
+    end_name = end_field(request_body)
     return {
         (name, partition.get("partition_index", 0)): -1
         if partition.get("error_code") or partition.get("preferred_read_replica", -1) >= 0
-        else partition.get(end, -1)
+        else partition.get(end_name, -1)
         for topic in body.get("responses") or ()
         for name in (topic_of(topic),)
         for partition in topic.get("partitions") or ()
@@ -418,15 +418,15 @@ def _has_only_control(message: Message) -> bool:
     )
 
 
-def _is_at_the_end(asked: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+def _is_at_the_end(request_body: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
     """Whether no partition has more records: a cheap check for the usual empty response, in the request's order."""
-    requested, answered, end = asked.get("topics") or (), body.get("responses") or (), end_field(asked)
+    requested, returned, end = request_body.get("topics") or (), body.get("responses") or (), end_field(request_body)
     try:
-        for topic, answer in zip(requested, answered, strict=True):
-            if topic_of(topic) != topic_of(answer):
+        for topic, returned_topic in zip(requested, returned, strict=True):
+            if topic_of(topic) != topic_of(returned_topic):
                 return False
-            for partition, other in zip(topic["partitions"], answer["partitions"], strict=True):
-                if other[end] > partition["fetch_offset"] or partition["partition"] != other["partition_index"]:
+            for partition, returned_partition in zip(topic["partitions"], returned_topic["partitions"], strict=True):
+                if returned_partition[end] > partition["fetch_offset"] or partition["partition"] != returned_partition["partition_index"]:
                     return False
     except (KeyError, TypeError, ValueError):  # missing fields, null, different lengths
         return False

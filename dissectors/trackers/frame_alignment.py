@@ -63,13 +63,13 @@ class FrameAlignment:
         misread = self._misread[event.direction]
         if misread is None or not self.follows_misread(event):
             return None
-        for more in range(1, len(event.start) + 1):
-            frame = misread.frame + event.start[:more]
+        for surplus in range(1, len(event.start) + 1):
+            frame = misread.frame + event.start[:surplus]
             message = (
                 read_request(frame) if misread.is_request else read_response(frame, misread.api_key, misread.version)
             )
             if message.well_formed and not message.unusual:
-                return message, more
+                return message, surplus
         return None
 
     def classify(self, event: FramingLost, *, midstream: bool) -> str | None:

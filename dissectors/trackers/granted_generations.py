@@ -106,8 +106,8 @@ class GrantedGenerations:
 
     def is_contradicted(self, server: str, group: str, at: int) -> bool:
         """Whether a server has recently contradicted what it had said about a group."""
-        known = self._groups.get((server, group))
-        return known is not None and known.contradicted_at is not None and at - known.contradicted_at < RECENT
+        state = self._groups.get((server, group))
+        return state is not None and state.contradicted_at is not None and at - state.contradicted_at < RECENT
 
     def observe(self, event: RequestReceived | ResponseReceived, connection: ConnectionState) -> None:
         """Update what was given; set `contradiction`."""
@@ -120,12 +120,12 @@ class GrantedGenerations:
                 group.asked = True
             if message.api == "LeaveGroup":
                 self._leave(message.body, connection.server)
-        elif (asked := event.request_body) is not None:
+        elif (request_body := event.request_body) is not None:
             code = _error(event)
             if code == 0:
-                self._accepted(message.api, asked, message.body, event.at, connection)
+                self._accepted(message.api, request_body, message.body, event.at, connection)
             else:
-                self._refused(event, asked, code, connection)
+                self._refused(event, request_body, code, connection)
 
     def _leave(self, body: dict[str, Any], server: str) -> None:
         ids = [member.get("member_id", "") for member in body.get("members") or ()] or [body.get("member_id", "")]
@@ -133,26 +133,26 @@ class GrantedGenerations:
             self._members.pop((server, body.get("group_id", ""), member_id), None)
 
     def _accepted(
-        self, api: str, asked: dict[str, Any], body: dict[str, Any], at: int, connection: ConnectionState
+        self, api: str, request_body: dict[str, Any], body: dict[str, Any], at: int, connection: ConnectionState
     ) -> None:
-        server, group_id = connection.server, asked.get("group_id", "")
+        server, group_id = connection.server, request_body.get("group_id", "")
         if self._streaks:
             for error in _COUNTED:
                 self._streaks.pop((server, group_id, client_key(connection), api, error), None)
-        member_id = body.get("member_id") or asked.get("member_id", "")
+        member_id = body.get("member_id") or request_body.get("member_id", "")
         key = server, group_id, member_id
         if api == "JoinGroup":
-            session = asked.get("session_timeout_ms", 0) * _MS
+            session = request_body.get("session_timeout_ms", 0) * _MS
             self._members[key] = _Member(body["generation_id"], at, at, session)
             self._joined(self._groups.touch((server, group_id), _Group), body, at)
         elif api == "ConsumerGroupHeartbeat":
-            epoch, known = body.get("member_epoch", 0), self._members.get(key)
+            epoch, member_before = body.get("member_epoch", 0), self._members.get(key)
             if epoch <= 0:
                 self._members.pop(key, None)
-            elif known is None or known.generation != epoch:
+            elif member_before is None or member_before.generation != epoch:
                 self._members[key] = _Member(epoch, at, at, _MIN_SESSION)
             else:
-                known.accepted_at = at
+                member_before.accepted_at = at
         elif (member := self._members.get(key)) is not None:
             member.accepted_at = at
             if api == "Heartbeat" and (group := self._groups.get((server, group_id))) is not None:
@@ -166,49 +166,49 @@ class GrantedGenerations:
             group.generation, group.began_at, group.seen, group.asked = generation, at, set(), False
         group.seen.add(body.get("member_id", ""))
         if members := frozenset(member.get("member_id", "") for member in body.get("members") or ()):
-            same = members == group.members
-            group.repeats = group.repeats + 1 if same and group.baseless else 0
+            is_unchanged = members == group.members
+            group.repeats = group.repeats + 1 if is_unchanged and group.baseless else 0
             group.members, group.baseless = members, False
 
-    def _refused(self, event: ResponseReceived, asked: dict[str, Any], code: int, connection: ConnectionState) -> None:
+    def _refused(self, event: ResponseReceived, request_body: dict[str, Any], code: int, connection: ConnectionState) -> None:
         assert event.message is not None
-        api, server, group_id = event.message.api, connection.server, asked.get("group_id", "")
-        member_id = asked.get("member_id", "")
+        api, server, group_id = event.message.api, connection.server, request_body.get("group_id", "")
+        member_id = request_body.get("member_id", "")
         member = self._members.get((server, group_id, member_id))
         if member is None or api == "JoinGroup":
             return
         group = self._groups.touch((server, group_id), _Group)
-        used = asked.get("generation_id", asked.get("generation_id_or_member_epoch", asked.get("member_epoch")))
-        found = None
+        generation = request_body.get("generation_id", request_body.get("generation_id_or_member_epoch", request_body.get("member_epoch")))
+        contradiction = None
         if code == Error.REBALANCE_IN_PROGRESS:
             member.must_rejoin = True
             if api != "OffsetCommit":
-                found = self._rebalance(group, group_id, member_id, event.at)
+                contradiction = self._rebalance(group, group_id, member_id, event.at)
         elif code in _OLD:
             newest = group.generation if group.generation >= 0 else member.generation
-            if used == member.generation == newest:
-                found = SelfContradiction(Error(code), group_id, member_id, used, event.at - member.given_at, 1)
-        elif code == Error.UNKNOWN_MEMBER_ID and used == member.generation and not member.must_rejoin:
-            silent = event.at - member.accepted_at
-            if silent < member.session:
-                found = SelfContradiction(Error(code), group_id, member_id, used, silent, 1)
-        if found is None:
+            if generation == member.generation == newest:
+                contradiction = SelfContradiction(Error(code), group_id, member_id, generation, event.at - member.given_at, 1)
+        elif code == Error.UNKNOWN_MEMBER_ID and generation == member.generation and not member.must_rejoin:
+            silence = event.at - member.accepted_at
+            if silence < member.session:
+                contradiction = SelfContradiction(Error(code), group_id, member_id, generation, silence, 1)
+        if contradiction is None:
             return
-        if found.members is None:
+        if contradiction.members is None:
             streak = server, group_id, client_key(connection), api, code
             times = self._streaks[streak] = self._streaks.get(streak, 0) + 1
-            found = replace(found, times=times)
+            contradiction = replace(contradiction, times=times)
         group.contradicted_at = event.at
-        self.contradiction = found
+        self.contradiction = contradiction
 
     def _rebalance(self, group: _Group, group_id: str, member_id: str, at: int) -> SelfContradiction | None:
         """A rebalance is reported: the contradiction, unless a member may have asked for it."""
         if group.asked or not group.members or not group.members <= group.seen:
             return None
         group.baseless = True
-        times, before = group.repeats + 1, at - group.began_at
+        times, elapsed = group.repeats + 1, at - group.began_at
         error = Error(Error.REBALANCE_IN_PROGRESS)
-        return SelfContradiction(error, group_id, member_id, group.generation, before, times, len(group.members))
+        return SelfContradiction(error, group_id, member_id, group.generation, elapsed, times, len(group.members))
 
 
 def _error(event: ResponseReceived) -> int:

@@ -173,8 +173,8 @@ class InFlight:
         if request is None:
             return None
         timeouts = connection.run.state(RebalanceTimeouts)
-        held = allowed_ms(request.message, timeouts) if request.message.api in LONG_POLLS else 0
-        return request, max(self._server_free_at, request.at) + held * _MS
+        hold_ms = allowed_ms(request.message, timeouts) if request.message.api in LONG_POLLS else 0
+        return request, max(self._server_free_at, request.at) + hold_ms * _MS
 
     def late(self, at: int, connection: ConnectionState) -> RequestReceived | None:
         """The oldest request if it is late at a deadline, once; sets the deadline for when it or the next is."""
@@ -185,12 +185,12 @@ class InFlight:
         request, allowed_until = oldest
         late_after = int(connection.run.limit(LATE_AFTER) * SECOND)
         due = max(allowed_until, self._server_free_at) + late_after
-        is_late, is_known = due <= at, request.offset == self._late_offset
+        is_late, is_reported = due <= at, request.offset == self._late_offset
         self._expect(OF_OLDEST, at + late_after if is_late else due, connection)
         if is_late:
             self._late_offset = request.offset
-        unproven = connection.midstream and not self._answered_ids  # perhaps only one direction was captured
-        return None if not is_late or is_known or unproven or self.explains_problems(at) else request
+        is_unproven = connection.midstream and not self._answered_ids  # perhaps only one direction was captured
+        return None if not is_late or is_reported or is_unproven or self.explains_problems(at) else request
 
     def overdue(self, code: str, at: int, connection: ConnectionState) -> list[RequestReceived]:
         """Remove and return the requests that are overdue at a deadline; set the deadline for the next ones."""
@@ -206,26 +206,26 @@ class InFlight:
                     self._given_up.append(request)
             elif deadline not in self._expected:
                 self._expect(deadline, max(due, at), connection)
-        unproven = connection.midstream and not self._answered_ids  # perhaps only one direction was captured
-        return [] if unproven or self.explains_problems(at) else late
+        is_unproven = connection.midstream and not self._answered_ids  # perhaps only one direction was captured
+        return [] if is_unproven or self.explains_problems(at) else late
 
     def skipped(self, at: int, connection: ConnectionState) -> list[tuple[RequestReceived, Overtaking]]:
         """Remove and return the requests that the server has skipped at a deadline; set it for the next ones.
 
         They have no response, although the server answered newer ones.
         """
-        late: list[tuple[RequestReceived, Overtaking]] = []
+        skipped_requests: list[tuple[RequestReceived, Overtaking]] = []
         for correlation_id, overtaking in list(self.overtaken.items()):
             if overtaking.due <= at:
                 request = self._remove(correlation_id)
-                late.append((request, overtaking))
+                skipped_requests.append((request, overtaking))
                 if len(self._given_up) < MAX_IN_FLIGHT:
                     self._given_up.append(request)
         if self.overtaken:
             self._expect(OF_OVERTAKEN, min(request.due for request in self.overtaken.values()), connection)
         else:
             self._expected.discard(OF_OVERTAKEN)
-        return [] if self.explains_problems(at) else late
+        return [] if self.explains_problems(at) else skipped_requests
 
     def _request(self, event: RequestReceived, connection: ConnectionState) -> None:
         message, at = event.message, event.at
@@ -288,8 +288,8 @@ class InFlight:
             if not event.damaged:
                 self._answer(event.at, request, message, connection)
         self._last_frame_at = self._server_free_at = event.at
-        throttled = None if message is None else message.body.get("throttle_time_ms")
-        throttle_ms = throttled if isinstance(throttled, int) else 0
+        throttle_time = None if message is None else message.body.get("throttle_time_ms")
+        throttle_ms = throttle_time if isinstance(throttle_time, int) else 0
         if throttle_ms:
             self._server_free_at += throttle_ms * _MS
             connection.flags |= _THROTTLED
@@ -316,8 +316,8 @@ class InFlight:
             if older.offset >= newer.offset:
                 break
             if correlation_id not in self.overtaken:
-                held = allowed_ms(older.message, timeouts) * _MS if older.message.api in LONG_POLLS else 0
-                due = at + SKIPPED_AFTER + min(held, MAX_HELD)
+                hold_ns = allowed_ms(older.message, timeouts) * _MS if older.message.api in LONG_POLLS else 0
+                due = at + SKIPPED_AFTER + min(hold_ns, MAX_HELD)
                 self.overtaken[correlation_id] = Overtaking(newer, at, due)
                 if OF_OVERTAKEN not in self._expected:
                     self._expect(OF_OVERTAKEN, due, connection)
@@ -341,9 +341,9 @@ class InFlight:
             return OF_PRODUCE
         return OF_BLOCKED if message.correlation_id in self._blocked else OF_OTHERS
 
-    def _expect(self, code: str, by: int, connection: ConnectionState) -> None:
+    def _expect(self, code: str, due: int, connection: ConnectionState) -> None:
         self._expected.add(code)
-        connection.expect(code, connection.connection_id, by=by)
+        connection.expect(code, connection.connection_id, by=due)
 
 
 def describe(request: RequestReceived) -> str:

@@ -80,10 +80,10 @@ class LeaderDenials:
             if denials and message.diagnosis is None:
                 _observe_metadata(denials, message)
             return
-        for refused in refusals(message.body, *ROWS[message.api]):
-            if refused.code == NOT_LEADER:
+        for refusal in refusals(message.body, *ROWS[message.api]):
+            if refusal.code == NOT_LEADER:
                 denials = self._clients.touch(_client(event, connection), lambda: BoundedDict(MAX_DENIALS))
-                _deny(denials, refused.place, event, connection.dialled)
+                _deny(denials, refusal.place, event, connection.dialled)
 
 
 class LeaderContradictions:
@@ -92,13 +92,13 @@ class LeaderContradictions:
     def __init__(self) -> None:
         self._seen: BoundedDict[tuple[str, TopicPartition], int] = BoundedDict(MAX_DENIALS)
 
-    def note(self, server: str, place: TopicPartition, at: int) -> None:
+    def note(self, server: str, topic_partition: TopicPartition, at: int) -> None:
         """Note a contradiction."""
-        self._seen[server, place] = at
+        self._seen[server, topic_partition] = at
 
-    def holds(self, server: str, place: TopicPartition, at: int) -> bool:
+    def holds(self, server: str, topic_partition: TopicPartition, at: int) -> bool:
         """Whether a server has lately contradicted itself about a partition, so that its client is not to blame."""
-        return at - self._seen.get((server, place), at - MAX_GAP) < MAX_GAP
+        return at - self._seen.get((server, topic_partition), at - MAX_GAP) < MAX_GAP
 
 
 def _client(event: ResponseReceived, connection: Any) -> _Client:
@@ -107,13 +107,13 @@ def _client(event: ResponseReceived, connection: Any) -> _Client:
 
 
 def _deny(
-    denials: BoundedDict[TopicPartition, Denial], place: TopicPartition, event: ResponseReceived, server: str
+    denials: BoundedDict[TopicPartition, Denial], topic_partition: TopicPartition, event: ResponseReceived, server: str
 ) -> None:
     assert event.request is not None
     at = event.at
-    denial = denials.get(place)
+    denial = denials.get(topic_partition)
     if denial is None or denial.server != server or at - denial.last > MAX_GAP:
-        denials[place] = Denial(server, at, at, at, api=event.request.message.api)
+        denials[topic_partition] = Denial(server, at, at, at, api=event.request.message.api)
     elif event.request.at < denial.last:
         return  # it was in flight when the client got the denial
     elif denial.named:
@@ -131,14 +131,14 @@ def _observe_metadata(denials: BoundedDict[TopicPartition, Denial], message: Mes
     for topic in message.body["topics"] or ():
         for partition in topic["partitions"] or ():
             for name in (topic.get("name"), topic.get("topic_id")):
-                place = (name or "", partition["partition_index"])
-                if (denial := denials.get(place)) is None:
+                topic_partition = (name or "", partition["partition_index"])
+                if (denial := denials.get(topic_partition)) is None:
                     continue
                 leader = brokers.get(partition["leader_id"])
                 if leader is not None and _is_at(leader, denial.server):
                     denial.named = True
                 else:
-                    del denials[place]
+                    del denials[topic_partition]
 
 
 def _is_at(leader: tuple[str, int], server: str) -> bool:

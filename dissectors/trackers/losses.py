@@ -69,5 +69,5 @@ class LossCheck:
 
     def is_outdated(self, connection: ConnectionState) -> bool:
         """Whether bytes of any connection were lost since the last call."""
-        before, self._count = self._count, connection.run.state(Losses).count
-        return self._count != before
+        previous, self._count = self._count, connection.run.state(Losses).count
+        return self._count != previous

@@ -151,14 +151,14 @@ class Members:
             member.gaps = 0
 
     def _response(self, event: ResponseReceived, connection: ConnectionState) -> None:
-        asked, message = event.request_body, event.message
-        if asked is None or message is None:
+        request_body, message = event.request_body, event.message
+        if request_body is None or message is None:
             return
         api, body = message.api, message.body
-        key = asked.get("group_id", ""), asked.get("member_id", "")
+        key = request_body.get("group_id", ""), request_body.get("member_id", "")
         code = body.get("error_code", 0)
         if api == "JoinGroup" and code == 0:
-            self._join(asked, body, event.at, connection.state(MemberConnection))
+            self._join(request_body, body, event.at, connection.state(MemberConnection))
         elif (member := self._members.get(key)) is None or api == "LeaveGroup":
             return
         elif api != "OffsetCommit" and code in _GONE:
@@ -171,9 +171,9 @@ class Members:
                 member.active = False
             _expect(member, api, connection)
 
-    def _join(self, asked: dict[str, Any], body: dict[str, Any], at: int, line: MemberConnection) -> None:
-        group, member_id = asked.get("group_id", ""), body.get("member_id", "")
-        session = asked.get("session_timeout_ms", 0) * _MS
+    def _join(self, request_body: dict[str, Any], body: dict[str, Any], at: int, line: MemberConnection) -> None:
+        group, member_id = request_body.get("group_id", ""), body.get("member_id", "")
+        session = request_body.get("session_timeout_ms", 0) * _MS
         member = Member(group, member_id, session, body.get("generation_id", -1), at, at, line)
         previous = self._members.get((group, member_id))
         if previous is not None:

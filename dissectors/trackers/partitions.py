@@ -28,9 +28,9 @@ def topic_of(row: Mapping[str, Any]) -> str:
     return name
 
 
-def label(place: TopicPartition, connection: ConnectionState) -> str:
+def label(topic_partition: TopicPartition, connection: ConnectionState) -> str:
     """A partition as text, with the topic's name if known: ``orders[2]``."""
-    topic, partition = place
+    topic, partition = topic_partition
     return f"{connection.run.topic_names.get(topic, topic)}[{partition}]"
 
 

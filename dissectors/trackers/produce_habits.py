@@ -102,16 +102,16 @@ class ProduceHabits:
         """Count a request, and what it sends."""
         self.window = self.uncompressed = None
         self.unacknowledged = self.sent = 0
-        count, place, counts = 0, _NOWHERE, self._counts
+        count, topic_partition, counts = 0, _NOWHERE, self._counts
         for name, topic_id, partitions in topic_records(event.message):
             topic = name or topic_id or ""
             for records in partitions:
                 batch = records.batch
                 if batch is not None:
-                    in_batch = batch.records_count
-                    count += in_batch
-                    place = topic, records.partition
-                    counts[place] = counts.get(place, 0) + in_batch
+                    batch_count = batch.records_count
+                    count += batch_count
+                    topic_partition = topic, records.partition
+                    counts[topic_partition] = counts.get(topic_partition, 0) + batch_count
                     self.producer_id = batch.producer_id
                     if not batch.attributes & _CODEC:
                         self._plain += batch.end
@@ -121,7 +121,7 @@ class ProduceHabits:
             self._since, self._size = event.at, int(connection.run.limit(REQUESTS))
         self._requests += 1
         if count == 1:
-            self._count_single(place, event.at, connection)
+            self._count_single(topic_partition, event.at, connection)
         if event.expects_response:
             self._acks_0 = 0
         else:
@@ -139,11 +139,11 @@ class ProduceHabits:
 
     def _look(self, connection: ConnectionState) -> None:
         """Flag the requests at which the producer's settings are looked at: those of the two limits."""
-        looks = sorted(int(connection.run.limit(limit)) for limit in (ACKS_1, PLAIN))
-        if self._total in looks:
+        checkpoints = sorted(int(connection.run.limit(limit)) for limit in (ACKS_1, PLAIN))
+        if self._total in checkpoints:
             self.sent = self._total
             connection.flags |= _IRREGULAR
-        self._next_look = next((look for look in looks if look > self._total), sys.maxsize)
+        self._next_look = next((checkpoint for checkpoint in checkpoints if checkpoint > self._total), sys.maxsize)
 
     def _look_for_skew(self, connection: ConnectionState) -> None:
         """Look at the partitions of each topic that the latest requests wrote to."""
@@ -155,18 +155,18 @@ class ProduceHabits:
         for (topic, _), records in self._counts.items():
             totals[topic] += records
         (topic, partition), records = max(self._counts.items(), key=lambda item: item[1], default=(_NOWHERE, 0))
-        places = sum(count[0] == topic for count in self._counts)
+        topic_partitions = sum(count[0] == topic for count in self._counts)
         total = totals[topic]
-        if places >= _MIN_PLACES and records * 100 >= total * connection.run.limit(SKEW):
-            self.skew = Skew(topic, partition, records, total, places)
-        elif places < _MIN_PLACES and self._records < _MAX_WINDOWS * self._skew_size:
+        if topic_partitions >= _MIN_PLACES and records * 100 >= total * connection.run.limit(SKEW):
+            self.skew = Skew(topic, partition, records, total, topic_partitions)
+        elif topic_partitions < _MIN_PLACES and self._records < _MAX_WINDOWS * self._skew_size:
             return  # clients fill one partition after the other
         self._counts.clear()
         self._records = 0
 
-    def _count_single(self, place: tuple[str, int | None], at: int, connection: ConnectionState) -> None:
+    def _count_single(self, topic_partition: tuple[str, int | None], at: int, connection: ConnectionState) -> None:
         self._singles += 1
-        self._places.add(place)
+        self._places.add(topic_partition)
         flight = connection.state(InFlight)
         if len(flight.waiting) == 1 and flight.answered is not None:
             self._alone += 1
@@ -191,18 +191,18 @@ class ProduceHabits:
 
     def _sample(self, records: PartitionRecords, connection: ConnectionState) -> None:
         """Compress a part of a batch. It happens a few times on a connection."""
-        most = int(connection.run.limit(BYTES))
+        limit = int(connection.run.limit(BYTES))
         if self._next_sample == 0:  # the first batch may be a small one
-            self._next_sample = most // _SAMPLES
+            self._next_sample = limit // _SAMPLES
             if self._plain < self._next_sample:
                 return
         assert records.data is not None
-        part = bytes(records.data[HEADER.size : HEADER.size + _SAMPLE_SIZE])
-        self._before += len(part)
-        self._after += len(zlib.compress(part, 1))
+        sample = bytes(records.data[HEADER.size : HEADER.size + _SAMPLE_SIZE])
+        self._before += len(sample)
+        self._after += len(zlib.compress(sample, 1))
         self._samples += 1
-        self._next_sample = most * (self._samples + 1) // _SAMPLES
-        if self._plain >= most and self._samples > 1:  # one large batch is no habit
+        self._next_sample = limit * (self._samples + 1) // _SAMPLES
+        if self._plain >= limit and self._samples > 1:  # one large batch is no habit
             self._samples = _SAMPLES
             self.uncompressed = Uncompressed(self._plain, self._before, self._after)
             connection.flags |= _IRREGULAR

@@ -103,12 +103,12 @@ class ProducedRecords:
                 self._in_flight.put(key, (id(message), records), sum(size for _, size in records))
 
     def _fetched(self, fetched: KeptRecord, connection: ConnectionState) -> None:
-        if (place := _place(fetched.record, fetched.record.offset, connection)) is None:
+        if (location := _place(fetched.record, fetched.record.offset, connection)) is None:
             return
-        if (produced := self._produced.get(place)) is not None:
+        if (produced := self._produced.get(location)) is not None:
             self._compare(*produced, fetched)
         elif self._in_flight:
-            self._early.put(place, fetched, _size(fetched))
+            self._early.put(location, fetched, _size(fetched))
 
     def _answered(self, event: ResponseReceived, connection: ConnectionState) -> None:
         produced = self._in_flight.pop((connection.connection_id, event.correlation_id))
@@ -120,32 +120,32 @@ class ProducedRecords:
         ):
             return
         offsets = _offsets(event.message.body, connection)
-        for kept, size in produced[1]:
-            record = kept.record
+        for kept_record, size in produced[1]:
+            record = kept_record.record
             base_offset, append_time = offsets.get((record.topic or "", record.partition or 0), (-1, -1))
-            place = _place(record, base_offset + record.offset, connection)
-            if place is None or base_offset < 0:
+            location = _place(record, base_offset + record.offset, connection)
+            if location is None or base_offset < 0:
                 continue
-            self._produced.put(place, (kept, append_time), size)
-            if (fetched := self._early.pop(place)) is not None:
-                self._compare(kept, append_time, fetched)
+            self._produced.put(location, (kept_record, append_time), size)
+            if (fetched := self._early.pop(location)) is not None:
+                self._compare(kept_record, append_time, fetched)
         if self.changed:
             connection.flags |= _IRREGULAR
 
     def _compare(self, produced: KeptRecord, append_time: int, fetched: KeptRecord) -> None:
-        before, after = produced.record, fetched.record
+        produced_record, fetched_record = produced.record, fetched.record
         if fetched.at < produced.at:
             return  # another record had the offset before
-        time = append_time if after.is_append_time else before.timestamp
-        if (before.key, before.value, before.headers, time) == (after.key, after.value, after.headers, after.timestamp):
+        expected_time = append_time if fetched_record.is_append_time else produced_record.timestamp
+        if (produced_record.key, produced_record.value, produced_record.headers, expected_time) == (fetched_record.key, fetched_record.value, fetched_record.headers, fetched_record.timestamp):
             return
         self.changed += [
-            ChangedRecord(change, after.offset, produced, fetched)
+            ChangedRecord(change, fetched_record.offset, produced, fetched)
             for change in record_changes(
-                before,
-                after,
+                produced_record,
+                fetched_record,
                 dict(fetched.schemas + produced.schemas),
-                at=append_time,
+                append_time=append_time,
                 is_recent=abs(fetched.at - produced.at) < STABLE_FOR,
             )
         ]
@@ -164,11 +164,11 @@ def _kept(event: RecordsDecoded, connection: ConnectionState) -> list[KeptRecord
     for part in event.parts:
         if (record := part.record) is None:
             continue
-        if (used := schemas.get(id(record))) is None:
-            used = schemas[id(record)] = []
+        if (record_schemas := schemas.get(id(record))) is None:
+            record_schemas = schemas[id(record)] = []
             records.append(record)
         if part.schema is not None and part.value.schema is not None:
-            used.append((part.value.schema, part.schema))
+            record_schemas.append((part.value.schema, part.schema))
     frame = event.at, connection.connection_id, event.message.correlation_id or 0
     return [KeptRecord(record, tuple(schemas[id(record)]), *frame) for record in records]
 

@@ -58,13 +58,13 @@ class Attempt:
     gaps: dict[TopicPartition, SequenceGap] = field(default_factory=dict)
     outside: dict[TopicPartition, tuple[int, int]] | None = None
 
-    def outcome(self, place: TopicPartition) -> str:
+    def outcome(self, topic_partition: TopicPartition) -> str:
         """The outcome for a partition's batch, as the end of a sentence."""
         if not self.answered:
             return "has no observed response"
         if self.departs:
             return "was answered in a layout that it cannot read"
-        code = self.refused.get(place)
+        code = self.refused.get(topic_partition)
         return f"was answered with {schemas.error_name(code) or code}" if code else "was answered without error"
 
 
@@ -135,26 +135,26 @@ class Producers:
             if self.resent:
                 connection.flags |= _RESENT
 
-    def accepted_before(self, server: str, place: TopicPartition, batch: BatchSpan) -> Attempt | None:
+    def accepted_before(self, server: str, topic_partition: TopicPartition, batch: BatchSpan) -> Attempt | None:
         """The accepted request whose batch a batch follows without a gap; None if it is unknown."""
-        track = self._tracks.get((server, batch.producer_id, place))
+        track = self._tracks.get((server, batch.producer_id, topic_partition))
         if track is None or track.epoch != batch.producer_epoch:
             return None
         for earlier, attempt in reversed(track.sent):
-            if earlier.next_sequence == batch.base_sequence and attempt.answered and place not in attempt.refused:
+            if earlier.next_sequence == batch.base_sequence and attempt.answered and topic_partition not in attempt.refused:
                 return attempt
         return None
 
-    def accepted_since(self, server: str, place: TopicPartition, attempt: Attempt) -> int:
+    def accepted_since(self, server: str, topic_partition: TopicPartition, attempt: Attempt) -> int:
         """The number of batches without a producer id that its connection sent after this one, and were accepted."""
         return sum(
-            other.at > attempt.at
-            and other.sender == attempt.sender
-            and other.answered
-            and not other.departs
-            and place not in other.refused
-            for (at_server, of, _, _), other in self._plain.items()
-            if of == place and at_server == server
+            later_attempt.at > attempt.at
+            and later_attempt.sender == attempt.sender
+            and later_attempt.answered
+            and not later_attempt.departs
+            and topic_partition not in later_attempt.refused
+            for (key_server, key_partition, _, _), later_attempt in self._plain.items()
+            if key_partition == topic_partition and key_server == server
         )
 
     def _request(self, event: RequestReceived, connection: ConnectionState) -> None:
@@ -168,8 +168,8 @@ class Producers:
             name = topic.key
             for j, records in enumerate(topic.partitions):
                 if records.batch is not None:
-                    where = ("topic_data", i, "partition_data", j, "records")
-                    self._track(server, (name, records.partition or 0), records.batch, attempt, where)
+                    path = ("topic_data", i, "partition_data", j, "records")
+                    self._track(server, (name, records.partition or 0), records.batch, attempt, path)
         if self._negative:
             self._negative = False
             connection.flags |= _IRREGULAR
@@ -181,8 +181,8 @@ class Producers:
 
     def last_sent(self, producer_id: int) -> int:
         """When a producer's latest batch was sent; 0 if none was observed."""
-        sent = (track.sent[-1][1].at for key, track in self._tracks.items() if key[1] == producer_id and track.sent)
-        return max(sent, default=0)
+        times = (track.sent[-1][1].at for key, track in self._tracks.items() if key[1] == producer_id and track.sent)
+        return max(times, default=0)
 
     def _begin(self, event: RequestReceived, attempt: Attempt, connection: ConnectionState) -> None:
         """Pass transactional batches to the transactions of their producer."""
@@ -190,13 +190,13 @@ class Producers:
         begun, continued, self._begun, self._continued = self._begun, self._continued, [], []
         if not name:
             return
-        for place, batch in (*begun, *continued):
-            if transactions.is_outside(name, place, connection):
+        for topic_partition, batch in (*begun, *continued):
+            if transactions.is_outside(name, topic_partition, connection):
                 attempt.outside = attempt.outside or {}
-                attempt.outside[place] = batch.producer_id, batch.producer_epoch
-        for place, batch in begun:
-            if attempt.outside is None or place not in attempt.outside:
-                transactions.wrote(name, (batch.producer_id, batch.producer_epoch), place, event.at, connection)
+                attempt.outside[topic_partition] = batch.producer_id, batch.producer_epoch
+        for topic_partition, batch in begun:
+            if attempt.outside is None or topic_partition not in attempt.outside:
+                transactions.wrote(name, (batch.producer_id, batch.producer_epoch), topic_partition, event.at, connection)
 
     def _refuse(self, event: ResponseReceived, request: RequestReceived, connection: ConnectionState) -> None:
         if name := request.message.body.get("transactional_id"):
@@ -204,28 +204,28 @@ class Producers:
             connection.run.state(OpenTransactions).refuse(name, request.message, code, event.at, connection)
 
     def _track(
-        self, server: str, place: TopicPartition, batch: BatchSpan, attempt: Attempt, where: tuple[str | int, ...]
+        self, server: str, topic_partition: TopicPartition, batch: BatchSpan, attempt: Attempt, path: tuple[str | int, ...]
     ) -> None:
         if batch.producer_id < 0:
-            key = server, place, batch.crc, batch.batch_length
-            before = self._plain.get(key)
-            if before is not None:
-                self.resent.append(Resent(place, batch, batch, before, where))
+            key = server, topic_partition, batch.crc, batch.batch_length
+            earlier_request = self._plain.get(key)
+            if earlier_request is not None:
+                self.resent.append(Resent(topic_partition, batch, batch, earlier_request, path))
             self._plain[key] = attempt
             return
         producer_id = batch.producer_id
         if batch.base_sequence < 0 or batch.producer_epoch < 0:
             self._negative = True
             return
-        track = self._tracks.get((server, producer_id, place))
-        given = self._assigned_ids.get(producer_id, 0)  # a recreated cluster assigns the same ids again
-        if track is None or batch.producer_epoch > track.epoch or track.started_at < given:
+        track = self._tracks.get((server, producer_id, topic_partition))
+        assigned_at = self._assigned_ids.get(producer_id, 0)  # a recreated cluster assigns the same ids again
+        if track is None or batch.producer_epoch > track.epoch or track.started_at < assigned_at:
             self._raised = self._raised or track is not None
             if batch.attributes & TRANSACTIONAL:
-                self._begun.append((place, batch))
-            if track is not None and track.started_at >= given and batch.base_sequence > 0:
-                attempt.gaps[place] = SequenceGap(0, batch.base_sequence)  # each epoch begins at 0
-            track = self._tracks[server, producer_id, place] = _ProducerTrack(
+                self._begun.append((topic_partition, batch))
+            if track is not None and track.started_at >= assigned_at and batch.base_sequence > 0:
+                attempt.gaps[topic_partition] = SequenceGap(0, batch.base_sequence)  # each epoch begins at 0
+            track = self._tracks[server, producer_id, topic_partition] = _ProducerTrack(
                 attempt.at, batch.producer_epoch, batch.base_sequence
             )
         elif batch.producer_epoch < track.epoch:
@@ -235,18 +235,18 @@ class Producers:
             if (
                 earlier.base_sequence == batch.base_sequence
                 and is_recent
-                and not _is_final(earlier_attempt.refused.get(place))
+                and not _is_final(earlier_attempt.refused.get(topic_partition))
             ):
-                self.resent.append(Resent(place, batch, earlier, earlier_attempt, where))
+                self.resent.append(Resent(topic_partition, batch, earlier, earlier_attempt, path))
                 track.sent.remove((earlier, earlier_attempt))
                 break
         else:
-            skipped = (batch.base_sequence - track.next_sequence) % SEQUENCES
-            if 0 < skipped < SEQUENCES // 2:
-                attempt.gaps[place] = SequenceGap(track.next_sequence, batch.base_sequence)
+            gap = (batch.base_sequence - track.next_sequence) % SEQUENCES
+            if 0 < gap < SEQUENCES // 2:
+                attempt.gaps[topic_partition] = SequenceGap(track.next_sequence, batch.base_sequence)
             track.next_sequence = batch.next_sequence
         if batch.attributes & TRANSACTIONAL and track.sent:
-            self._continued.append((place, batch))
+            self._continued.append((topic_partition, batch))
         track.sent.append((batch, attempt))
 
     def _response(self, event: ResponseReceived, connection: ConnectionState, well_formed: bool) -> None:
@@ -269,7 +269,7 @@ class Producers:
         if attempt is not None:
             attempt.answered = True
             attempt.departs = not well_formed or message.diagnosis is not None
-            attempt.refused.update((place, code) for place, code, _ in self.refused)
+            attempt.refused.update((topic_partition, code) for topic_partition, code, _ in self.refused)
             if attempt.outside and well_formed:
                 _note_outside(attempt.outside, message, connection)
 
@@ -281,9 +281,9 @@ def _note_outside(
     transactions = connection.run.state(OpenTransactions)
     for topic in message.body.get("responses") or ():
         for row in topic.get("partition_responses") or ():
-            place = topic_of(topic), row.get("index", 0)
-            if (ids := outside.get(place)) is not None and not row.get("error_code"):
-                transactions.accepted_outside(OutsideBatch(*ids, row.get("base_offset", -1)), place, connection)
+            topic_partition = topic_of(topic), row.get("index", 0)
+            if (ids := outside.get(topic_partition)) is not None and not row.get("error_code"):
+                transactions.accepted_outside(OutsideBatch(*ids, row.get("base_offset", -1)), topic_partition, connection)
 
 
 def _is_final(code: int | None) -> bool:

@@ -25,8 +25,8 @@ class RebalanceTimeouts:
         """Update the timeout of a group when a member joins."""
         body = event.message.body
         group = body.get("group_id")
-        times = (body.get("rebalance_timeout_ms"), body.get("session_timeout_ms"), self._longest.get(group))
-        self._longest[group] = max((time for time in times if isinstance(time, int)), default=0)
+        timeouts = (body.get("rebalance_timeout_ms"), body.get("session_timeout_ms"), self._longest.get(group))
+        self._longest[group] = max((timeout for timeout in timeouts if isinstance(timeout, int)), default=0)
 
     def of(self, group: str | None) -> int:
         """The timeout in ms; the usual default if no member was observed to join."""

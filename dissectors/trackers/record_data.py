@@ -111,12 +111,12 @@ class RecordData:
         self.message, self.parts, self.failed, self.null, self.faults = message, [], [], [], {}
         self.attributes = self.magics = self.suspects = 0
         topics, rows = _PRODUCE if message.is_request else _FETCH
-        for at, (name, topic_id, in_topic) in enumerate(topic_records(message)):
+        for topic_index, (name, topic_id, topic_partitions) in enumerate(topic_records(message)):
             topic = name or topic_id or ""
-            for position, (partition, row, data, batch) in enumerate(in_topic):
+            for partition_index, (partition, row, data, batch) in enumerate(topic_partitions):
                 if not data and data is not None and not row.get("error_code"):
                     continue
-                part = PartitionData((topic, partition or 0), (topics, at, rows, position), row, [], 0)
+                part = PartitionData((topic, partition or 0), (topics, topic_index, rows, partition_index), row, [], 0)
                 if data:
                     self._examine(data, batch, part, event, connection)
                 elif row.get("error_code"):
@@ -140,8 +140,8 @@ class RecordData:
         message = event.message
         if message is None or message.api != "Fetch" or isinstance(event, RequestReceived):
             return False
-        asked = event.request_body
-        is_large = asked is not None and event.size > asked.get("max_bytes", event.size)
+        request_body = event.request_body
+        is_large = request_body is not None and event.size > request_body.get("max_bytes", event.size)
         return is_large or (message.version < _FORMAT_2_SINCE and bool(self.parts))
 
     def _examine(
@@ -155,11 +155,11 @@ class RecordData:
         assert self.message is not None
         produced, topic = self.message.is_request, part.place[0]
         sampler = connection.state(BatchSampler)
-        chosen = first is not None and is_valid(data, first, produced=produced)
-        if chosen and not sampler.selects(produced, topic, first.records_count):  # type: ignore[union-attr]
+        is_selected = first is not None and is_valid(data, first, produced=produced)
+        if is_selected and not sampler.selects(produced, topic, first.records_count):  # type: ignore[union-attr]
             part.batches.append(first)  # type: ignore[arg-type]
         else:
-            part = self._examine_batches(data, part, sampler, chosen=chosen)
+            part = self._examine_batches(data, part, sampler, is_selected=is_selected)
         self.parts.append(part)
         for batch in part.batches:
             self.attributes |= batch.attributes
@@ -171,14 +171,14 @@ class RecordData:
             connection.flags |= _IRREGULAR
 
     def _examine_batches(
-        self, data: bytes | memoryview, part: PartitionData, sampler: BatchSampler, *, chosen: bool
+        self, data: bytes | memoryview, part: PartitionData, sampler: BatchSampler, *, is_selected: bool
     ) -> PartitionData:
-        """Examine record data. `chosen`: its only batch is already selected; otherwise `sampler` selects each batch."""
+        """Examine record data. `is_selected`: its only batch is already selected; otherwise `sampler` selects each batch."""
         assert self.message is not None
         produced = self.message.is_request
         batches, faults, cut_off, suspects = examine(
             data,
-            selects=lambda count: chosen or sampler.selects(produced, part.place[0], count),
+            selects=lambda count: is_selected or sampler.selects(produced, part.place[0], count),
             produced=produced,
             most_suspects=MAX_SUSPECTS - self.suspects,
         )
@@ -191,9 +191,9 @@ class RecordData:
     def _is_ordinary(self, part: PartitionData, event: FrameEvent) -> bool:
         """Whether no rule applies to this record data of a producer, apart from faults."""
         assert self.message is not None
-        [first, *more] = part.batches
+        [first, *others] = part.batches
         is_old_zstd = first.attributes & _ZSTD and self.message.version < _ZSTD_SINCE
-        return not (more or first.base_offset or is_old_zstd) and is_recent(first, event)
+        return not (others or first.base_offset or is_old_zstd) and is_recent(first, event)
 
 
 def is_recent(batch: BatchSpan, event: FrameEvent) -> bool:
@@ -252,8 +252,8 @@ def place_of(event: FrameEvent, part: PartitionData, start: int, end: int, *path
     """Path and span in the frame of bytes counted from the start of a partition's records."""
     assert event.message is not None
     field_end = locate(event.message, *part.path, "records")["end"]
-    begin = field_end - len(part.row["records"])
-    return ProblemPlace(path=render([*map(str, part.path), "records", *path]), start=begin + start, end=begin + end)
+    records_start = field_end - len(part.row["records"])
+    return ProblemPlace(path=render([*map(str, part.path), "records", *path]), start=records_start + start, end=records_start + end)
 
 
 def severity_in_traffic(connection: ConnectionState, severity: Severity | None = None) -> Severity | None:

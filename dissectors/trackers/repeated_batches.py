@@ -87,39 +87,39 @@ class RepeatedBatches:
         return self._stuck
 
     def _observe(self, event: ResponseReceived, connection: ConnectionState) -> None:
-        message, asked = event.message, event.request_body
-        if message is None or asked is None or event.request is None or is_follower(asked):
+        message, request_body = event.message, event.request_body
+        if message is None or request_body is None or event.request is None or is_follower(request_body):
             return
         offsets = connection.state(Fetches).offsets(event.request)
         for i, topic in enumerate(topic_records(message)):
             for j, partition in enumerate(topic.partitions):
-                place = topic.key, partition.partition or 0
-                if partition.batch is None or place not in offsets or partition.row.get("error_code"):
+                topic_partition = topic.key, partition.partition or 0
+                if partition.batch is None or topic_partition not in offsets or partition.row.get("error_code"):
                     continue  # a consumer does not use the records of a partition with an error
-                known = self._count(place, offsets[place], partition.batch, event)
-                if known.is_stuck:
-                    known.where = ("responses", i, "partitions", j)
-                    if not known.examined:
-                        known.examined, known.contents = True, _contents(partition, asked)
-                    if known.contents is not None:
-                        self._stuck.append(known)
+                stuck_partition = self._count(topic_partition, offsets[topic_partition], partition.batch, event)
+                if stuck_partition.is_stuck:
+                    stuck_partition.where = ("responses", i, "partitions", j)
+                    if not stuck_partition.examined:
+                        stuck_partition.examined, stuck_partition.contents = True, _contents(partition, request_body)
+                    if stuck_partition.contents is not None:
+                        self._stuck.append(stuck_partition)
 
-    def _count(self, place: TopicPartition, offset: int, batch: BatchSpan, event: ResponseReceived) -> StuckPartition:
-        known = self._partitions.get(place)
+    def _count(self, topic_partition: TopicPartition, offset: int, batch: BatchSpan, event: ResponseReceived) -> StuckPartition:
+        stuck_partition = self._partitions.get(topic_partition)
         key = offset, batch.base_offset, batch.crc
         if (
-            known is None
-            or (known.offset, known.batch.base_offset, known.batch.crc) != key
-            or event.at - known.last > _AGAIN
+            stuck_partition is None
+            or (stuck_partition.offset, stuck_partition.batch.base_offset, stuck_partition.batch.crc) != key
+            or event.at - stuck_partition.last > _AGAIN
         ):
-            known = self._partitions[place] = StuckPartition(place, offset, batch, event.at, event.at)
+            stuck_partition = self._partitions[topic_partition] = StuckPartition(topic_partition, offset, batch, event.at, event.at)
         else:
-            known.times += 1
-            known.last = event.at
-        return known
+            stuck_partition.times += 1
+            stuck_partition.last = event.at
+        return stuck_partition
 
 
-def _contents(part: PartitionRecords, asked: Mapping[str, Any]) -> Contents | None:
+def _contents(part: PartitionRecords, request_body: Mapping[str, Any]) -> Contents | None:
     """What record data has for a consumer; None if it cannot be read, or has only transaction markers."""
     if part.data is None or only_control(part.data):
         return None
@@ -127,7 +127,7 @@ def _contents(part: PartitionRecords, asked: Mapping[str, Any]) -> Contents | No
     if not batches or any("error" in batch or batch["magic"] != 2 or "records_left_out" in batch for batch in batches):
         return None
     aborted = {transaction["producer_id"] for transaction in part.row.get("aborted_transactions") or ()}
-    if asked.get("isolation_level") != _READ_COMMITTED:
+    if request_body.get("isolation_level") != _READ_COMMITTED:
         aborted = set()
     offsets = [record["offset"] for batch in batches for record in batch["records"]]
     newest = [

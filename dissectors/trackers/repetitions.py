@@ -59,18 +59,18 @@ class Repetitions:
         message, request = event.message, event.request
         if message is None or request is None:
             return
-        sent, latest = request.message, self.latest
-        asked, answered = hash(sent.frame[sent.body_start :]), hash(message.frame[_ANSWER:])
+        request_message, latest = request.message, self.latest
+        request_hash, response_hash = hash(request_message.frame[request_message.body_start :]), hash(message.frame[_ANSWER:])
         if (
             latest.end == request.offset
             and latest.api_key == message.api_key
             and latest.version == message.version
-            and latest.asked == asked
-            and latest.answered == answered
+            and latest.asked == request_hash
+            and latest.answered == response_hash
             and 0 <= request.at - latest.last <= MAX_GAP
         ):
             latest.times += 1
         else:
             latest.api_key, latest.version, latest.times, latest.since = message.api_key, message.version, 1, event.at
-        latest.asked, latest.answered = asked, answered
-        latest.end, latest.last = request.offset + len(sent.frame), event.at
+        latest.asked, latest.answered = request_hash, response_hash
+        latest.end, latest.last = request.offset + len(request_message.frame), event.at

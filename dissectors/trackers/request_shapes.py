@@ -56,14 +56,14 @@ class RequestShapes:
 
     def note_closed(self, server: str, request: Message, at: int) -> TellingField | None:
         """Note a request upon which the server has closed the connection; return how it differs, if that is clear."""
-        found = self._of(server, request)
-        _count(found.closed, request)
-        found.first_closed_at = found.first_closed_at or at
-        closed, served = found.closed.total(), found.served.total()
-        if closed < MIN_TIMES or served < MIN_TIMES or at - found.first_closed_at < MIN_SPREAD:
+        requests = self._of(server, request)
+        _count(requests.closed, request)
+        requests.first_closed_at = requests.first_closed_at or at
+        closed, served = requests.closed.total(), requests.served.total()
+        if closed < MIN_TIMES or served < MIN_TIMES or at - requests.first_closed_at < MIN_SPREAD:
             return None
-        common = set.intersection(*map(set, found.closed)) - set().union(*found.served)
-        if len(common) != 1 or len(found.closed) == MAX_SHAPES or len(found.served) == MAX_SHAPES:
+        common = set.intersection(*map(set, requests.closed)) - set().union(*requests.served)
+        if len(common) != 1 or len(requests.closed) == MAX_SHAPES or len(requests.served) == MAX_SHAPES:
             return None
         [(name, form)] = common
         return TellingField(name, form, closed, served)

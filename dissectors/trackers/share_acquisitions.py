@@ -122,26 +122,26 @@ class AcquiredPartition:
 
     def take(self, first: int, last: int) -> list[Acquisition]:
         """Remove a range from the held records; return the removed acquisitions."""
-        taken: list[Acquisition] = []
+        removed: list[Acquisition] = []
         acquisitions: list[Acquisition] = []
         for acquisition in self.held:
             if acquisition.first > last or first > acquisition.last:
                 acquisitions.append(acquisition)
                 continue
             if first <= acquisition.first and acquisition.last <= last:
-                taken.append(acquisition)
+                removed.append(acquisition)
                 continue
-            taken.append(replace(acquisition, first=max(first, acquisition.first), last=min(last, acquisition.last)))
+            removed.append(replace(acquisition, first=max(first, acquisition.first), last=min(last, acquisition.last)))
             if acquisition.first < first:
                 acquisitions.append(replace(acquisition, last=first - 1))
             if last < acquisition.last:
                 acquisitions.append(replace(acquisition, first=last + 1))
         self.held = acquisitions[-_MAX_HELD:]
-        return taken
+        return removed
 
-    def end(self, taken: Iterable[Acquisition], by: AcknowledgeType | None, at: int) -> None:
+    def end(self, taken: Iterable[Acquisition], kind: AcknowledgeType | None, at: int) -> None:
         """Note how acquisitions have ended."""
-        self.ended.extend(EndedAcquisition(acquisition, by, at) for acquisition in taken)
+        self.ended.extend(EndedAcquisition(acquisition, kind, at) for acquisition in taken)
 
 
 @dataclass(slots=True)
@@ -189,15 +189,15 @@ class ShareAcquisitions:
         message, request = event.message, event.request
         if message is None or request is None or message.body.get("error_code"):
             return
-        asked = request.message.body
-        group, member = group_and_member(asked)
-        epoch = asked.get("share_session_epoch", 0)
+        request_body = request.message.body
+        group, member = group_and_member(request_body)
+        epoch = request_body.get("share_session_epoch", 0)
         key = connection.connection_id, group, member
         session = self.sessions.touch(key, lambda: SessionEpoch(epoch, event.at, named_client(connection)))
         session.epoch, session.at = epoch, event.at
-        self._acknowledge((asked, message.body), event.at, connection)
+        self._acknowledge((request_body, message.body), event.at, connection)
         if message.api == "ShareFetch":
-            self._acquire((asked, message.body), (request.at, event.at), connection)
+            self._acquire((request_body, message.body), (request.at, event.at), connection)
         if epoch == _FINAL_EPOCH:
             self._release(group, member)
         if self.redelivered or self.archived:
@@ -220,36 +220,36 @@ class ShareAcquisitions:
                 partition.held = [acquisition for acquisition in partition.held if acquisition.member != member]
 
     def _acknowledge(self, bodies: _Bodies, at: int, connection: ConnectionState) -> None:
-        asked, body = bodies
-        refused, lock_ms = refused_places(body), body.get("acquisition_lock_timeout_ms") or 0
-        group, member = group_and_member(asked)
-        for acknowledgement in acknowledgements(asked):
+        request_body, body = bodies
+        refused_partitions, lock_ms = refused_places(body), body.get("acquisition_lock_timeout_ms") or 0
+        group, member = group_and_member(request_body)
+        for acknowledgement in acknowledgements(request_body):
             key = group, acknowledgement.place
             partition = self.partitions.get(key)
-            if partition is None or acknowledgement.place in refused:
+            if partition is None or acknowledgement.place in refused_partitions:
                 continue
-            taken = partition.take(acknowledgement.first, acknowledgement.last)
-            if (by := _TYPES.get(acknowledgement.type)) is None:
+            removed = partition.take(acknowledgement.first, acknowledgement.last)
+            if (kind := _TYPES.get(acknowledgement.type)) is None:
                 partition.ended.clear()
                 partition.pending.clear()
                 continue
-            if by is AcknowledgeType.RENEW:
-                for renewed in taken:
+            if kind is AcknowledgeType.RENEW:
+                for renewed in removed:
                     if renewed.member == member and lock_ms:
                         renewed.until = at + lock_ms * _MS
-                partition.held += taken
+                partition.held += removed
                 continue
-            partition.end(taken, by, at)
-            if by is AcknowledgeType.RELEASE:
-                self._may_be_archived(key, taken, at, connection)
+            partition.end(removed, kind, at)
+            if kind is AcknowledgeType.RELEASE:
+                self._may_be_archived(key, removed, at, connection)
 
     def _may_be_archived(
         self, key: tuple[str, TopicPartition], taken: Iterable[Acquisition], at: int, connection: ConnectionState
     ) -> None:
-        most = self._most(key[0], connection)
+        limit = self._most(key[0], connection)
         pending = self.partitions[key].pending
-        by = AcknowledgeType.RELEASE
-        pending += [EndedAcquisition(acquisition, by, at) for acquisition in taken if acquisition.deliveries >= most]
+        kind = AcknowledgeType.RELEASE
+        pending += [EndedAcquisition(acquisition, kind, at) for acquisition in taken if acquisition.deliveries >= limit]
         del pending[:-_MAX_PENDING]
         if pending:
             self._pending.add(key)
@@ -259,8 +259,8 @@ class ShareAcquisitions:
         return max(connection.run.limit(DELIVERIES), self.most_deliveries.get(group, 0))
 
     def _acquire(self, bodies: _Bodies, times: tuple[int, int], connection: ConnectionState) -> None:
-        (asked, body), (asked_at, at) = bodies, times
-        group, member = group_and_member(asked)
+        (request_body, body), (requested_at, at) = bodies, times
+        group, member = group_and_member(request_body)
         lock_ms = body.get("acquisition_lock_timeout_ms") or 0
         until = at + lock_ms * _MS if lock_ms else None
         client = named_client(connection)
@@ -270,78 +270,78 @@ class ShareAcquisitions:
             for row in topic.get("partitions") or ():
                 if not (ranges := row.get("acquired_records")):
                     continue
-                place = topic.get("topic_id") or "", row.get("partition_index", 0)
-                partition = self.partitions.touch((group, place), AcquiredPartition)
+                topic_partition = topic.get("topic_id") or "", row.get("partition_index", 0)
+                partition = self.partitions.touch((group, topic_partition), AcquiredPartition)
                 partition.members[member] = None
-                for acquired in ranges[:_MAX_RANGES]:
-                    first, last = acquired.get("first_offset", 0), acquired.get("last_offset", 0)
-                    deliveries = acquired.get("delivery_count", 1)
-                    now = Acquisition(first, last, member, client, connection.connection_id, deliveries, at, until)
-                    self._acquired(place, partition, now)
-                    highest[place] = max(highest.get(place, -1), last)
+                for record_range in ranges[:_MAX_RANGES]:
+                    first, last = record_range.get("first_offset", 0), record_range.get("last_offset", 0)
+                    deliveries = record_range.get("delivery_count", 1)
+                    acquisition = Acquisition(first, last, member, client, connection.connection_id, deliveries, at, until)
+                    self._acquired(topic_partition, partition, acquisition)
+                    highest[topic_partition] = max(highest.get(topic_partition, -1), last)
                     if deliveries > self.most_deliveries.get(group, 0):
                         self.most_deliveries[group] = deliveries
                     if deliveries >= self._most(group, connection):
-                        self._pending.add((group, place))
+                        self._pending.add((group, topic_partition))
         if self._pending:
-            self._find_archived(asked_at, (group, member), highest, connection)
+            self._find_archived(requested_at, (group, member), highest, connection)
 
-    def _acquired(self, place: TopicPartition, partition: AcquiredPartition, now: Acquisition) -> None:
-        before = partition.take(now.first, now.last)
-        partition.end(before, None, now.at)
-        for acquisition in before:
-            if now.deliveries > acquisition.deliveries and not acquisition.gone:
-                self.redelivered.append(Redelivery(place, acquisition, now))
-        partition.held.append(now)
+    def _acquired(self, topic_partition: TopicPartition, partition: AcquiredPartition, new_acquisition: Acquisition) -> None:
+        replaced = partition.take(new_acquisition.first, new_acquisition.last)
+        partition.end(replaced, None, new_acquisition.at)
+        for acquisition in replaced:
+            if new_acquisition.deliveries > acquisition.deliveries and not acquisition.gone:
+                self.redelivered.append(Redelivery(topic_partition, acquisition, new_acquisition))
+        partition.held.append(new_acquisition)
         if partition.pending:  # it was not archived after all
             partition.pending = [
                 acquisition
                 for acquisition in partition.pending
-                if not acquisition.acquisition.covers(now.first, now.last)
+                if not acquisition.acquisition.covers(new_acquisition.first, new_acquisition.last)
             ]
 
     def _find_archived(
         self,
-        asked_at: int,
-        by: tuple[str, str],
+        requested_at: int,
+        group_member: tuple[str, str],
         highest: Mapping[TopicPartition, int],
         connection: ConnectionState,
     ) -> None:
         """Records that this response should have had: the broker delivers the lowest offsets first.
 
-        `by` is the group and the member that asked at `asked_at`, `highest` the highest offset of each partition.
+        `group_member` is the group and the member that asked at `requested_at`, `highest` the highest offset of each partition.
         """
-        most = self._most(by[0], connection)
-        for key in [pending_key for pending_key in self._pending if pending_key[0] == by[0]]:
-            partition, place = self.partitions.get(key), key[1]
-            last = (
-                [acquisition for acquisition in partition.held if acquisition.deliveries >= most]
+        limit = self._most(group_member[0], connection)
+        for key in [pending_key for pending_key in self._pending if pending_key[0] == group_member[0]]:
+            partition, topic_partition = self.partitions.get(key), key[1]
+            last_deliveries = (
+                [acquisition for acquisition in partition.held if acquisition.deliveries >= limit]
                 if partition is not None
                 else []
             )
-            if partition is None or not (partition.pending or last):
+            if partition is None or not (partition.pending or last_deliveries):
                 self._pending.discard(key)
                 continue
-            if by[1] not in partition.members or (highest and place not in highest):
+            if group_member[1] not in partition.members or (highest and topic_partition not in highest):
                 continue  # it may not have asked for this partition, or others filled the response
-            for acquisition in last:
-                if acquisition.until is not None and acquisition.until <= asked_at:
+            for acquisition in last_deliveries:
+                if acquisition.until is not None and acquisition.until <= requested_at:
                     ended = partition.take(acquisition.first, acquisition.last)
                     partition.end(ended, None, acquisition.until)
                     partition.pending.append(EndedAcquisition(acquisition, None, acquisition.until))
-            passed = highest.get(place)
+            highest_offset = highest.get(topic_partition)
             archived = [
                 acquisition
                 for acquisition in partition.pending
-                if asked_at >= acquisition.at and (passed is None or passed > acquisition.acquisition.last)
+                if requested_at >= acquisition.at and (highest_offset is None or highest_offset > acquisition.acquisition.last)
             ]
-            self.archived += ((place, acquisition) for acquisition in archived)
+            self.archived += ((topic_partition, acquisition) for acquisition in archived)
             partition.pending = [acquisition for acquisition in partition.pending if acquisition not in archived]
 
 
-def group_and_member(asked: Mapping[str, Any]) -> tuple[str, str]:
+def group_and_member(request_body: Mapping[str, Any]) -> tuple[str, str]:
     """The group and the member of a request, as they are kept here."""
-    return (asked.get("group_id") or "")[:MAX_NAME_LENGTH], (asked.get("member_id") or "")[:MAX_NAME_LENGTH]
+    return (request_body.get("group_id") or "")[:MAX_NAME_LENGTH], (request_body.get("member_id") or "")[:MAX_NAME_LENGTH]
 
 
 def refused_places(body: Mapping[str, Any]) -> dict[TopicPartition, int]:
@@ -355,24 +355,24 @@ def refused_places(body: Mapping[str, Any]) -> dict[TopicPartition, int]:
     return refused
 
 
-def acknowledgements(asked: Mapping[str, Any]) -> Iterator[Acknowledged]:
+def acknowledgements(request_body: Mapping[str, Any]) -> Iterator[Acknowledged]:
     """The acknowledgements of a request, in ranges with one type; all of a partition as one range if there are many."""
-    for topic in asked.get("topics") or ():
+    for topic in request_body.get("topics") or ():
         for row in topic.get("partitions") or ():
             if batches := row.get("acknowledgement_batches"):
-                place = topic.get("topic_id") or "", row.get("partition_index", 0)
-                merged = _merged(acknowledgement for batch in batches for acknowledgement in _ranges(place, batch))
-                yield from merged if len(merged) <= _MAX_RANGES else [Acknowledged(place, 0, _EVERYTHING, _UNKNOWN)]
+                topic_partition = topic.get("topic_id") or "", row.get("partition_index", 0)
+                merged = _merged(acknowledgement for batch in batches for acknowledgement in _ranges(topic_partition, batch))
+                yield from merged if len(merged) <= _MAX_RANGES else [Acknowledged(topic_partition, 0, _EVERYTHING, _UNKNOWN)]
 
 
-def _ranges(place: TopicPartition, batch: Mapping[str, Any]) -> Iterator[Acknowledged]:
+def _ranges(topic_partition: TopicPartition, batch: Mapping[str, Any]) -> Iterator[Acknowledged]:
     first, last = batch.get("first_offset", 0), batch.get("last_offset", 0)
     types: Sequence[int] = batch.get("acknowledge_types") or ()
     if types and types.count(types[0]) == len(types):
-        yield Acknowledged(place, first, last, types[0])
+        yield Acknowledged(topic_partition, first, last, types[0])
     else:
         for offset, kind in enumerate(types[: last - first + 1], first):
-            yield Acknowledged(place, offset, offset, kind)
+            yield Acknowledged(topic_partition, offset, offset, kind)
 
 
 def _merged(ranges: Iterable[Acknowledged]) -> list[Acknowledged]:

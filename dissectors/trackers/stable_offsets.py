@@ -42,16 +42,16 @@ class StableOffsets:
         """Note the held partitions in a response. A last stable offset never goes back."""
         names = connection.run.topic_names
         for partition in held:
-            place = names.get(partition.topic, partition.topic), partition.partition
-            known = self._places.get(place)
-            stable, end = partition.last_stable_offset, partition.high_watermark
-            if known is None or known.offset < stable:
-                known = self._places[place] = StableOffset(stable, at, end, end)
-            if known.offset == stable:
-                known.end = max(known.end, end)
+            topic_partition = names.get(partition.topic, partition.topic), partition.partition
+            stable_offset = self._places.get(topic_partition)
+            offset, end = partition.last_stable_offset, partition.high_watermark
+            if stable_offset is None or stable_offset.offset < offset:
+                stable_offset = self._places[topic_partition] = StableOffset(offset, at, end, end)
+            if stable_offset.offset == offset:
+                stable_offset.end = max(stable_offset.end, end)
                 if partition.producer_id >= 0:
-                    known.producer_id, known.producer_epoch = partition.producer_id, partition.producer_epoch
+                    stable_offset.producer_id, stable_offset.producer_epoch = partition.producer_id, partition.producer_epoch
 
-    def of(self, place: TopicPartition, connection: ConnectionState) -> StableOffset | None:
+    def of(self, topic_partition: TopicPartition, connection: ConnectionState) -> StableOffset | None:
         """The latest one of a partition; None if no transaction has held it."""
-        return self._places.get((connection.run.topic_names.get(place[0], place[0]), place[1]))
+        return self._places.get((connection.run.topic_names.get(topic_partition[0], topic_partition[0]), topic_partition[1]))

@@ -134,8 +134,8 @@ class RunState:
 
     def first_place(self, cause: Hashable, at: int, place: Place) -> Place | None:
         """Where a cause was reported first; None if it is new, or absent for an hour: then this is `place`."""
-        last, first = self._reported.get(cause, (at, None))
-        if at - last > FORGOTTEN_AFTER:
+        last_at, first = self._reported.get(cause, (at, None))
+        if at - last_at > FORGOTTEN_AFTER:
             first = None
         self._reported[cause] = at, first or place
         return first

@@ -77,9 +77,9 @@ class StoredBatches:
         self.rewritten: list[Rewritten] = []
         self._logs: BoundedDict[tuple[str, TopicPartition], Log] = BoundedDict(_MAX_PARTITIONS)
 
-    def has_batches(self, place: TopicPartition, connection: ConnectionState) -> bool:
+    def has_batches(self, topic_partition: TopicPartition, connection: ConnectionState) -> bool:
         """Whether batches of format 2 were observed in a partition."""
-        return bool(self._logs.get(_key(place, connection)))
+        return bool(self._logs.get(_key(topic_partition, connection)))
 
     def observe(self, event: ResponseReceived, connection: ConnectionState) -> None:
         """Track the positions of batches."""
@@ -102,19 +102,19 @@ class StoredBatches:
         if not batches or batches[0].magic != 2:
             return
         log = self._logs.touch(_key(part.place, connection), dict)
-        first = batches[0].base_offset
-        if offset is not None and offset < first:
+        first_offset = batches[0].base_offset
+        if offset is not None and offset < first_offset:
             for base_offset, (last_offset, at, _) in log.items():
-                if base_offset <= offset <= last_offset < first and event.at - at < STABLE_FOR:
+                if base_offset <= offset <= last_offset < first_offset and event.at - at < STABLE_FOR:
                     self.skipped.append(SkippedBatch(part, offset, base_offset, last_offset))
         for index, batch in enumerate(batches[-_MAX_PER_FETCH:], max(0, len(batches) - _MAX_PER_FETCH)):
-            before = log.get(batch.base_offset)
-            header = before.produced if before is not None else None
-            if before is not None and header is not None:
+            stored = log.get(batch.base_offset)
+            header = stored.produced if stored is not None else None
+            if stored is not None and header is not None:
                 produced = first_batch(header)
                 if produced is not None and produced.crc != batch.crc:
                     header = None
-                    if event.at - before.at < STABLE_FOR:
+                    if event.at - stored.at < STABLE_FOR:
                         self.rewritten.append(Rewritten(part, index, produced))
             _remember(log, batch.base_offset, Stored(batch.last_offset, event.at, header))
 
@@ -136,13 +136,13 @@ class StoredBatches:
             connection.flags |= _IRREGULAR
 
     def _written(
-        self, place: TopicPartition, base_offset: int, event: ResponseReceived, connection: ConnectionState
+        self, topic_partition: TopicPartition, base_offset: int, event: ResponseReceived, connection: ConnectionState
     ) -> None:
-        records = sent_records(event.request).get(place)
+        records = sent_records(event.request).get(topic_partition)
         if records is not None and records.data is not None and records.batch is not None:
             header = bytes(records.data[: HEADER.size])
             last_offset = base_offset + max(0, records.batch.records_count - 1)
-            log = self._logs.touch(_key(place, connection), dict)
+            log = self._logs.touch(_key(topic_partition, connection), dict)
             _remember(log, base_offset, Stored(last_offset, event.at, header))
 
 
@@ -152,6 +152,6 @@ def _remember(log: Log, base_offset: int, stored: Stored) -> None:
         del log[next(iter(log))]
 
 
-def _key(place: TopicPartition, connection: ConnectionState) -> tuple[str, TopicPartition]:
-    topic, partition = place
+def _key(topic_partition: TopicPartition, connection: ConnectionState) -> tuple[str, TopicPartition]:
+    topic, partition = topic_partition
     return connection.server, (connection.run.topic_names.get(topic, topic), partition)

@@ -119,32 +119,32 @@ class OpenTransactions:
         self.producers: BoundedDict[str, TransactionalProducer] = BoundedDict(_MAX_PRODUCERS)
         self._outside: BoundedDict[TopicPartition, OutsideBatch] = BoundedDict(_MAX_PRODUCERS)
 
-    def holders(self, place: TopicPartition, connection: ConnectionState) -> list[TransactionalProducer]:
+    def holders(self, topic_partition: TopicPartition, connection: ConnectionState) -> list[TransactionalProducer]:
         """The producers with an open transaction that has a partition, the oldest transaction first."""
-        partition = _named(place, connection)
-        open_ones = [
+        partition = _named(topic_partition, connection)
+        open_producers = [
             producer
             for producer in self.producers.values()
             if producer.begun_at is not None and partition in producer.partitions
         ]
-        return sorted(open_ones, key=lambda producer: producer.begun_at or 0)
+        return sorted(open_producers, key=lambda producer: producer.begun_at or 0)
 
     def with_id(self, producer_id: int) -> TransactionalProducer | None:
         """The producer with a producer id; None if it is unknown."""
         return next((producer for producer in self.producers.values() if producer.producer_id == producer_id), None)
 
-    def wrote(self, name: str, batch: tuple[int, int], place: TopicPartition, at: int, by: ConnectionState) -> None:
+    def wrote(self, name: str, batch: tuple[int, int], topic_partition: TopicPartition, at: int, connection: ConnectionState) -> None:
         """Observe the first transactional batch (producer id, epoch) of an epoch for a partition; see `is_outside`."""
         producer = self._producer(name)
         if producer.producer_id != batch[0] or producer.epoch < batch[1]:
             producer.producer_id, producer.epoch = batch
         elif producer.epoch > batch[1]:
             return  # of a fenced producer
-        producer.used(at, by)
-        self._begin(producer, at, by)
-        producer.partitions[_named(place, by)] = at
+        producer.used(at, connection)
+        self._begin(producer, at, connection)
+        producer.partitions[_named(topic_partition, connection)] = at
 
-    def is_outside(self, name: str, place: TopicPartition, connection: ConnectionState) -> bool:
+    def is_outside(self, name: str, topic_partition: TopicPartition, connection: ConnectionState) -> bool:
         """Whether a transactional batch is part of no transaction that the coordinator knows.
 
         With version 1, a producer must add the partition before. What is written without, none will end (KIP-890).
@@ -154,16 +154,16 @@ class OpenTransactions:
             producer is not None
             and producer.version == 1
             and producer.whole
-            and _named(place, connection) not in producer.partitions
+            and _named(topic_partition, connection) not in producer.partitions
         )
 
-    def accepted_outside(self, batch: OutsideBatch, place: TopicPartition, connection: ConnectionState) -> None:
+    def accepted_outside(self, batch: OutsideBatch, topic_partition: TopicPartition, connection: ConnectionState) -> None:
         """Note that a broker has accepted a batch that `is_outside`."""
-        self._outside[_named(place, connection)] = batch
+        self._outside[_named(topic_partition, connection)] = batch
 
-    def outside(self, place: TopicPartition, connection: ConnectionState) -> OutsideBatch | None:
+    def outside(self, topic_partition: TopicPartition, connection: ConnectionState) -> OutsideBatch | None:
         """The latest batch of a partition that was outside any transaction."""
-        return self._outside.get(_named(place, connection))
+        return self._outside.get(_named(topic_partition, connection))
 
     def lost(self, connection: ConnectionState) -> None:
         """Bytes were lost: what ended a transaction may have been among them."""
@@ -185,21 +185,21 @@ class OpenTransactions:
         if request is None or not name:
             return
         if isinstance(event, RequestReceived):
-            known = self.producers.get(name)
-            if known is not None and producer_of(request.message) == (known.producer_id, known.epoch):
-                known.used(event.at, connection)
+            producer = self.producers.get(name)
+            if producer is not None and producer_of(request.message) == (producer.producer_id, producer.epoch):
+                producer.used(event.at, connection)
                 if request.message.api == "EndTxn":
-                    known.asked = bool(request.message.body.get("committed"))
-        elif event.message is not None and (fields := errors(event.message)):
-            self.refuse(name, request.message, fields[0].code, event.at, connection)
-            if request.message.api == "EndTxn" and (known := self.producers.get(name)) is not None:
-                known.asked = None
+                    producer.asked = bool(request.message.body.get("committed"))
+        elif event.message is not None and (error_fields := errors(event.message)):
+            self.refuse(name, request.message, error_fields[0].code, event.at, connection)
+            if request.message.api == "EndTxn" and (producer := self.producers.get(name)) is not None:
+                producer.asked = None
         elif event.message is not None:
             self._succeeded(
                 event.message.api or "", name, (request.message.body, event.message.body), event, connection
             )
 
-    def refuse(self, name: str, request: Message, code: int, at: int, by: ConnectionState) -> None:
+    def refuse(self, name: str, request: Message, code: int, at: int, connection: ConnectionState) -> None:
         """Note an error that a producer got. The next request cannot succeed if it may not be repeated."""
         producer, error = self.producers.get(name), schemas.error(code)
         if producer is None or producer.begun_at is None or producer.refused is not None:
@@ -207,7 +207,7 @@ class OpenTransactions:
         if error is None or error.retriable or producer_of(request) != (producer.producer_id, producer.epoch):
             return
         producer.refused = FirstRefusal(request.api or "", code, at)
-        by.expect(NOT_ENDED, name, by=at + _ENDS_WITHIN, about=(producer, producer.refused))
+        connection.expect(NOT_ENDED, name, by=at + _ENDS_WITHIN, about=(producer, producer.refused))
 
     def _succeeded(
         self,
@@ -217,8 +217,8 @@ class OpenTransactions:
         event: ResponseReceived,
         connection: ConnectionState,
     ) -> None:
-        asked, body = bodies
-        if only_verifies(asked):
+        request_body, body = bodies
+        if only_verifies(request_body):
             return
         producer = self._producer(name)
         producer.used(event.at, connection)
@@ -227,18 +227,18 @@ class OpenTransactions:
             producer.connections.clear()
             producer.used(event.at, connection)
             producer.producer_id, producer.epoch = body.get("producer_id", -1), body.get("producer_epoch", -1)
-            producer.timeout_ms, producer.initialized_at = asked.get("transaction_timeout_ms", 0), event.at
+            producer.timeout_ms, producer.initialized_at = request_body.get("transaction_timeout_ms", 0), event.at
             producer.outcome, producer.ended_at, producer.whole, producer.version = None, event.at, True, 0
         elif api == "EndTxn":
-            _end(producer, committed=bool(asked.get("committed")), body=body, at=event.at)
+            _end(producer, committed=bool(request_body.get("committed")), body=body, at=event.at)
         else:
             self._begin(producer, event.at, connection)
             producer.version = producer.version or int(api in ("AddPartitionsToTxn", "AddOffsetsToTxn"))
-            for place in _added(asked):
-                producer.partitions[_named(place, connection)] = event.at
-            if group := asked.get("group_id"):
+            for topic_partition in _added(request_body):
+                producer.partitions[_named(topic_partition, connection)] = event.at
+            if group := request_body.get("group_id"):
                 producer.groups[group] = producer.groups.get(group, False) or api == "TxnOffsetCommit"
-                _commit_offsets(producer, group, asked, connection)
+                _commit_offsets(producer, group, request_body, connection)
 
     def _producer(self, name: str) -> TransactionalProducer:
         return self.producers.touch(name, lambda: TransactionalProducer(name))
@@ -248,13 +248,13 @@ class OpenTransactions:
             return
         producer.begun_at = at
         if producer.timeout_ms:
-            by = at + int(producer.timeout_ms * _MS * connection.run.limit(SHARE) / 100)
-            connection.expect(OPEN_TOO_LONG, producer.name, by=by, about=(producer, at))
+            deadline = at + int(producer.timeout_ms * _MS * connection.run.limit(SHARE) / 100)
+            connection.expect(OPEN_TOO_LONG, producer.name, by=deadline, about=(producer, at))
 
 
-def _named(place: TopicPartition, connection: ConnectionState) -> TopicPartition:
+def _named(topic_partition: TopicPartition, connection: ConnectionState) -> TopicPartition:
     """A partition by its topic's name if known: Produce has names or ids, depending on its version."""
-    return connection.run.topic_names.get(place[0], place[0]), place[1]
+    return connection.run.topic_names.get(topic_partition[0], topic_partition[0]), topic_partition[1]
 
 
 def _end(producer: TransactionalProducer, *, committed: bool, body: Mapping[str, Any], at: int) -> None:
@@ -279,10 +279,10 @@ def _end(producer: TransactionalProducer, *, committed: bool, body: Mapping[str,
 
 
 def _commit_offsets(
-    producer: TransactionalProducer, group: str, asked: Mapping[str, Any], connection: ConnectionState
+    producer: TransactionalProducer, group: str, request_body: Mapping[str, Any], connection: ConnectionState
 ) -> None:
     """Note the offsets of a TxnOffsetCommit request."""
-    for topic in asked.get("topics") or ():
+    for topic in request_body.get("topics") or ():
         name = topic.get("name") or topic.get("topic_id") or ""
         for row in topic.get("partitions") or ():
             key = group, _named((name, row.get("partition_index", 0)), connection)
@@ -291,10 +291,10 @@ def _commit_offsets(
                 producer.offsets[key], producer.progress = offset, True
 
 
-def _added(asked: Mapping[str, Any]) -> Iterator[TopicPartition]:
+def _added(request_body: Mapping[str, Any]) -> Iterator[TopicPartition]:
     """The partitions in an AddPartitionsToTxn request: of a client, or of a broker for it (KIP-890)."""
-    below = [topics for transaction in asked.get("transactions") or () for topics in transaction.get("topics") or ()]
-    for topic in asked.get("v3_and_below_topics") or below:
+    verified_topics = [topics for transaction in request_body.get("transactions") or () for topics in transaction.get("topics") or ()]
+    for topic in request_body.get("v3_and_below_topics") or verified_topics:
         for partition in topic.get("partitions") or ():
             yield topic.get("name") or "", partition
 

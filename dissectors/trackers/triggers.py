@@ -184,25 +184,25 @@ class Dispatch(Generic[T]):
     def _match(self, event_kind: _EventKind) -> tuple[tuple[T, int, str], ...]:
         """The subscribers of such events, each with the flags of which a frame needs one (0: none), and its code."""
         is_frame = event_kind.kind in FRAME_EVENTS
-        index, everyone = self._by_api(), self._all()
+        triggers_by_api, subscribers = self._by_api(), self._all()
         triggers: dict[int, list[int]] = {}
         for api in {event_kind.api if is_frame else None, None}:
-            for place, trigger in index.get((event_kind.kind, api), ()):
+            for subscriber_index, trigger in triggers_by_api.get((event_kind.kind, api), ()):
                 if trigger.matches(event_kind):
-                    triggers.setdefault(place, []).append(trigger.only.value)
+                    triggers.setdefault(subscriber_index, []).append(trigger.only.value)
         return tuple(
-            (everyone[place][0], functools.reduce(or_, flags) if is_frame and all(flags) else 0, everyone[place][2])
-            for place, flags in sorted(triggers.items())
+            (subscribers[subscriber_index][0], functools.reduce(or_, flags) if is_frame and all(flags) else 0, subscribers[subscriber_index][2])
+            for subscriber_index, flags in sorted(triggers.items())
         )
 
     def _index(self) -> dict[tuple[Hashable, str | None], list[tuple[int, Trigger]]]:
         """The triggers by event and API (None: any), each with the place of its subscriber."""
         index: dict[tuple[Hashable, str | None], list[tuple[int, Trigger]]] = {}
-        for place, (_, triggers, _) in enumerate(self._all()):
+        for subscriber_index, (_, triggers, _) in enumerate(self._all()):
             for trigger in triggers:
                 for event in trigger.events:
                     for api in trigger.apis if event in FRAME_EVENTS and trigger.apis else (None,):
-                        index.setdefault((event, api), []).append((place, trigger))
+                        index.setdefault((event, api), []).append((subscriber_index, trigger))
         return index
 
     def _by_code(self) -> dict[str, tuple[T, ...]]:

@@ -40,11 +40,11 @@ class VersionRefusals:
         message = event.message
         if message is None or event.request is None or message.body.get("error_code") != Error.UNSUPPORTED_VERSION:
             return
-        rows = message.body.get("api_keys") or ()
-        served = next(
-            ((row["min_version"], row["max_version"]) for row in rows if row["api_key"] == _API_VERSIONS), (0, 0)
+        ranges = message.body.get("api_keys") or ()
+        served_range = next(
+            ((row["min_version"], row["max_version"]) for row in ranges if row["api_key"] == _API_VERSIONS), (0, 0)
         )
-        self._refusal = VersionRefusal(event.request.message.version, served, ConcernedRequest.of(event.request))
+        self._refusal = VersionRefusal(event.request.message.version, served_range, ConcernedRequest.of(event.request))
 
     def unheeded(self, connection: ConnectionState) -> VersionRefusal | None:
         """The refusal, if the client has used nothing else on the connection, which ends now."""

@@ -125,9 +125,9 @@ class Versions:
 
     def _advertised(self, body: dict[str, Any], server: ServerVersions) -> None:
         ranges = {key["api_key"]: (key["min_version"], key["max_version"]) for key in body["api_keys"]}
-        sane = len(ranges) == len(body["api_keys"]) and all(0 <= low <= high for low, high in ranges.values())
+        is_valid = len(ranges) == len(body["api_keys"]) and all(0 <= low <= high for low, high in ranges.values())
         # A response with error 35 has only the range of ApiVersions.
-        if body["error_code"] or not sane or not 0 < len(ranges) <= MAX_APIS:
+        if body["error_code"] or not is_valid or not 0 < len(ranges) <= MAX_APIS:
             return
         self.negotiated = ranges
         if body.get("finalized_features_epoch", -1) >= 0:

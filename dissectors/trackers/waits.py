@@ -37,27 +37,27 @@ class Wait(NamedTuple):
     text: str
 
 
-def wait_of(request: RequestReceived, at: int, connection: ConnectionState, part: tuple[int, int] = (0, 0)) -> Wait:
+def wait_of(request: RequestReceived, at: int, connection: ConnectionState, partial_response: tuple[int, int] = (0, 0)) -> Wait:
     """Why the oldest request of a connection waits at `at` (ns).
 
-    `part` is how many bytes of an incomplete response have arrived, and of how many (0 while that is unknown).
+    `partial_response` is how many bytes of an incomplete response have arrived, and of how many (0 while that is unknown).
     """
-    answered = connection.state(InFlight).answered
-    kind, clauses = _allowed(request, answered, connection)
-    if part[0]:
+    last_response = connection.state(InFlight).answered
+    kind, clauses = _allowed(request, last_response, connection)
+    if partial_response[0]:
         kind = WaitKind.PARTIAL
-        clauses.append(f"{part[0]} bytes of a response{f' of {part[1]}' if part[1] else ''} have arrived")
-    if answered is None:
+        clauses.append(f"{partial_response[0]} bytes of a response{f' of {partial_response[1]}' if partial_response[1] else ''} have arrived")
+    if last_response is None:
         clauses.append("the broker has not answered on this connection yet")
     else:
-        ago = duration(at - answered.at)
-        clauses.append(f"the last response here was {answered.api} v{answered.version}, {ago} ago")
+        elapsed = duration(at - last_response.at)
+        clauses.append(f"the last response here was {last_response.api} v{last_response.version}, {elapsed} ago")
     others = _others(at, connection)
     if others.answered is not None and others.answered > request.at:
         kind = WaitKind.LOST if kind is WaitKind.UNKNOWN else kind
-        ago = duration(at - others.answered)
-        clauses.append(f"the broker answered another connection of this client {ago} ago, so it works")
-    elif others.waiting and not part[0]:
+        elapsed = duration(at - others.answered)
+        clauses.append(f"the broker answered another connection of this client {elapsed} ago, so it works")
+    elif others.waiting and not partial_response[0]:
         kind = WaitKind.SILENT if kind is WaitKind.UNKNOWN else kind
         count = f"{others.waiting} other connections" if others.waiting > 1 else "another connection"
         verb = "wait" if others.waiting > 1 else "waits"
@@ -68,19 +68,19 @@ def wait_of(request: RequestReceived, at: int, connection: ConnectionState, part
 
 
 def _allowed(
-    request: RequestReceived, answered: Answered | None, connection: ConnectionState
+    request: RequestReceived, last_response: Answered | None, connection: ConnectionState
 ) -> tuple[WaitKind, list[str]]:
     """What the request itself allows the broker to wait for."""
     message = request.message
     allowed = allowed_ms(message, connection.run.state(RebalanceTimeouts)) * _MS
     if message.api in ("JoinGroup", "SyncGroup"):
-        awaited = "the other members" if message.api == "JoinGroup" else "the assignment of the group's leader"
-        clause = f"it may wait for {awaited}, but the rebalance timeout of {duration(allowed)} has passed"
+        awaited_event = "the other members" if message.api == "JoinGroup" else "the assignment of the group's leader"
+        clause = f"it may wait for {awaited_event}, but the rebalance timeout of {duration(allowed)} has passed"
         return WaitKind.REBALANCE, [clause]
     if message.api in ("Fetch", "ShareFetch"):
         return WaitKind.LONG_POLL, [f"it may wait for records, but its {duration(allowed)} (max_wait_ms) have passed"]
-    if answered is not None and answered.throttle_ms:
-        clause = f"the broker throttled this client for {duration(answered.throttle_ms * _MS)}, and that has passed"
+    if last_response is not None and last_response.throttle_ms:
+        clause = f"the broker throttled this client for {duration(last_response.throttle_ms * _MS)}, and that has passed"
         return WaitKind.THROTTLED, [clause]
     return WaitKind.UNKNOWN, []
 
@@ -94,14 +94,14 @@ class _Others(NamedTuple):
 
 
 def _others(at: int, connection: ConnectionState) -> _Others:
-    same: list[int] = []
+    same_broker: list[int] = []
     elsewhere: list[int] = []
-    waiting = 0
+    late_count = 0
     for connection_state in connection.run.state(ConnectionsByClient).others(connection):
         in_flight = connection_state.state(InFlight)
         is_same = connection_state.server == connection.server
         oldest = in_flight.oldest(connection_state)
-        waiting += is_same and oldest is not None and at - oldest[1] >= LATE_AFTER
+        late_count += is_same and oldest is not None and at - oldest[1] >= LATE_AFTER
         if in_flight.answered is not None:
-            (same if is_same else elsewhere).append(in_flight.answered.at)
-    return _Others(max(same, default=None), waiting, max(elsewhere, default=None))
+            (same_broker if is_same else elsewhere).append(in_flight.answered.at)
+    return _Others(max(same_broker, default=None), late_count, max(elsewhere, default=None))

@@ -74,14 +74,14 @@ def decode(data: bytes | None, context: ValueContext) -> DecodedValue:
         return DecodedValue("bytes", data[: limits.size], problem=problem, is_cut=True)
     value = _read(data, context) if data else DecodedValue("empty", "")
     tree, is_cut, count = bounded(value.data, limits)
-    name, found = value.type, value.problem
+    name, value_problem = value.type, value.problem
     return replace(
         value,
         data=tree,
         is_cut=is_cut,
         steps=value.steps + count,
         type=None if name is None else printable(name),
-        problem=None if found is None else replace(found, text=printable(found.text)),
+        problem=None if value_problem is None else replace(value_problem, text=printable(value_problem.text)),
     )
 
 
@@ -98,8 +98,8 @@ def _enveloped(data: bytes, context: ValueContext) -> DecodedValue:
     try:
         payload = payload_of(data, envelope, context.limits.size)
     except DecodeError as error:
-        unfit = ValueProblem(error.message, error.offset, ProblemKind.DOES_NOT_FIT)
-        return DecodedValue("bytes", data, schema=key, problem=unfit)
+        misfit = ValueProblem(error.message, error.offset, ProblemKind.DOES_NOT_FIT)
+        return DecodedValue("bytes", data, schema=key, problem=misfit)
     if not isinstance(schema, Schema):
         return _without_schema(payload, envelope, schema, context)
     value = _by_schema(payload, schema, envelope, context)
@@ -109,8 +109,8 @@ def _enveloped(data: bytes, context: ValueContext) -> DecodedValue:
         return replace(value, is_guess=True, subject=str(key.value))
     problem = value.problem
     if problem is not None and problem.offset is not None:
-        at = None if envelope.is_compressed else problem.offset + envelope.start
-        problem = replace(problem, offset=at)
+        offset = None if envelope.is_compressed else problem.offset + envelope.start
+        problem = replace(problem, offset=offset)
     return replace(value, schema=key, subject=schema.subject, problem=problem)
 
 
@@ -134,7 +134,7 @@ def _without_schema(payload: bytes, envelope: Envelope, reason: str | None, cont
     """The payload without its envelope, as far as it decodes without the schema."""
     inner = decode_plain(payload, context)
     key = envelope.schema
-    kind = next((kind for cause, kind in _MISSING if isinstance(reason, cause)), ProblemKind.NO_SCHEMA)
+    kind = next((kind for reason_type, kind in _MISSING if isinstance(reason, reason_type)), ProblemKind.NO_SCHEMA)
     text = str(reason or f"no schema with {key} is known")  # without its class, which JSON encoders refuse
     problem = ValueProblem(text, 1 if envelope.start else None, kind)
     return replace(inner, schema=key, is_guess=inner.is_guess or not envelope.is_marked, problem=problem)

@@ -38,9 +38,9 @@ def avro(payload: bytes, schema: Schema, context: ValueContext, indexes: bytes |
         misfit = ValueProblem(error.message, error.offset, ProblemKind.DOES_NOT_FIT)
         return DecodedValue("avro", reader.partial, type=type_.name, problem=misfit)
     problem = None
-    if left := len(payload) - reader.pos:
+    if remaining := len(payload) - reader.pos:
         problem = ValueProblem(
-            f"{left} byte{'s' * (left != 1)} left after the value: probably another schema",
+            f"{remaining} byte{'s' * (remaining != 1)} left after the value: probably another schema",
             reader.pos,
             ProblemKind.LEFTOVER,
         )
@@ -91,16 +91,16 @@ class _Reader:
         if kind == "record":
             return self._record(type_, depth)
         if kind == "union":
-            at, index = self.pos, self._long(32)
+            start, index = self.pos, self._long(32)
             if not 0 <= index < len(type_.branches):
-                raise self._error(f"branch {index} of a union with {len(type_.branches)}", at)
+                raise self._error(f"branch {index} of a union with {len(type_.branches)}", start)
             return self.read(type_.branches[index], depth + 1)
         if kind in ("array", "map"):
             return self._blocks(type_, depth)
         if kind == "enum":
-            at, index = self.pos, self._long(32)
+            start, index = self.pos, self._long(32)
             if not 0 <= index < len(type_.symbols):
-                raise self._error(f"symbol {index} of an enum with {len(type_.symbols)}", at)
+                raise self._error(f"symbol {index} of an enum with {len(type_.symbols)}", start)
             return type_.symbols[index]
         value = self._scalar(type_)
         return value if type_.logical is None else logical_value(value, type_.logical, type_.scale)
@@ -110,9 +110,9 @@ class _Reader:
             case "null":
                 return None
             case "boolean":
-                at, byte = self.pos, self._take(1)[0]
+                start, byte = self.pos, self._take(1)[0]
                 if byte > 1:
-                    raise self._error(f"a boolean is {byte}", at)
+                    raise self._error(f"a boolean is {byte}", start)
                 return byte == 1
             case "int":
                 return self._long(32)
@@ -145,52 +145,52 @@ class _Reader:
         by_key: dict[str, Any] = {}
         blocks = 0
         while True:
-            at = self.pos
+            start = self.pos
             if not (count := self._long(64)):
                 return items if type_.kind == "array" else by_key
             blocks += 1
             if count < 0:
                 count = -count
-                self._depart("an array or map has a block with its size in bytes", at)
+                self._depart("an array or map has a block with its size in bytes", start)
                 self._size()
             elif blocks > 1:
-                self._depart("an array or map is written in several blocks", at)
+                self._depart("an array or map is written in several blocks", start)
             if count > self._limits.nodes or (not type_.items.is_empty and count > len(self._data) - self.pos):
-                raise self._error(f"a block of {count} elements does not fit", at)
+                raise self._error(f"a block of {count} elements does not fit", start)
             for _ in range(count):
                 if type_.kind == "array":
                     items.append(self.read(type_.items, depth + 1))
                 else:
                     key = self._text()
                     if key in by_key:
-                        self._depart("a map has a key twice", at)
+                        self._depart("a map has a key twice", start)
                     by_key[key] = self.read(type_.items, depth + 1)
 
     def _long(self, bits: int) -> int:
-        at = self.pos
+        start = self.pos
         try:
-            value, self.pos = read_zigzag(self._data, at, bits)
+            value, self.pos = read_zigzag(self._data, start, bits)
         except IndexError:
             raise self._error("the bytes end inside a number", len(self._data)) from None
         except Irregularity:
-            raise self._error(f"a number has more than {bits} bits", at) from None
-        if self.pos - at > 1 and len(write_zigzag(value)) != self.pos - at:
-            self._depart("a number takes more bytes than it needs", at)
+            raise self._error(f"a number has more than {bits} bits", start) from None
+        if self.pos - start > 1 and len(write_zigzag(value)) != self.pos - start:
+            self._depart("a number takes more bytes than it needs", start)
         return value
 
     def _size(self) -> int:
-        at, size = self.pos, self._long(64)
+        start, size = self.pos, self._long(64)
         if not 0 <= size <= len(self._data) - self.pos:
-            raise self._error(f"length {size} does not fit: {len(self._data) - self.pos} bytes left", at)
+            raise self._error(f"length {size} does not fit: {len(self._data) - self.pos} bytes left", start)
         return size
 
     def _text(self) -> str:
         size = self._size()
-        at = self.pos
+        start = self.pos
         try:
             return self._take(size).decode()
         except UnicodeDecodeError as error:
-            raise self._error("a string is not UTF-8", at + error.start) from None
+            raise self._error("a string is not UTF-8", start + error.start) from None
 
     def _take(self, size: int) -> bytes:
         start, self.pos = self.pos, self.pos + size

@@ -30,19 +30,19 @@ class _Comparison:
         self._known: dict[tuple[int, int], str | None] = {}
 
     def difference(self, reader: AvroType, writer: AvroType, path: tuple[str, ...], depth: int) -> str | None:
-        place = (id(reader), id(writer))
-        if place in self._known:
-            return self._known[place]
+        pair = (id(reader), id(writer))
+        if pair in self._known:
+            return self._known[pair]
         if depth > _MAX_NESTED:
             return _at(path, "nested too deeply to compare")
-        self._known[place] = None
-        incompatibility = self._known[place] = self._compare(reader, writer, path, depth + 1)
+        self._known[pair] = None
+        incompatibility = self._known[pair] = self._compare(reader, writer, path, depth + 1)
         return incompatibility
 
     def _compare(self, reader: AvroType, writer: AvroType, path: tuple[str, ...], depth: int) -> str | None:
         if writer.kind == "union":
-            each_found = (self.difference(reader, branch, path, depth) for branch in writer.branches)
-            return next((incompatibility for incompatibility in each_found if incompatibility is not None), None)
+            incompatibilities = (self.difference(reader, branch, path, depth) for branch in writer.branches)
+            return next((incompatibility for incompatibility in incompatibilities if incompatibility is not None), None)
         if reader.kind == "union":
             if any(self.difference(branch, writer, path, depth) is None for branch in reader.branches):
                 return None
@@ -63,14 +63,14 @@ class _Comparison:
         return self._fields(reader, writer, path, depth)
 
     def _fields(self, reader: AvroType, writer: AvroType, path: tuple[str, ...], depth: int) -> str | None:
-        written = dict(writer.fields)
+        writer_fields = dict(writer.fields)
         for name, field in reader.fields:
             names = (name, *reader.aliases.get(name, ()))
-            written_field = next((written[alias] for alias in names if alias in written), None)
-            if written_field is None:
+            writer_field = next((writer_fields[alias] for alias in names if alias in writer_fields), None)
+            if writer_field is None:
                 if name not in reader.defaults:
                     return _at((*path, name), "the reader needs this field, which has no default")
-            elif (difference := self.difference(field, written_field, (*path, name), depth)) is not None:
+            elif (difference := self.difference(field, writer_field, (*path, name), depth)) is not None:
                 return difference
         return None
 

@@ -59,53 +59,53 @@ class _Parser:
 
     def text(self, text: str, depth: int = 0) -> AvroType:
         try:
-            declared = json.loads(text)
+            declaration = json.loads(text)
         except (ValueError, RecursionError):
             raise SchemaError("it is not JSON") from None
-        return self._type(declared, "", depth)
+        return self._type(declaration, "", depth)
 
-    def _type(self, declared: Any, namespace: str, depth: int) -> AvroType:
+    def _type(self, declaration: Any, namespace: str, depth: int) -> AvroType:
         if depth > _MAX_NESTED:
             raise SchemaError("it is nested too deeply")
-        if isinstance(declared, str):
+        if isinstance(declaration, str):
             return (
-                AvroType(declared, is_empty=declared == "null")
-                if declared in PRIMITIVES
-                else self._by_name(declared, namespace, depth)
+                AvroType(declaration, is_empty=declaration == "null")
+                if declaration in PRIMITIVES
+                else self._by_name(declaration, namespace, depth)
             )
-        if isinstance(declared, list):
-            return AvroType("union", branches=tuple(self._type(branch, namespace, depth + 1) for branch in declared))
-        if not isinstance(declared, dict) or "type" not in declared:
+        if isinstance(declaration, list):
+            return AvroType("union", branches=tuple(self._type(branch, namespace, depth + 1) for branch in declaration))
+        if not isinstance(declaration, dict) or "type" not in declaration:
             raise SchemaError("a type is neither a name, a list nor an object with a type")
-        kind = declared["type"]
+        kind = declaration["type"]
         if kind in ("record", "error", "enum", "fixed"):
-            return self._definition(declared, namespace, depth)
+            return self._definition(declaration, namespace, depth)
         if kind in ("array", "map"):
             name = "items" if kind == "array" else "values"
-            return AvroType(kind, items=self._type(_member(declared, name), namespace, depth + 1))
+            return AvroType(kind, items=self._type(_member(declaration, name), namespace, depth + 1))
         nested_type = self._type(kind, namespace, depth + 1)
         if nested_type.kind in PRIMITIVES:
-            _set_logical(nested_type, declared)
+            _set_logical(nested_type, declaration)
         return nested_type
 
-    def _definition(self, declared: dict[str, Any], namespace: str, depth: int) -> AvroType:
-        name = full_name(declared, namespace)
-        kind = "record" if declared["type"] == "error" else declared["type"]
+    def _definition(self, declaration: dict[str, Any], namespace: str, depth: int) -> AvroType:
+        name = full_name(declaration, namespace)
+        kind = "record" if declaration["type"] == "error" else declaration["type"]
         avro_type = self._named[name] = AvroType(kind, name)
         namespace = name.rpartition(".")[0]
         if kind == "enum":
-            avro_type.symbols = tuple(map(str, _list(declared, "symbols")))
-            avro_type.has_default = "default" in declared
+            avro_type.symbols = tuple(map(str, _list(declaration, "symbols")))
+            avro_type.has_default = "default" in declaration
         elif kind == "fixed":
-            avro_type.size = _integer(declared, "size")
+            avro_type.size = _integer(declaration, "size")
             avro_type.is_empty = avro_type.size == 0
-            _set_logical(avro_type, declared)
+            _set_logical(avro_type, declaration)
         else:
             avro_type.fields = tuple(
                 (str(_member(field, "name")), self._type(_member(field, "type"), namespace, depth + 1))
-                for field in _list(declared, "fields")
+                for field in _list(declaration, "fields")
             )
-            declared_fields = declared["fields"]
+            declared_fields = declaration["fields"]
             avro_type.defaults = frozenset(str(field["name"]) for field in declared_fields if "default" in field)
             avro_type.aliases = {
                 str(field["name"]): tuple(map(str, _list(field, "aliases")))
@@ -122,45 +122,45 @@ class _Parser:
                 return self._named[candidate]
         for candidate in names:
             if (reference := self._references.pop(candidate, None)) is not None:
-                nested = _Parser({**reference.references, **self._references})
-                nested._named = self._named
-                made = nested.text(reference.text, depth + 1)
-                return self._named.get(candidate, made)
+                parser = _Parser({**reference.references, **self._references})
+                parser._named = self._named
+                parsed = parser.text(reference.text, depth + 1)
+                return self._named.get(candidate, parsed)
         raise SchemaError(f"it uses {names[0]}, which is neither defined nor referenced")
 
 
-def full_name(declared: dict[str, Any], namespace: str = "") -> str:
+def full_name(declaration: dict[str, Any], namespace: str = "") -> str:
     """The name of a record, enum or fixed type with its namespace.
 
     Raises:
         SchemaError: It has none.
     """
-    name = str(_member(declared, "name"))
-    namespace = str(declared.get("namespace", namespace) or "")
+    name = str(_member(declaration, "name"))
+    namespace = str(declaration.get("namespace", namespace) or "")
     return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
-def _set_logical(avro_type: AvroType, declared: dict[str, Any]) -> None:
-    logical, scale = declared.get("logicalType"), declared.get("scale", 0)
+def _set_logical(avro_type: AvroType, declaration: dict[str, Any]) -> None:
+    logical, scale = declaration.get("logicalType"), declaration.get("scale", 0)
     if isinstance(logical, str):
         avro_type.logical = logical
     if isinstance(scale, int):
         avro_type.scale = scale
 
 
-def _member(declared: Any, name: str) -> Any:
-    if not isinstance(declared, dict) or name not in declared:
+def _member(declaration: Any, name: str) -> Any:
+    if not isinstance(declaration, dict) or name not in declaration:
         raise SchemaError(f"{name} is missing")
-    return declared[name]
+    return declaration[name]
 
 
-def _list(declared: dict[str, Any], name: str) -> list[Any]:
-    if not isinstance(value := _member(declared, name), list):
+def _list(declaration: dict[str, Any], name: str) -> list[Any]:
+    if not isinstance(value := _member(declaration, name), list):
         raise SchemaError(f"{name} is not a list")
     return value
 
 
-def _integer(declared: dict[str, Any], name: str) -> int:
-    if not isinstance(value := _member(declared, name), int) or value < 0:
+def _integer(declaration: dict[str, Any], name: str) -> int:
+    if not isinstance(value := _member(declaration, name), int) or value < 0:
         raise SchemaError(f"{name} is not a count")
     return value

@@ -48,11 +48,11 @@ class _Copy:
             return CUT
         if isinstance(value, dict):
             members: dict[str, Any] = {}
-            for key, inner in value.items():
+            for key, member in value.items():
                 if self.left <= 0:
                     self.is_cut = True
                     break
-                members[_text(key)] = self.of(inner, depth + 1)
+                members[_text(key)] = self.of(member, depth + 1)
             return members
         items = []
         for element in value:

@@ -37,8 +37,8 @@ def conflict(*, reader: Schema, writer: Schema) -> str | None:
 
 def _avro(reader: Schema, writer: Schema) -> Iterator[str]:
     new, old = _parse(reader), _parse(writer)
-    is_other_record = new.kind == old.kind and new.name != old.name
-    if not is_other_record and (text := incompatibility(new, old)) is not None:
+    is_different_record = new.kind == old.kind and new.name != old.name
+    if not is_different_record and (text := incompatibility(new, old)) is not None:
         yield text
 
 
@@ -46,12 +46,12 @@ def _protobuf(reader: Schema, writer: Schema) -> Iterator[str]:
     protobuf = importlib.import_module("dissectors.values.protobuf")
     new, old = protobuf.messages(reader), protobuf.messages(writer)
     for name in new.keys() & old.keys():
-        written = {field.number: field for field in old[name].fields}
+        old_fields = {field.number: field for field in old[name].fields}
         for field in new[name].fields:
-            other = written.get(field.number)
-            if other is not None and _wire(field) != _wire(other):
-                yield f"field {field.number} of {name} was {_typed(other)} and is {_typed(field)}"
-            elif other is None and field.is_required:
+            old_field = old_fields.get(field.number)
+            if old_field is not None and _wire(field) != _wire(old_field):
+                yield f"field {field.number} of {name} was {_typed(old_field)} and is {_typed(field)}"
+            elif old_field is None and field.is_required:
                 yield f"field {field.number} of {name} is new and required"
 
 
@@ -64,7 +64,7 @@ _TYPES: Final = (
 
 
 def _wire(field: Any) -> int:
-    return min(next((alike for alike in _ALIKE if field.type in alike), {cast("int", field.type)}))
+    return min(next((types for types in _ALIKE if field.type in types), {cast("int", field.type)}))
 
 
 def _typed(field: Any) -> str:
@@ -85,15 +85,15 @@ def _properties(new: Any, old: Any, path: str, depth: int) -> Iterator[str]:
     if _types(new) and types and not (types == {"integer"} and "number" in _types(new)):
         yield f"{path or 'the value'} was {min(types)} and is {min(_types(new))}"
         return
-    before, after = (
+    old_properties, new_properties = (
         schema["properties"] if isinstance(schema.get("properties"), dict) else {} for schema in (old, new)
     )
     required = old.get("required")
     for name in new["required"] if isinstance(new.get("required"), list) else ():
         if isinstance(name, str) and name not in (required if isinstance(required, list) else ()):
             yield f"{path}.{name} became required".lstrip(".")
-    for name in after.keys() & before.keys():
-        yield from _properties(after[name], before[name], f"{path}.{name}".lstrip("."), depth + 1)
+    for name in new_properties.keys() & old_properties.keys():
+        yield from _properties(new_properties[name], old_properties[name], f"{path}.{name}".lstrip("."), depth + 1)
 
 
 def _types(schema: dict[str, Any]) -> set[str]:

@@ -57,14 +57,14 @@ def schema_keys(data: bytes | None, context: ValueContext) -> list[SchemaKey]:
     """
     if not data or internal_record(data, context) is not None:
         return []
-    wrapped = readings(data, context)
-    places = [] if wrapped and wrapped[0].is_named else [(data, context)]
-    places += [(inner.data, inner_context(inner, context)) for reading in wrapped for inner in reading.inner.values()]
+    streams_readings = readings(data, context)
+    sources = [] if streams_readings and streams_readings[0].is_named else [(data, context)]
+    sources += [(inner.data, inner_context(inner, context)) for reading in streams_readings for inner in reading.inner.values()]
     return [
         candidate.schema
-        for inner_data, surroundings in places
+        for inner_data, candidate_context in sources
         if inner_data
-        for candidate in _candidates(inner_data, surroundings)
+        for candidate in _candidates(inner_data, candidate_context)
         if candidate.is_marked or _is_worth_asking(inner_data, candidate)
     ]
 
@@ -72,9 +72,9 @@ def schema_keys(data: bytes | None, context: ValueContext) -> list[SchemaKey]:
 def envelope_of(data: bytes, context: ValueContext) -> Envelope | None:
     """The first envelope whose schema is known; else the first that is probable; None if there is none."""
     candidates = list(_candidates(data, context))
-    known = (candidate for candidate in candidates if isinstance(context.schemas.get(candidate.schema), Schema))
-    probable = (candidate for candidate in candidates if candidate.is_marked or _is_probable(data, candidate))
-    return next(known, None) or next(probable, None)
+    known_envelopes = (candidate for candidate in candidates if isinstance(context.schemas.get(candidate.schema), Schema))
+    probable_envelopes = (candidate for candidate in candidates if candidate.is_marked or _is_probable(data, candidate))
+    return next(known_envelopes, None) or next(probable_envelopes, None)
 
 
 def _candidates(data: bytes, context: ValueContext) -> Iterator[Envelope]:
@@ -139,7 +139,7 @@ def payload_of(data: bytes, envelope: Envelope, limit: int) -> bytes:
     return payload
 
 
-def message_indexes(data: bytes, at: int = 0) -> tuple[tuple[int, ...], int]:
+def message_indexes(data: bytes, offset: int = 0) -> tuple[tuple[int, ...], int]:
     """The path to a Protobuf message in its file, outermost index first, and the offset after it.
 
     Written as a count and the indexes, zigzag varints; a count of 0 stands for the first message of the file.
@@ -147,9 +147,9 @@ def message_indexes(data: bytes, at: int = 0) -> tuple[tuple[int, ...], int]:
     Raises:
         DecodeError: The bytes end, or the count is impossible.
     """
-    count, end = _zigzag(data, at)
+    count, end = _zigzag(data, offset)
     if not 0 <= count <= _MAX_INDEXES:
-        raise DecodeError(f"there are {count} message indexes", offset=at)
+        raise DecodeError(f"there are {count} message indexes", offset=offset)
     indexes = []
     for _ in range(count):
         index, end = _zigzag(data, end)
@@ -157,13 +157,13 @@ def message_indexes(data: bytes, at: int = 0) -> tuple[tuple[int, ...], int]:
     return tuple(indexes) or (0,), end
 
 
-def _zigzag(data: bytes, at: int) -> tuple[int, int]:
+def _zigzag(data: bytes, offset: int) -> tuple[int, int]:
     try:
-        return read_zigzag(data, at)
+        return read_zigzag(data, offset)
     except IndexError:
         raise DecodeError("the bytes end inside the message indexes", offset=len(data)) from None
     except Irregularity:
-        raise DecodeError("a message index has more than 32 bits", offset=at) from None
+        raise DecodeError("a message index has more than 32 bits", offset=offset) from None
 
 
 def _uuid(data: bytes) -> str:

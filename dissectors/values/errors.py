@@ -31,16 +31,16 @@ def cached(parse: Callable[[Schema], T]) -> Callable[[Schema], T]:
     """
 
     @functools.lru_cache(256)
-    def attempt(schema: Schema) -> T | SchemaError:
+    def parse_or_error(schema: Schema) -> T | SchemaError:
         try:
             return parse(schema)
         except SchemaError as error:
             return SchemaError(*error.args)
 
-    def parsed(schema: Schema) -> T:
-        result = attempt(schema)
+    def parse_cached(schema: Schema) -> T:
+        result = parse_or_error(schema)
         if isinstance(result, SchemaError):
             raise SchemaError(*result.args)
         return result
 
-    return parsed
+    return parse_cached

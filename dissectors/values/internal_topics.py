@@ -65,7 +65,7 @@ _OFFSET_SYNC: Final = (
 
 
 def _mirror(layouts: tuple[Layout, Layout]) -> _Reader:
-    def read(data: bytes, is_key: bool) -> DecodedValue | None:
+    def read_record(data: bytes, is_key: bool) -> DecodedValue | None:
         layout = layouts[not is_key]
         message = decode(layout, data)
         if (
@@ -77,7 +77,7 @@ def _mirror(layouts: tuple[Layout, Layout]) -> _Reader:
             return None
         return DecodedValue("mirror-maker", message.values, is_guess=True, type=layout.name)
 
-    return read
+    return read_record
 
 
 #: What begins the keys in Connect's topics of configs and of status.
@@ -98,8 +98,8 @@ def _connect(data: bytes, is_key: bool) -> DecodedValue | None:
     if kind == "session-key":
         payload = payload | {"key": REDACTED}
     elif isinstance(properties := payload.get("properties"), dict):
-        shown = {name: REDACTED if is_sensitive_config(name) else value for name, value in properties.items()}
-        payload = {"properties": shown}
+        masked = {name: REDACTED if is_sensitive_config(name) else value for name, value in properties.items()}
+        payload = {"properties": masked}
     return DecodedValue("connect", payload, is_guess=True, type=kind)
 
 

@@ -38,9 +38,9 @@ def json_schema(payload: bytes, schema: Schema, context: ValueContext, indexes: 
 
 def check(schema: Schema) -> None:
     """Raise `SchemaError` if the schema is invalid."""
-    declared = _parsed(schema.text)
+    declaration = _parsed(schema.text)
     try:
-        validator_for(declared, default=Draft7Validator).check_schema(declared)
+        validator_for(declaration, default=Draft7Validator).check_schema(declaration)
     except InvalidSchema as error:
         path = ".".join(map(str, error.absolute_path)) or "the schema"
         raise SchemaError(f"{path} violates {error.validator!r} of its metaschema") from None
@@ -49,21 +49,21 @@ def check(schema: Schema) -> None:
 @cached
 def _validator(schema: Schema) -> tuple[Any, str | None]:
     resources, texts = [], [schema.text]
-    waiting = dict(schema.references)
+    pending = dict(schema.references)
     seen: set[str] = set()
-    while waiting:
-        name, reference = waiting.popitem()
+    while pending:
+        name, reference = pending.popitem()
         if name not in seen:
             seen.add(name)
             texts.append(reference.text)
             resources.append((name, Resource.from_contents(_parsed(reference.text), default_specification=DRAFT7)))
-            waiting |= reference.references
-    declared = _parsed(schema.text)
-    title = declared.get("title") if isinstance(declared, dict) else None
+            pending |= reference.references
+    declaration = _parsed(schema.text)
+    title = declaration.get("title") if isinstance(declaration, dict) else None
     registry: Registry[Any] = Registry().with_resources(resources)
-    class_ = validator_for(declared, default=Draft7Validator)
+    class_ = validator_for(declaration, default=Draft7Validator)
     has_patterns = any("patternProperties" in text for text in texts)
-    validator = bounded(class_, has_patterns=has_patterns)(declared, registry=registry)
+    validator = bounded(class_, has_patterns=has_patterns)(declaration, registry=registry)
     return validator, title if isinstance(title, str) else None
 
 

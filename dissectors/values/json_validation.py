@@ -57,25 +57,25 @@ def bounded(class_: Any, *, has_patterns: bool) -> Any:
 
     If the schema has ``patternProperties``, ``unevaluatedProperties`` is not checked: jsonschema searches there itself.
     """
-    own: dict[str, _Check] = {
+    own_checks: dict[str, _Check] = {
         "pattern": _pattern,
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties,
         "uniqueItems": _unique_items,
     }
     if has_patterns:
-        own["unevaluatedProperties"] = _unchecked
-    keywords = {name: _counted(name, own.get(name, check)) for name, check in class_.VALIDATORS.items()}
+        own_checks["unevaluatedProperties"] = _unchecked
+    keywords = {name: _counted(name, own_checks.get(name, check)) for name, check in class_.VALIDATORS.items()}
     validator_class: Any = extend(class_, keywords)
     evolve = validator_class.evolve
 
     def evolve_bounded(self: Any, **changes: Any) -> Any:
         """A part of a schema may have a ``$schema`` of its own."""
-        new = evolve(self, **changes)
-        dialect: Any = type(new)
+        evolved = evolve(self, **changes)
+        dialect: Any = type(evolved)
         if dialect is validator_class:
-            return new
-        return bounded(dialect, has_patterns=has_patterns)(new.schema, registry=new._registry, _resolver=new._resolver)  # noqa: SLF001
+            return evolved
+        return bounded(dialect, has_patterns=has_patterns)(evolved.schema, registry=evolved._registry, _resolver=evolved._resolver)  # noqa: SLF001
 
     validator_class.evolve = evolve_bounded
     return validator_class
@@ -84,7 +84,7 @@ def bounded(class_: Any, *, has_patterns: bool) -> Any:
 def _counted(name: str, check: _Check) -> _Check:
     is_quadratic = name.startswith("unevaluated")
 
-    def counted(validator: Any, keyword: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    def check_counted(validator: Any, keyword: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
         global _steps
         _steps += 1 + sum(len(part) for part in (keyword, instance) if isinstance(part, dict | list))
         if is_quadratic and isinstance(instance, dict | list):
@@ -93,7 +93,7 @@ def _counted(name: str, check: _Check) -> _Check:
             raise SchemaError("validation takes too many steps")
         yield from check(validator, keyword, instance, schema) or ()
 
-    return counted
+    return check_counted
 
 
 def _unchecked(*_: Any) -> None:
@@ -114,17 +114,17 @@ def _pattern_properties(validator: Any, patterns: Any, instance: Any, _schema: A
                 yield from validator.descend(member, schema, path=name, schema_path=pattern)
 
 
-def _additional_properties(validator: Any, extra: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+def _additional_properties(validator: Any, extra_schema: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
     if not validator.is_type(instance, "object"):
         return
-    known, patterns = schema.get("properties", {}), list(schema.get("patternProperties", {}))
+    properties, patterns = schema.get("properties", {}), list(schema.get("patternProperties", {}))
     for name, member in instance.items():
-        if name in known or any(_search(pattern, name) is not False for pattern in patterns):
+        if name in properties or any(_search(pattern, name) is not False for pattern in patterns):
             continue
-        if extra is False:
+        if extra_schema is False:
             yield ValidationError("a property is unexpected")
         else:
-            yield from validator.descend(member, extra, path=name)
+            yield from validator.descend(member, extra_schema, path=name)
 
 
 def _unique_items(validator: Any, unique: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:

@@ -32,7 +32,7 @@ def _of_bytes(value: bytes, logical: str, scale: int) -> Any:
     if logical == "uuid" and len(value) == 16:
         return str(UUID(bytes=value))
     if logical == "duration" and len(value) == 12:
-        months, days, millis = (int.from_bytes(value[at : at + 4], "little") for at in (0, 4, 8))
+        months, days, millis = (int.from_bytes(value[offset : offset + 4], "little") for offset in (0, 4, 8))
         return {"months": months, "days": days, "millis": millis}
     return value
 

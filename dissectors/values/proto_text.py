@@ -46,15 +46,15 @@ def file_descriptor(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
     """
     if _BASE64.fullmatch(text):
         return _serialized(name, text)
-    parsed = parsed_file(text)
+    tree = parsed_file(text)
     file = descriptor_pb2.FileDescriptorProto(
-        name=name, syntax=parsed.syntax or ("editions" if parsed.edition else "proto2")
+        name=name, syntax=tree.syntax or ("editions" if tree.edition else "proto2")
     )
-    if parsed.edition:
-        if parsed.edition not in _EDITIONS:
-            raise SchemaError(f"edition {parsed.edition} is unknown")
-        file.edition = _EDITIONS[parsed.edition]
-    for element in parsed.file_elements:
+    if tree.edition:
+        if tree.edition not in _EDITIONS:
+            raise SchemaError(f"edition {tree.edition} is unknown")
+        file.edition = _EDITIONS[tree.edition]
+    for element in tree.file_elements:
         match element:
             case ast.Package():
                 file.package = element.name
@@ -106,10 +106,10 @@ def _serialized(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
     return file
 
 
-def _message(message: Any, declared: Any, syntax: str) -> None:
-    message.name = declared.name
-    synthetic = []  # the oneofs of proto3's optional fields come after the others
-    for element in declared.elements:
+def _message(message: Any, declaration: Any, syntax: str) -> None:
+    message.name = declaration.name
+    optional_fields = []  # the oneofs of proto3's optional fields come after the others
+    for element in declaration.elements:
         match element:
             case ast.Message():
                 _message(message.nested_type.add(), element, syntax)
@@ -119,7 +119,7 @@ def _message(message: Any, declared: Any, syntax: str) -> None:
                 field = _field(message.field.add(), element)
                 if syntax == "proto3" and element.cardinality is ast.FieldCardinality.OPTIONAL:
                     field.proto3_optional = True
-                    synthetic.append(field)
+                    optional_fields.append(field)
             case ast.MapField():
                 _map(message, element)
             case ast.Group():
@@ -142,16 +142,16 @@ def _message(message: Any, declared: Any, syntax: str) -> None:
                     message.options.message_set_wire_format = element.value is True
                 elif element.name == "map_entry":  # in what Wire prints from descriptors
                     message.options.map_entry = element.value is True
-    for field in synthetic:
+    for field in optional_fields:
         field.oneof_index = len(message.oneof_decl)
         message.oneof_decl.add(name=f"_{field.name}")
 
 
-def _field(field: Any, declared: Any) -> Any:
-    field.name, field.number = declared.name, declared.number
-    field.label = _LABELS.get(declared.cardinality, _Field.LABEL_OPTIONAL)
-    _set_type(field, declared.type)
-    for option in declared.options:
+def _field(field: Any, declaration: Any) -> Any:
+    field.name, field.number = declaration.name, declaration.number
+    field.label = _LABELS.get(declaration.cardinality, _Field.LABEL_OPTIONAL)
+    _set_type(field, declaration.type)
+    for option in declaration.options:
         if option.name == "packed":
             field.options.packed = option.value is True
         else:
@@ -166,46 +166,46 @@ def _set_type(field: Any, name: str) -> None:
         field.type_name = name  # a message or an enum: the pool finds out
 
 
-def _map(message: Any, declared: Any) -> None:
+def _map(message: Any, declaration: Any) -> None:
     entry = message.nested_type.add(
-        name="".join(word[:1].upper() + word[1:] for word in declared.name.split("_")) + "Entry"
+        name="".join(word[:1].upper() + word[1:] for word in declaration.name.split("_")) + "Entry"
     )
     entry.options.map_entry = True
-    for number, (name, type_) in enumerate((("key", declared.key_type), ("value", declared.value_type)), 1):
+    for number, (name, type_) in enumerate((("key", declaration.key_type), ("value", declaration.value_type)), 1):
         _set_type(entry.field.add(name=name, number=number, label=_Field.LABEL_OPTIONAL), type_)
     message.field.add(
-        name=declared.name,
-        number=declared.number,
+        name=declaration.name,
+        number=declaration.number,
         label=_Field.LABEL_REPEATED,
         type=_Field.TYPE_MESSAGE,
         type_name=entry.name,
     )
 
 
-def _group(message: Any, declared: Any, syntax: str) -> Any:
-    _message(message.nested_type.add(), declared, syntax)
+def _group(message: Any, declaration: Any, syntax: str) -> Any:
+    _message(message.nested_type.add(), declaration, syntax)
     return message.field.add(
-        name=declared.name.lower(),
-        number=declared.number,
-        label=_LABELS.get(declared.cardinality, _Field.LABEL_OPTIONAL),
+        name=declaration.name.lower(),
+        number=declaration.number,
+        label=_LABELS.get(declaration.cardinality, _Field.LABEL_OPTIONAL),
         type=_Field.TYPE_GROUP,
-        type_name=declared.name,
+        type_name=declaration.name,
     )
 
 
-def _enum(setting: Any, declared: Any) -> None:
-    setting.name = declared.name
-    for element in declared.elements:
+def _enum(enum: Any, declaration: Any) -> None:
+    enum.name = declaration.name
+    for element in declaration.elements:
         if isinstance(element, ast.EnumValue):
-            setting.value.add(name=element.name, number=element.number)
+            enum.value.add(name=element.name, number=element.number)
         elif isinstance(element, ast.Option) and element.name == "allow_alias":
-            setting.options.allow_alias = element.value is True
+            enum.options.allow_alias = element.value is True
 
 
 def _set_features(options: Any, option: Any) -> None:
     """Set a feature of an edition, such as ``features.field_presence = EXPLICIT``."""
-    group, _, name = option.name.partition(".")
-    if group == "features" and name in options.features.DESCRIPTOR.fields_by_name:
+    prefix, _, name = option.name.partition(".")
+    if prefix == "features" and name in options.features.DESCRIPTOR.fields_by_name:
         enum = options.features.DESCRIPTOR.fields_by_name[name].enum_type
         if enum is not None and (value := enum.values_by_name.get(str(getattr(option.value, "name", option.value)))):
             setattr(options.features, name, value.number)

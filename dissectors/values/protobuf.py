@@ -36,8 +36,8 @@ def protobuf(payload: bytes, schema: Schema, context: ValueContext, indexes: byt
         classes = _classes(schema)
     except SchemaError as error:
         return DecodedValue("protobuf", payload, problem=bad_schema(error))
-    if named := _named(payload, classes, context):
-        return _first_read(payload, *named)
+    if named_messages := _named(payload, classes, context):
+        return _first_read(payload, *named_messages)
     in_header = indexes is not None
     try:
         if indexes is not None:
@@ -94,9 +94,9 @@ def _problem(clauses: list[str], offset: int | None, kind: ProblemKind) -> Value
     return ValueProblem("; ".join(clauses), offset, kind)
 
 
-def _fitting(data: bytes, classes: dict[_Path, list[Any]], how: str = "") -> list[str]:
+def _fitting(data: bytes, classes: dict[_Path, list[Any]], prefix: str = "") -> list[str]:
     """A clause with the messages of the schema that these bytes are; none if they may be any message."""
-    fitting = []
+    names = []
     for path, types in classes.items():
         message = types[0]()
         try:
@@ -104,8 +104,8 @@ def _fitting(data: bytes, classes: dict[_Path, list[Any]], how: str = "") -> lis
         except ProtobufError:
             continue
         if message.ListFields() and not any(_unknown_fields(message)) and message.ByteSize() == len(data):
-            fitting.append(f"{types[0].DESCRIPTOR.full_name} (index {_joined(path)})")
-    return [f"{how} they fit {' or '.join(fitting)}".lstrip()] if 0 < len(fitting) <= _MAX_FITTING else []
+            names.append(f"{types[0].DESCRIPTOR.full_name} (index {_joined(path)})")
+    return [f"{prefix} they fit {' or '.join(names)}".lstrip()] if 0 < len(names) <= _MAX_FITTING else []
 
 
 def _read(payload: bytes, start: int, message_type: Any) -> DecodedValue:
@@ -116,22 +116,22 @@ def _read(payload: bytes, start: int, message_type: Any) -> DecodedValue:
     except ProtobufError:
         problem = ValueProblem(f"these bytes are not a {name}", start, ProblemKind.DOES_NOT_FIT)
         return DecodedValue("protobuf", payload[start:], type=name, problem=problem)
-    unfit = None
+    value_problem = None
     if unknown := sorted({*_unknown_fields(message)}):
         numbers = ", ".join(map(str, unknown[:5]))
         text = f"fields that {name} does not have: {numbers}; probably another message or schema"
         kind = ProblemKind.UNKNOWN_FIELDS if message.ListFields() else ProblemKind.DOES_NOT_FIT
-        unfit = ValueProblem(text, kind=kind)
-    written = message.SerializeToString(deterministic=True)
+        value_problem = ValueProblem(text, kind=kind)
+    reencoded = message.SerializeToString(deterministic=True)
     reencoding = "equal"
-    if written != payload[start:] and message.SerializeToString() != payload[start:]:
+    if reencoded != payload[start:] and message.SerializeToString() != payload[start:]:
         size = len(payload) - start
         reencoding = (
             "differs: fields or map entries are in another order"
-            if len(written) == size
-            else f"differs: {len(written)} bytes instead of {size}, as for defaults that are written"
+            if len(reencoded) == size
+            else f"differs: {len(reencoded)} bytes instead of {size}, as for defaults that are written"
         )
-    return DecodedValue("protobuf", _tree(message), type=name, problem=unfit, reencoding=reencoding)
+    return DecodedValue("protobuf", _tree(message), type=name, problem=value_problem, reencoding=reencoding)
 
 
 def messages(schema: Schema) -> dict[str, Any]:
@@ -189,38 +189,38 @@ def _declared(file: Any) -> Iterator[tuple[tuple[_Path, _Path], str]]:
     waiting: list[tuple[tuple[_Path, _Path], str, Any]] = [
         (((index,), (index,)), declaration.name, declaration) for index, declaration in enumerate(file.message_type)
     ]
-    for (counting, ignoring), name, declared in waiting:
-        yield (counting, ignoring), name
-        messages = 0
-        for index, nested in enumerate(declared.nested_type):
+    for (path_with_maps, path_without_maps), name, message in waiting:
+        yield (path_with_maps, path_without_maps), name
+        message_count = 0
+        for index, nested in enumerate(message.nested_type):
             if not nested.options.map_entry:
-                waiting.append((((*counting, index), (*ignoring, messages)), f"{name}.{nested.name}", nested))
-                messages += 1
+                waiting.append((((*path_with_maps, index), (*path_without_maps, message_count)), f"{name}.{nested.name}", nested))
+                message_count += 1
 
 
 def _add(pool: Any, file: Any, schema: Schema, added: set[str]) -> None:
     """Add a file, after those that it imports. Imports that are missing are dropped: they may only define options."""
     if len(added) > _MAX_FILES:
         raise SchemaError(f"it imports more than {_MAX_FILES} files")
-    kept = []
+    kept_names = []
     for name in file.dependency:
         if name in added:
-            kept.append(name)
+            kept_names.append(name)
             continue
-        if (known := _well_known(name)) is not None:
+        if (well_known_file := _well_known(name)) is not None:
             added.add(name)
-            _add(pool, known, schema, added)
+            _add(pool, well_known_file, schema, added)
         elif (reference := schema.references.get(name)) is not None:
             added.add(name)
             _add(pool, file_descriptor(name, reference.text), reference, added)
         else:
             continue
-        kept.append(name)
-    if len(kept) < len(file.dependency):
-        public = [file.dependency[index] for index in file.public_dependency]
+        kept_names.append(name)
+    if len(kept_names) < len(file.dependency):
+        public_names = [file.dependency[index] for index in file.public_dependency]
         del file.dependency[:], file.public_dependency[:]
-        file.dependency.extend(kept)
-        file.public_dependency.extend(kept.index(name) for name in public if name in kept)
+        file.dependency.extend(kept_names)
+        file.public_dependency.extend(kept_names.index(name) for name in public_names if name in kept_names)
     try:
         pool.AddSerializedFile(file.SerializeToString())
     except TypeError as error:
@@ -252,8 +252,8 @@ def _tree(message: Any) -> Any:
         value = getattr(message, field.name)
         if field.is_repeated:
             if field.message_type is not None and field.message_type.GetOptions().map_entry:
-                of = field.message_type.fields_by_name["value"]
-                members[field.name] = {_key(key): _scalar(value[key], of) for key in value}
+                value_field = field.message_type.fields_by_name["value"]
+                members[field.name] = {_key(key): _scalar(value[key], value_field) for key in value}
             else:
                 members[field.name] = [_scalar(element, field) for element in value]
         elif not field.has_presence or message.HasField(field.name):
@@ -265,8 +265,8 @@ def _scalar(value: Any, field: Any) -> Any:
     if field.message_type is not None:
         return _tree(value)
     if field.enum_type is not None:
-        known = field.enum_type.values_by_number.get(value)
-        return value if known is None else known.name
+        enum_value = field.enum_type.values_by_number.get(value)
+        return value if enum_value is None else enum_value.name
     return value
 
 

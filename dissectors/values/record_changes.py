@@ -46,7 +46,7 @@ class RecordChange(NamedTuple):
 
 
 def record_changes(
-    produced: WrittenRecord, fetched: WrittenRecord, schemas: Mapping[SchemaKey, Schema], *, at: int, is_recent: bool
+    produced: WrittenRecord, fetched: WrittenRecord, schemas: Mapping[SchemaKey, Schema], *, append_time: int, is_recent: bool
 ) -> list[RecordChange]:
     """The changes of a record. None if another record may have taken its offset, e.g. in a topic that was recreated.
 
@@ -54,11 +54,11 @@ def record_changes(
         produced: The record in the Produce.
         fetched: The record with its offset in a Fetch.
         schemas: Those by which the two decode.
-        at: The append time in the response to the Produce (ms), -1 for none. It counts only for records with
+        append_time: The append time in the response to the Produce (ms), -1 for none. It counts only for records with
             LogAppendTime: Kafka also returns one for a batch that it has already (`UnifiedLog.append`).
         is_recent: Whether the Produce was so recent that the offset must be the same record's.
     """
-    expected = at if fetched.is_append_time else produced.timestamp
+    expected = append_time if fetched.is_append_time else produced.timestamp
     has_time = expected >= 0 and fetched.magic > 0
     is_same_time = has_time and fetched.timestamp == expected
     if not is_same_time and not is_recent:
@@ -116,17 +116,17 @@ class _Side:
 def _part_change(
     part: str, produced: WrittenRecord, fetched: WrittenRecord, schemas: Mapping[SchemaKey, Schema]
 ) -> RecordChange | None:
-    before, after = getattr(produced, part), getattr(fetched, part)
-    if before == after:
+    old_data, new_data = getattr(produced, part), getattr(fetched, part)
+    if old_data == new_data:
         return None
-    if not before or not after:
-        return RecordChange(part, "null", f"it was {_size(before)}, and is {_size(after)}")
-    old, new = _Side(part, produced, before, schemas), _Side(part, fetched, after, schemas)
+    if not old_data or not new_data:
+        return RecordChange(part, "null", f"it was {_size(old_data)}, and is {_size(new_data)}")
+    old, new = _Side(part, produced, old_data, schemas), _Side(part, fetched, new_data, schemas)
     kind, text = _envelope_change(old, new)
     if old.body == new.body and kind:
         return RecordChange(part, kind, f"{text}; its other bytes are the same", 0, keeps_content=True)
     body_kind, body_text = _body_change(old, new, hides_names=produced.masked)
-    start = 0 if kind else len(after) - len(new.body) + _common(old.body, new.body)
+    start = 0 if kind else len(new_data) - len(new.body) + _common(old.body, new.body)
     keeps_content = body_kind in ("format", "encoding")
     return RecordChange(part, kind or body_kind, "; ".join(filter(None, (text, body_text))), start, keeps_content)
 
@@ -137,37 +137,37 @@ def _size(data: bytes | None) -> str:
 
 def _envelope_change(old: _Side, new: _Side) -> tuple[str, str]:
     """The kind and the text of a change of the envelope; empty if there is none, or if there may be no envelope."""
-    before, after = old.envelope, new.envelope
+    old_envelope, new_envelope = old.envelope, new.envelope
     if old.body != new.body and not all(side.envelope is None or side.is_certain for side in (old, new)):
         return "", ""
-    if before is None:
-        added = "" if after is None else f"it has an envelope with schema {after.schema}, and had none"
+    if old_envelope is None:
+        added = "" if new_envelope is None else f"it has an envelope with schema {new_envelope.schema}, and had none"
         return added and "envelope added", added
-    if after is None:
-        return "envelope lost", f"its envelope with schema {before.schema} is missing"
-    if before.schema != after.schema:
-        return "schema changed", f"its schema was {before.schema}, and is {after.schema}"
-    places = [f"in {'its first bytes' if envelope.start else 'a header'}" for envelope in (before, after)]
-    if places[0] != places[1]:
-        return "schema moved", f"the schema {before.schema} was {places[0]}, and is {places[1]}"
-    if before.is_compressed != after.is_compressed:
-        return "compression", f"it is {'no longer' if before.is_compressed else 'now'} compressed"
+    if new_envelope is None:
+        return "envelope lost", f"its envelope with schema {old_envelope.schema} is missing"
+    if old_envelope.schema != new_envelope.schema:
+        return "schema changed", f"its schema was {old_envelope.schema}, and is {new_envelope.schema}"
+    locations = [f"in {'its first bytes' if envelope.start else 'a header'}" for envelope in (old_envelope, new_envelope)]
+    if locations[0] != locations[1]:
+        return "schema moved", f"the schema {old_envelope.schema} was {locations[0]}, and is {locations[1]}"
+    if old_envelope.is_compressed != new_envelope.is_compressed:
+        return "compression", f"it is {'no longer' if old_envelope.is_compressed else 'now'} compressed"
     if old.indexes != new.indexes:
         return "message index", f"its message indexes were {old.indexes}, and are {new.indexes}"
     return "", ""
 
 
 def _body_change(old: _Side, new: _Side, *, hides_names: bool) -> tuple[str, str]:
-    before, after = old.decoded(new), new.decoded(old)
-    is_converted = before.format != after.format
-    if _is_partial(before) or _is_partial(after) or (not is_converted and before.format in ("bytes", "text")):
+    old_value, new_value = old.decoded(new), new.decoded(old)
+    is_converted = old_value.format != new_value.format
+    if _is_partial(old_value) or _is_partial(new_value) or (not is_converted and old_value.format in ("bytes", "text")):
         return "bytes", f"its bytes differ from byte {_common(old.data, new.data)} on"
-    converted = f"{before.format} became {after.format}" if is_converted else ""
-    if (difference := _difference(before.data, after.data, "")) is not None:
+    conversion = f"{old_value.format} became {new_value.format}" if is_converted else ""
+    if (difference := _difference(old_value.data, new_value.data, "")) is not None:
         fields = "its fields differ" if hides_names else difference
-        return "fields", f"{converted}, and {fields}" if converted else fields
+        return "fields", f"{conversion}, and {fields}" if conversion else fields
     if is_converted:
-        return "format", f"{converted}, with the same fields"
+        return "format", f"{conversion}, with the same fields"
     return "encoding", f"its fields are the same, but its bytes differ from byte {_common(old.data, new.data)} on"
 
 
@@ -180,17 +180,17 @@ def _difference(old: Any, new: Any, path: str) -> str | None:
     """The first field that differs; a clause."""
     if isinstance(old, dict) and isinstance(new, dict):
         for name in [*old, *(name for name in new if name not in old)]:
-            place = _cut(f"{path}.{name}" if path else name)
+            field_path = _cut(f"{path}.{name}" if path else name)
             if name not in new:
-                return f"the field {place} is missing"
+                return f"the field {field_path} is missing"
             if name not in old:
-                return f"the field {place} is new"
-            if (found := _difference(old[name], new[name], place)) is not None:
-                return found
+                return f"the field {field_path} is new"
+            if (difference := _difference(old[name], new[name], field_path)) is not None:
+                return difference
         return None
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         pairs = enumerate(zip(old, new, strict=True))
-        return next((found for index, pair in pairs if (found := _difference(*pair, f"{path}[{index}]"))), None)
+        return next((difference for index, pair in pairs if (difference := _difference(*pair, f"{path}[{index}]"))), None)
     is_equal = (isinstance(old, bool) is isinstance(new, bool) and old == new) or (old != old and new != new)  # NaN
     return None if is_equal else f"the field {path} differs" if path else "it differs"
 
@@ -201,20 +201,20 @@ def _cut(name: str) -> str:
 
 def _header_change(produced: WrittenRecord, fetched: WrittenRecord) -> str | None:
     """How the headers changed, without those of envelopes; None if they did not."""
-    before, after = (
+    old_headers, new_headers = (
         [header for header in record.headers if header[0] not in _ENVELOPE_HEADERS] for record in (produced, fetched)
     )
-    if before == after:
+    if old_headers == new_headers:
         return None
     if produced.masked:
         return "the headers differ"
-    old, new = (Counter(name for name, _ in headers) for headers in (before, after))
-    for names, how in ((old - new, "missing"), (new - old, "new")):
+    old, new = (Counter(name for name, _ in headers) for headers in (old_headers, new_headers))
+    for names, state in ((old - new, "missing"), (new - old, "new")):
         if names:
-            more = f", and {names.total() - 1} more" if names.total() > 1 else ""
-            return f"the header {_cut(next(iter(names)))} is {how}{more}"
-    if changed := Counter(before) - Counter(after):
-        return f"the value of the header {_cut(next(iter(changed))[0])} differs"
+            others_text = f", and {names.total() - 1} more" if names.total() > 1 else ""
+            return f"the header {_cut(next(iter(names)))} is {state}{others_text}"
+    if changed_headers := Counter(old_headers) - Counter(new_headers):
+        return f"the value of the header {_cut(next(iter(changed_headers))[0])} differs"
     return "the headers are in another order"
 
 

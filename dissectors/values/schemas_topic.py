@@ -92,14 +92,14 @@ def stored_schema(record: SchemasRecord) -> StoredSchema | None:
     )
 
 
-def references_of(declared: Any) -> tuple[SchemaReference, ...] | None:
+def references_of(value: Any) -> tuple[SchemaReference, ...] | None:
     """The references of a schema, from a record or a request; None if they are not a list of references."""
-    if declared is None:
+    if value is None:
         return ()
-    if not isinstance(declared, list):
+    if not isinstance(value, list):
         return None
     references = []
-    for reference in declared:
+    for reference in value:
         if not isinstance(reference, dict):
             return None
         name, subject, version = reference.get("name"), reference.get("subject"), reference.get("version")
@@ -126,18 +126,18 @@ def with_references(schema: StoredSchema, find: Callable[[str, int], StoredSchem
 
     References that are not found are left out, and so are those after 200.
     """
-    known: dict[tuple[str, int], Schema] = {}
+    schemas: dict[tuple[str, int], Schema] = {}
 
-    def made(stored: StoredSchema) -> Schema:
+    def build_schema(stored: StoredSchema) -> Schema:
         references: dict[str, Schema] = {}
         result = Schema(stored.type, stored.text, stored.subject, references)
-        known[stored.subject, stored.version] = result  # before its references, which may be a circle
+        schemas[stored.subject, stored.version] = result  # before its references, which may be a circle
         for name, subject, version in stored.references:
-            is_new = (subject, version) not in known and len(known) <= _MAX_REFERENCES
-            if is_new and (found := find(subject, version)) is not None:
-                made(found)
-            if (subject, version) in known:
-                references[name] = known[subject, version]
+            is_new = (subject, version) not in schemas and len(schemas) <= _MAX_REFERENCES
+            if is_new and (referenced := find(subject, version)) is not None:
+                build_schema(referenced)
+            if (subject, version) in schemas:
+                references[name] = schemas[subject, version]
         return result
 
-    return made(schema)
+    return build_schema(schema)

@@ -109,13 +109,13 @@ def streams_record(
         context: Its surroundings.
         read: Decodes it as it is, and keys and values inside. What it raises is raised.
     """
-    if not (possible := readings(data, context)):
+    if not (candidates := readings(data, context)):
         return None
-    plain = None if possible[0].is_named else read(data, context)
-    if plain is not None and _is_clear(plain):
-        return plain
-    decodings = (_decoded(reading, context, read) for reading in possible)
-    return next((record for record in decodings if record is not None), plain)
+    plain_value = None if candidates[0].is_named else read(data, context)
+    if plain_value is not None and _is_clear(plain_value):
+        return plain_value
+    decodings = (_decoded(reading, context, read) for reading in candidates)
+    return next((record for record in decodings if record is not None), plain_value)
 
 
 def _decoded(
@@ -127,7 +127,7 @@ def _decoded(
     ]
     if not _is_likely(reading, [payload.value for payload in payloads]):
         return None
-    named = next(
+    with_schema = next(
         (payload.value for payload in payloads if payload.part == context.part and payload.value.schema is not None),
         None,
     )
@@ -140,8 +140,8 @@ def _decoded(
         data,
         is_guess=True,
         type=reading.type,
-        schema=None if named is None else named.schema,
-        subject=None if named is None else named.subject,
+        schema=None if with_schema is None else with_schema.schema,
+        subject=None if with_schema is None else with_schema.subject,
         problem=problem,
         inner=tuple(payloads),
     )
@@ -238,9 +238,9 @@ def _subscription_response(data: bytes) -> StreamsReading | None:
     return StreamsReading("subscription-response", {"version": version, "hash": digest, "value": None}, inner)
 
 
-def _hash(data: bytes, at: int) -> tuple[int, str | None]:
+def _hash(data: bytes, offset: int) -> tuple[int, str | None]:
     """The hash of a value, if there is one, and the offset after it."""
-    return (at, None) if data[0] & 0x80 else (at + _HASH, data[at : at + _HASH].hex())
+    return (offset, None) if data[0] & 0x80 else (offset + _HASH, data[offset : offset + _HASH].hex())
 
 
 def _change(data: bytes) -> StreamsReading | None:

@@ -36,12 +36,12 @@ def tagged_names(schema: Schema, tags: tuple[str, ...]) -> frozenset[str]:
         cannot be determined, or if the schema cannot be read.
     """
     names: set[str] = set()
-    waiting, seen = [schema], set()
-    while waiting:
-        schema_part = waiting.pop()
+    pending, seen = [schema], set()
+    while pending:
+        schema_part = pending.pop()
         if id(schema_part) not in seen:
             seen.add(id(schema_part))
-            waiting += schema_part.references.values()
+            pending += schema_part.references.values()
             names.update(
                 _in_protobuf(schema_part.text, tags)
                 if schema_part.type == "PROTOBUF"
@@ -50,8 +50,8 @@ def tagged_names(schema: Schema, tags: tuple[str, ...]) -> frozenset[str]:
     return frozenset(names)
 
 
-def _matches(given: Any, patterns: tuple[str, ...]) -> bool:
-    tags = given if isinstance(given, list) else [given]
+def _matches(value: Any, patterns: tuple[str, ...]) -> bool:
+    tags = value if isinstance(value, list) else [value]
     return any(fnmatchcase(str(tag), pattern) for tag in tags for pattern in patterns)
 
 
@@ -91,33 +91,33 @@ def _in_json(text: str, patterns: tuple[str, ...]) -> Iterator[str]:
         yield EVERYTHING
 
 
-def _tagged(declared: Any, name: str | None, patterns: tuple[str, ...], depth: int) -> Iterator[str]:
+def _tagged(declaration: Any, name: str | None, patterns: tuple[str, ...], depth: int) -> Iterator[str]:
     """`name` is that of the property of a JSON Schema that is declared."""
     if depth > _MAX_NESTED:
         yield EVERYTHING
-    elif isinstance(declared, list):
-        for declaration in declared:
-            yield from _tagged(declaration, None, patterns, depth + 1)
-    elif isinstance(declared, dict):
-        if _matches(declared.get("confluent:tags", []), patterns):
-            yield from _names_of(declared, name)
-        for key, inner in declared.items():
-            if key == "properties" and isinstance(inner, Mapping):
-                for property_name, below in inner.items():
-                    yield from _tagged(below, property_name, patterns, depth + 1)
+    elif isinstance(declaration, list):
+        for element in declaration:
+            yield from _tagged(element, None, patterns, depth + 1)
+    elif isinstance(declaration, dict):
+        if _matches(declaration.get("confluent:tags", []), patterns):
+            yield from _names_of(declaration, name)
+        for key, member in declaration.items():
+            if key == "properties" and isinstance(member, Mapping):
+                for property_name, property_schema in member.items():
+                    yield from _tagged(property_schema, property_name, patterns, depth + 1)
             else:
-                yield from _tagged(inner, None, patterns, depth + 1)
+                yield from _tagged(member, None, patterns, depth + 1)
 
 
-def _names_of(declared: dict[str, Any], name: str | None) -> Iterator[str]:
-    fields, properties = declared.get("fields"), declared.get("properties")
+def _names_of(declaration: dict[str, Any], name: str | None) -> Iterator[str]:
+    fields, properties = declaration.get("fields"), declaration.get("properties")
     if name is not None:
         yield name
     elif isinstance(fields, list):  # a record of Avro
         yield from (str(field["name"]) for field in fields if isinstance(field, dict) and "name" in field)
     elif isinstance(properties, dict):
         yield from properties
-    elif isinstance(declared.get("name"), str) and "symbols" not in declared and "size" not in declared:
-        yield declared["name"]
+    elif isinstance(declaration.get("name"), str) and "symbols" not in declaration and "size" not in declaration:
+        yield declaration["name"]
     else:
         yield EVERYTHING

@@ -121,14 +121,14 @@ class _Compiler:
         run: list[tuple[str, str, int]] = []  # (variable, struct code, width) not yet read
         for field in layout.fields:
             value = self.name()
-            wrap = value
+            item = value
             if not field.array and field.type in WIDTHS:
                 run.append((value, CODES[field.type], WIDTHS[field.type]))
-                wrap = {"bool": f"TRUTH[{value}]", "uuid": f"uuid({value})"}.get(field.type, value)
+                item = {"bool": f"TRUTH[{value}]", "uuid": f"uuid({value})"}.get(field.type, value)
             else:
                 self.variable(field, value, run)
                 run = []
-            items.append(f"{field.name!r}: {self.plausible(field, wrap)}")
+            items.append(f"{field.name!r}: {self.plausible(field, item)}")
         self.fixed(run)
         expression = "{" + ", ".join(items) + "}"
         if not layout.flexible:
@@ -141,24 +141,24 @@ class _Compiler:
 
     def judge(self, layout: Layout, values: str) -> None:
         """Emit code that sets `UNUSUAL` if a value of a struct, or of the first elements of its arrays, is unusual."""
-        usual = []
+        conditions = []
         for field in layout.fields:
             value = f"{values}[{field.name!r}]"
             if limits := usual_range(field):
-                usual.append(f"{limits[0]} <= {value} <= {limits[1]}")
+                conditions.append(f"{limits[0]} <= {value} <= {limits[1]}")
             elif has_usual_text(field):
-                usual.append(f"({value} or '').isprintable()" if field.nullable else f"{value}.isprintable()")
-        if usual:
-            self.emit(f"if not ({' and '.join(usual)}): f[0] |= {UNUSUAL}")
+                conditions.append(f"({value} or '').isprintable()" if field.nullable else f"{value}.isprintable()")
+        if conditions:
+            self.emit(f"if not ({' and '.join(conditions)}): f[0] |= {UNUSUAL}")
         for field in layout.fields:
             if field.struct is not None and _is_judged(field.struct):
-                inner = self.name("j")
-                self.emit(f"{inner} = {values}[{field.name!r}]")
-                self.emit(f"if {inner}:")
+                nested = self.name("j")
+                self.emit(f"{nested} = {values}[{field.name!r}]")
+                self.emit(f"if {nested}:")
                 self.depth += 1
                 if field.array:
-                    self.emit(f"{inner} = {inner}[0]")
-                self.judge(field.struct, inner)
+                    self.emit(f"{nested} = {nested}[0]")
+                self.judge(field.struct, nested)
                 self.depth -= 1
 
     def plausible(self, field: Field, value: str) -> str:
@@ -269,35 +269,35 @@ class _Compiler:
 
     def primitives(self, kind: str, value: str, size: str) -> None:
         if kind == "uuid":
-            read = f"[uuid(b[i:i + 16]) for i in range(p, p + {size} * 16, 16)]"
+            expression = f"[uuid(b[i:i + 16]) for i in range(p, p + {size} * 16, 16)]"
         elif kind == "bool":
-            read = f"[TRUTH[x] for x in b[p:p + {size}]]"
+            expression = f"[TRUTH[x] for x in b[p:p + {size}]]"
         else:
-            read = f"list(unpack(f'>{{{size}}}{CODES[kind]}', b, p))"
-        self.emit(f"{value} = {read}; p += {size} * {WIDTHS[kind]}")
+            expression = f"list(unpack(f'>{{{size}}}{CODES[kind]}', b, p))"
+        self.emit(f"{value} = {expression}; p += {size} * {WIDTHS[kind]}")
 
 
 def _checked(check: PlausibilityCheck) -> Callable[[Any], Any]:
     """A function that returns a plausible value and raises for an implausible one."""
 
-    def checked(value: Any) -> Any:
+    def check_value(value: Any) -> Any:
         if not check(value):
             raise Irregularity
         return value
 
-    return checked
+    return check_value
 
 
 def _checked_code(check: PlausibilityCheck) -> Callable[[int, list[int]], int]:
     """As `_value_checker`, for an error code other than 0; it also sets the `ERROR_CODE` flag."""
 
-    def checked(value: int, flags: list[int]) -> int:
+    def check_code(value: int, flags: list[int]) -> int:
         if not check(value):
             raise Irregularity
         flags[0] |= ERROR_CODE
         return value
 
-    return checked
+    return check_code
 
 
 def _is_judged(layout: Layout) -> bool:
@@ -350,7 +350,7 @@ def _tags(data: bytes, pos: int, count: int, layout: Layout, values: dict[str, A
     if count * 2 > len(data) - pos:
         raise Irregularity
     readers = _tag_readers(layout)
-    last = -1
+    last_tag = -1
     for _ in range(count):
         tag, pos = data[pos], pos + 1
         if tag > 127:
@@ -359,13 +359,13 @@ def _tags(data: bytes, pos: int, count: int, layout: Layout, values: dict[str, A
         if size > 127:
             size, pos = read_uvarint(data, pos, size)
         end = pos + size
-        if tag <= last or end > len(data):
+        if tag <= last_tag or end > len(data):
             raise Irregularity
-        last = tag
+        last_tag = tag
         if (reader := readers.get(tag)) is not None:
-            name, read = reader
-            tag_values, stop, tag_flags = read(data, pos)
-            if stop != end:
+            name, decode = reader
+            tag_values, value_end, tag_flags = decode(data, pos)
+            if value_end != end:
                 raise Irregularity
             flags[0] |= tag_flags
             values[name] = tag_values[name]

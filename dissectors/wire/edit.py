@@ -61,14 +61,14 @@ def kind(
 
     def register(apply: Apply) -> Apply:
         types = get_type_hints(apply)
-        optional = {
+        default_values = {
             name: parameter.default
             for name, parameter in signature(apply).parameters.items()
             if parameter.default is not Parameter.empty
         }
-        render = sentence.format if isinstance(sentence, str) else sentence
+        render_sentence = sentence.format if isinstance(sentence, str) else sentence
         detail_types = {detail: types[_argument(detail)] for detail in details}
-        KINDS[name] = EditKind(name, detail_types, apply, render, values, data, optional)
+        KINDS[name] = EditKind(name, detail_types, apply, render_sentence, values, data, default_values)
         return apply
 
     return register
@@ -97,16 +97,16 @@ class Edit:
         edit_kind = KINDS.get(kind)
         if edit_kind is None:
             raise EditError(f"unknown edit kind {kind!r}; use one of {', '.join(KINDS)}")
-        named = {**edit_kind.defaults, **{name.rstrip("_"): value for name, value in detail.items()}}
-        if named.keys() != set(edit_kind.details):
+        values_by_name = {**edit_kind.defaults, **{name.rstrip("_"): value for name, value in detail.items()}}
+        if values_by_name.keys() != set(edit_kind.details):
             raise EditError(
-                f"{kind} takes {', '.join(edit_kind.details) or 'no details'}, not {', '.join(named) or 'none'}"
+                f"{kind} takes {', '.join(edit_kind.details) or 'no details'}, not {', '.join(values_by_name) or 'none'}"
             )
         for name, type_ in edit_kind.details.items():
-            if not isinstance(named[name], type_) or isinstance(named[name], bool):
+            if not isinstance(values_by_name[name], type_) or isinstance(values_by_name[name], bool):
                 type_name = getattr(type_, "__name__", str(type_))
-                raise EditError(f"{name} of {kind} must be of type {type_name}, not {named[name]!r:.80}")
-        return cls(kind, field, tuple((name, named[name]) for name in edit_kind.details))
+                raise EditError(f"{name} of {kind} must be of type {type_name}, not {values_by_name[name]!r:.80}")
+        return cls(kind, field, tuple((name, values_by_name[name]) for name in edit_kind.details))
 
     def followed_by(self, then: Edit) -> Edit:
         """This edit, followed by another one."""
@@ -161,10 +161,10 @@ def _parse(json: Mapping[str, Any], depth: int) -> Edit:
         raise EditError('an edit is {"kind", "field", "detail"}') from None
     if not isinstance(name, str) or not isinstance(field, str):
         raise EditError("kind and field of an edit must be strings; e.g. topics[].partitions[].leader_epoch")
-    inner = {key: _parse(value, depth - 1) if isinstance(value, Mapping) else value for key, value in detail.items()}
-    if not all(isinstance(key, str) for key in inner):
+    details = {key: _parse(value, depth - 1) if isinstance(value, Mapping) else value for key, value in detail.items()}
+    if not all(isinstance(key, str) for key in details):
         raise EditError("the details of an edit must have names")
-    edit = Edit.of(name, field, **inner)
+    edit = Edit.of(name, field, **details)
     return edit.followed_by(_parse(then, depth - 1)) if then is not None else edit
 
 

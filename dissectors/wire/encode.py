@@ -53,14 +53,14 @@ def _tags(layout: Layout, values: Mapping[str, Any], out: bytearray, path: tuple
                 raise EncodeError(f"{pair!r} is not a tag and its bytes", path=(*path, "_tags"))
     for field in layout.tagged:
         if field.name in values:
-            inner = bytearray()
-            _field(field, values[field.name], inner, (*path, field.name))
+            value_bytes = bytearray()
+            _field(field, values[field.name], value_bytes, (*path, field.name))
             assert field.tag is not None
-            pairs.append((field.tag, bytes(inner)))
-    fault, (sized, delta) = layout.tag_fault, layout.wrong_size or (-1, 0)
+            pairs.append((field.tag, bytes(value_bytes)))
+    fault, (wrong_tag, delta) = layout.tag_fault, layout.wrong_size or (-1, 0)
     out += write_uvarint(len(pairs))
     for tag, data in sorted(pairs, key=lambda pair: pair[0], reverse=fault == "order"):
-        size = len(data) + (delta if tag == sized else 0)
+        size = len(data) + (delta if tag == wrong_tag else 0)
         if size < 0:
             raise EncodeError(f"tag {tag} of {len(data)} bytes cannot have the size {size}", path=(*path, "_tags"))
         out += write_uvarint(tag) + write_uvarint(size) + data
@@ -78,15 +78,15 @@ def _field(field: Field, value: Any, out: bytearray, path: tuple[str, ...]) -> N
             raise EncodeError(f"{value!r} is not an array", path=path)
         _length(field.length, None if value is None else len(value), out, path)
         for index, element in enumerate(value or ()):
-            where = (*path, str(index))
+            element_path = (*path, str(index))
             if field.struct is not None:
-                _struct(layout_of_element(field, index), element, out, where)
+                _struct(layout_of_element(field, index), element, out, element_path)
             else:
-                _value(field.type, field.element_length, element, out, where)
+                _value(field.type, field.element_length, element, out, element_path)
     elif field.struct is not None:
         if field.length is not None:
-            null = b"\x00" if field.length == "uvarint" else b"\xff"
-            out += null if value is None else b"\x01"
+            null_marker = b"\x00" if field.length == "uvarint" else b"\xff"
+            out += null_marker if value is None else b"\x01"
             if value is None:
                 return
         _struct(field.struct, value, out, path)
@@ -101,8 +101,8 @@ def _value(kind: str, length: str | None, value: Any, out: bytearray, path: tupl
             return
         if kind == "records" and isinstance(value, list):
             _length(length, sum(map(len, value)), out, path)
-            for piece in value:
-                out += piece
+            for chunk in value:
+                out += chunk
             return
         raw = value.encode("utf-8", TEXT_ERRORS) if isinstance(value, str) else value
         _length(length, None if raw is None else len(raw), out, path)

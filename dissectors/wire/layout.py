@@ -91,9 +91,9 @@ class Layout:
     @property
     def wrong_size(self) -> tuple[int, int] | None:
         """The tag whose size is wrong, and by how much."""
-        what, _, numbers = self.tag_fault.partition(" ")
+        fault, _, numbers = self.tag_fault.partition(" ")
         tag, _, delta = numbers.partition(" ")
-        return (int(tag), int(delta)) if what == "size" else None
+        return (int(tag), int(delta)) if fault == "size" else None
 
 
 OwnerT = TypeVar("OwnerT", Field, Layout)
@@ -107,7 +107,7 @@ def cached_on_owner(compute: Callable[[OwnerT], ResultT]) -> Callable[[OwnerT], 
     """
 
     @functools.wraps(compute)
-    def get(owner: OwnerT) -> ResultT:
+    def get_cached(owner: OwnerT) -> ResultT:
         try:
             cached: ResultT = owner.derived[compute]
         except KeyError:
@@ -117,7 +117,7 @@ def cached_on_owner(compute: Callable[[OwnerT], ResultT]) -> Callable[[OwnerT], 
         result = owner.derived[compute] = compute(owner)
         return result
 
-    return get
+    return get_cached
 
 
 def layout_of_element(field: Field, index: int) -> Layout:
@@ -146,8 +146,8 @@ def versions(name: str) -> tuple[int, ...]:
     Raises:
         KeyError: The message is unknown.
     """
-    kind = _IN_CODE.get(name)
-    return tuple(kind) if kind is not None else tuple(VersionRange.parse(schemas.message(name)["versions"]))
+    layouts = _IN_CODE.get(name)
+    return tuple(layouts) if layouts is not None else tuple(VersionRange.parse(schemas.message(name)["versions"]))
 
 
 @functools.cache
@@ -182,37 +182,37 @@ _layouts: dict[tuple[Any, ...], Layout] = {}
 
 
 def _struct(path: tuple[str, ...], definitions: list[Mapping[str, Any]], version: int, flexible: bool) -> Layout:
-    plain: list[Field] = []
+    untagged: list[Field] = []
     tagged: list[Field] = []
     for definition in definitions:
         if version not in VersionRange.parse(definition["versions"]):
             continue
-        made = _field(path, definition, version, flexible)
-        (plain if made.tag is None else tagged).append(made)
+        field = _field(path, definition, version, flexible)
+        (untagged if field.tag is None else tagged).append(field)
     tagged.sort(key=lambda made: made.tag or 0)
-    struct = Layout(path[-1], tuple(plain), flexible, tuple(tagged))
-    return _layouts.setdefault((path, flexible, *map(id, plain), None, *map(id, tagged)), struct)
+    struct = Layout(path[-1], tuple(untagged), flexible, tuple(tagged))
+    return _layouts.setdefault((path, flexible, *map(id, untagged), None, *map(id, tagged)), struct)
 
 
 def _field(path: tuple[str, ...], definition: Mapping[str, Any], version: int, flexible: bool) -> Field:
-    kind: str = definition["type"]
-    array = kind.startswith("[]")
-    kind = kind.removeprefix("[]")
-    inner = (*path, definition["name"], kind)
-    struct = _struct(inner, definition["fields"], version, flexible) if "fields" in definition else None
+    type_name: str = definition["type"]
+    array = type_name.startswith("[]")
+    type_name = type_name.removeprefix("[]")
+    field_path = (*path, definition["name"], type_name)
+    struct = _struct(field_path, definition["fields"], version, flexible) if "fields" in definition else None
     compact = flexible and definition.get("flexibleVersions") != "none"
     tag = definition["tag"] if version in VersionRange.parse(definition.get("taggedVersions", "none")) else None
     nullable = version in VersionRange.parse(definition.get("nullableVersions", "none"))
-    encoding = _length("struct" if struct else kind, compact)
+    encoding = _length("struct" if struct else type_name, compact)
     if array:
         length: str | None = "uvarint" if compact else "int32"
     elif struct:
         length = ("int8" if tag is None else "uvarint") if nullable else None
     else:
         length = encoding
-    made = Field(
+    field = Field(
         name=snake_case(definition["name"]),
-        type="struct" if struct else kind,
+        type="struct" if struct else type_name,
         array=array,
         nullable=nullable,
         length=length,
@@ -223,8 +223,8 @@ def _field(path: tuple[str, ...], definition: Mapping[str, Any], version: int, f
         entity=definition.get("entityType"),
     )
     return _fields.setdefault(
-        (made.name, made.type, array, nullable, length, encoding, id(struct), tag, repr(made.default), made.entity),
-        made,
+        (field.name, field.type, array, nullable, length, encoding, id(struct), tag, repr(field.default), field.entity),
+        field,
     )
 
 

@@ -73,13 +73,13 @@ def usual_range(field: Field) -> tuple[int, int] | None:
     """The first and last usual value of an integer; None for other fields, and if every value is usual."""
     if field.array or field.type not in _USUAL_BY_TYPE or field.name.endswith("error_code"):
         return None
-    if usual := _USUAL.get(field.name):
-        return usual
+    if known_range := _USUAL.get(field.name):
+        return known_range
     low, high = _USUAL_BY_TYPE[field.type]
     if any(part in field.name for part in _ANY):
         return None
-    widest = 1 << (8 * WIDTHS[field.type] - 1)
-    return low, widest - 1 if any(part in field.name for part in _NOT_NEGATIVE) else high
+    limit = 1 << (8 * WIDTHS[field.type] - 1)
+    return low, limit - 1 if any(part in field.name for part in _NOT_NEGATIVE) else high
 
 
 def has_usual_text(field: Field) -> bool:

@@ -113,10 +113,10 @@ def _sized(encoding: str) -> Skipper:
 
 def _optional(field: Field) -> Skipper:
     assert field.struct is not None
-    struct = struct_skipper(field.struct)
+    skip_struct = struct_skipper(field.struct)
 
     def skip(data: bytes, position: int) -> int:
-        return struct(data, position + 1) if data[position] == 1 else position + 1
+        return skip_struct(data, position + 1) if data[position] == 1 else position + 1
 
     return skip
 
@@ -132,13 +132,13 @@ def _array(field: Field) -> Skipper:
             return position + max(count, 0) * width
 
         return skip_numbers
-    element = struct_skipper(field.struct) if field.struct is not None else _sized(field.element_length or "")
+    skip_element = struct_skipper(field.struct) if field.struct is not None else _sized(field.element_length or "")
 
     def skip(data: bytes, position: int) -> int:
         count, position = read_length(encoding, data, position)
         end = len(data)
         for _ in range(count):
-            position = element(data, position)
+            position = skip_element(data, position)
             if position > end:
                 raise Irregularity
         return position

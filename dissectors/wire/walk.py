@@ -105,10 +105,10 @@ def _steps(layout: Layout) -> tuple[_Step, ...]:
 
 
 @cached_on_owner
-def _step(one: Field) -> _Step:
-    if one.array or one.struct is not None or one.type not in _NUMBERS:
-        return _Step(one, plausibility_check(one))
-    return _Step(one, plausibility_check(one), WIDTHS[one.type], _UNPACK[one.type])
+def _step(field: Field) -> _Step:
+    if field.array or field.struct is not None or field.type not in _NUMBERS:
+        return _Step(field, plausibility_check(field))
+    return _Step(field, plausibility_check(field), WIDTHS[field.type], _UNPACK[field.type])
 
 
 class _Walker:
@@ -141,10 +141,10 @@ class _Walker:
     def too_many(self, message: str) -> TooManyElements:
         return TooManyElements(message, offset=self.pos, path=tuple(self.path))
 
-    def take(self, width: int, what: str) -> bytes:
-        left = self.end - self.pos
-        if width > left:
-            raise self.fail(f"{what} needs {_bytes(width)}, {max(left, 0)} left", self.pos)
+    def take(self, width: int, description: str) -> bytes:
+        remaining = self.end - self.pos
+        if width > remaining:
+            raise self.fail(f"{description} needs {_bytes(width)}, {max(remaining, 0)} left", self.pos)
         self.pos += width
         return self.data[self.pos - width : self.pos]
 
@@ -152,79 +152,79 @@ class _Walker:
         data, end = self.data, self.end
         steps = _steps(layout)
         self.make_nodes(len(steps))
-        for one, check, width, unpack in steps:
+        for field, check, width, unpack in steps:
             start = self.pos
             if unpack is None or start + width > end:
-                self.field(one, nodes, values)
+                self.field(field, nodes, values)
                 continue
             (value,) = unpack(data, start)
-            values[one.name] = value
+            values[field.name] = value
             self.pos = start + width
-            nodes.append(Node(one.name, start, self.pos, value))
+            nodes.append(Node(field.name, start, self.pos, value))
             if value and check is not None and not check(value):
-                self.path.append(one.name)
-                self.warn_implausible(one, value, start)
+                self.path.append(field.name)
+                self.warn_implausible(field, value, start)
                 self.path.pop()
         if layout.flexible:
             self.tags(layout, nodes, values)
 
-    def warn_implausible(self, one: Field, value: Any, start: int) -> None:
-        self.warn("implausible", f"{one.name} can hardly be {value!r}", start)
+    def warn_implausible(self, field: Field, value: Any, start: int) -> None:
+        self.warn("implausible", f"{field.name} can hardly be {value!r}", start)
 
-    def field(self, one: Field, nodes: list[Node], values: dict[str, Any]) -> None:
-        self.path.append(one.name)
-        node = Node(one.name, self.pos, self.pos)
+    def field(self, field: Field, nodes: list[Node], values: dict[str, Any]) -> None:
+        self.path.append(field.name)
+        node = Node(field.name, self.pos, self.pos)
         nodes.append(node)
         try:
-            if one.array:
-                self.array(one, node, values)
-            elif one.struct is not None:
-                self.struct_field(one, node, values)
+            if field.array:
+                self.array(field, node, values)
+            elif field.struct is not None:
+                self.struct_field(field, node, values)
             else:
-                node.value = values[one.name] = self.value(one.type, one.length, one.nullable)
-                check = _step(one).check
+                node.value = values[field.name] = self.value(field.type, field.length, field.nullable)
+                check = _step(field).check
                 if node.value and check is not None and not check(node.value):
-                    self.warn_implausible(one, node.value, node.start)
+                    self.warn_implausible(field, node.value, node.start)
         except DecodeError:
             if self.pos == node.start and not node.children:
                 nodes.pop()
-                values.pop(one.name, None)
+                values.pop(field.name, None)
             raise
         finally:
             node.end = self.pos
         self.path.pop()
 
-    def struct_field(self, one: Field, node: Node, values: dict[str, Any]) -> None:
-        assert one.struct is not None
-        if one.length is not None:
-            marker, null = self.presence_marker(one.length)
+    def struct_field(self, field: Field, node: Node, values: dict[str, Any]) -> None:
+        assert field.struct is not None
+        if field.length is not None:
+            marker, null = self.presence_marker(field.length)
             if marker not in (1, null):
                 self.warn("length", f"presence marker is {marker}, not 1", node.start)
             if marker <= null:
-                values[one.name] = None
+                values[field.name] = None
                 return
-        inner: dict[str, Any] = {}
-        values[one.name] = inner
-        self.struct(one.struct, node.children, inner)
+        struct_values: dict[str, Any] = {}
+        values[field.name] = struct_values
+        self.struct(field.struct, node.children, struct_values)
 
-    def array(self, one: Field, node: Node, values: dict[str, Any]) -> None:
-        assert one.length is not None
-        count = self.length(one.length, "array")
+    def array(self, field: Field, node: Node, values: dict[str, Any]) -> None:
+        assert field.length is not None
+        count = self.length(field.length, "array")
         if count is None:
-            if not one.nullable:
+            if not field.nullable:
                 self.warn("null", "null where the protocol allows none", node.start)
-            values[one.name] = None
+            values[field.name] = None
             return
         if count > self.end - self.pos:  # an element takes at least one byte
-            left, self.pos = self.end - self.pos, node.start
-            raise self.misfit(f"array of {count} elements cannot fit in {_bytes(left)}", node.start, count)
+            remaining, self.pos = self.end - self.pos, node.start
+            raise self.misfit(f"array of {count} elements cannot fit in {_bytes(remaining)}", node.start, count)
         self.elements_left -= count
         if self.elements_left < 0:
             self.pos = node.start
             raise self.too_many(f"more than {MAX_ELEMENTS} elements")
         self.make_nodes(count)
         elements: list[Any] = []
-        values[one.name] = elements
+        values[field.name] = elements
         if count == 0:
             node.value = elements  # distinguishes an empty array from null
         for index in range(count):
@@ -232,17 +232,17 @@ class _Walker:
             child = Node(str(index), self.pos, self.pos)
             node.children.append(child)
             try:
-                if one.struct is not None:
-                    inner: dict[str, Any] = {}
-                    elements.append(inner)
-                    self.struct(layout_of_element(one, index), child.children, inner)
+                if field.struct is not None:
+                    element_values: dict[str, Any] = {}
+                    elements.append(element_values)
+                    self.struct(layout_of_element(field, index), child.children, element_values)
                 else:
-                    child.value = self.value(one.type, one.element_length, nullable=False)
+                    child.value = self.value(field.type, field.element_length, nullable=False)
                     elements.append(child.value)
             except DecodeError:
                 if self.pos == child.start and not child.children:
                     node.children.pop()
-                    if one.struct is not None:
+                    if field.struct is not None:
                         elements.pop()
                 raise
             finally:
@@ -259,8 +259,8 @@ class _Walker:
                 self.warn("null", "null where the protocol allows none", start)
             return None
         if size > self.end - self.pos:
-            left, self.pos = self.end - self.pos, start
-            raise self.misfit(f"length {size} does not fit: {_bytes(left)} left", start, size)
+            remaining, self.pos = self.end - self.pos, start
+            raise self.misfit(f"length {size} does not fit: {_bytes(remaining)} left", start, size)
         raw = self.take(size, kind)
         if kind != "string":
             return raw
@@ -286,44 +286,44 @@ class _Walker:
             return self.uvarint("presence marker"), 0
         return int.from_bytes(self.take(1, "presence marker"), "big", signed=True), -1
 
-    def length(self, encoding: str, what: str) -> int | None:
+    def length(self, encoding: str, description: str) -> int | None:
         """Read a count or size; None is null. A length below -1 is invalid and stops the walk at its first byte."""
         start = self.pos
         if encoding == "uvarint":
-            compact = self.uvarint(f"length of {what}")
+            compact = self.uvarint(f"length of {description}")
             return compact - 1 if compact else None
         if encoding == "uvarint-1":
-            return self.uvarint(f"length of {what}")
+            return self.uvarint(f"length of {description}")
         if encoding == "uvarint+1":
-            compact = self.uvarint(f"length of {what}")
+            compact = self.uvarint(f"length of {description}")
             if compact == 1:
                 self.pos = start
-                raise self.fail(f"length of {what} is -1 if it is off by one", start)
+                raise self.fail(f"length of {description} is -1 if it is off by one", start)
             return compact - 2 if compact else None
         width = {"int16": 2, "int32": 4}[encoding]
-        size = int.from_bytes(self.take(width, f"length of {what}"), "big", signed=True)
+        size = int.from_bytes(self.take(width, f"length of {description}"), "big", signed=True)
         if size < -1:
             self.pos = start
-            raise self.misfit(f"length of {what} is {size}", start, size)
+            raise self.misfit(f"length of {description} is {size}", start, size)
         return None if size == -1 else size
 
-    def uvarint(self, what: str) -> int:
+    def uvarint(self, description: str) -> int:
         start = self.pos
         value = shift = 0
         while True:
-            byte = self.take(1, what)[0]
+            byte = self.take(1, description)[0]
             value |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
                 break
             if shift > 28:
                 self.pos = start
-                raise self.fail(f"{what} is a varint of more than 5 bytes", start, "varint")
+                raise self.fail(f"{description} is a varint of more than 5 bytes", start, "varint")
         if value >> 32:
             self.pos = start
-            raise self.fail(f"{what} is a varint of more than 32 bits", start, "varint")
+            raise self.fail(f"{description} is a varint of more than 32 bits", start, "varint")
         if byte == 0 and shift > 7:
-            self.warn("varint", f"{what} takes {shift // 7} bytes where fewer suffice", start)
+            self.warn("varint", f"{description} takes {shift // 7} bytes where fewer suffice", start)
         return value
 
     def tags(self, layout: Layout, nodes: list[Node], values: dict[str, Any]) -> None:
@@ -334,13 +334,13 @@ class _Walker:
         try:
             count = self.uvarint("count of tagged fields")
             if count * 2 > self.end - self.pos:  # a tagged field takes at least two bytes
-                left, self.pos = self.end - self.pos, node.start
-                raise self.misfit(f"{count} tagged fields cannot fit in {_bytes(left)}", node.start, count)
+                remaining, self.pos = self.end - self.pos, node.start
+                raise self.misfit(f"{count} tagged fields cannot fit in {_bytes(remaining)}", node.start, count)
             self.make_nodes(count)
-            fields = {one.tag: one for one in layout.tagged}
-            last = -1
+            fields = {field.tag: field for field in layout.tagged}
+            last_tag = -1
             for _ in range(count):
-                last = self.tag(fields, last, node, values, layout.wrong_size)
+                last_tag = self.tag(fields, last_tag, node, values, layout.wrong_size)
             if layout.tag_fault == "twice":
                 self.uvarint("count of tagged fields")
         except DecodeError:
@@ -354,7 +354,7 @@ class _Walker:
     def tag(
         self,
         fields: dict[int | None, Field],
-        last: int,
+        last_tag: int,
         parent: Node,
         values: dict[str, Any],
         wrong_size: tuple[int, int] | None,
@@ -362,33 +362,33 @@ class _Walker:
         """Read one tagged field and return its tag. If the layout says that its size is wrong, the size is ignored."""
         start = self.pos
         tag = self.uvarint("tag")
-        if tag <= last:
-            self.warn("tag_order", f"tag {tag} follows tag {last}", start)
+        if tag <= last_tag:
+            self.warn("tag_order", f"tag {tag} follows tag {last_tag}", start)
         size = self.uvarint(f"size of tag {tag}")
-        one = fields.get(tag)
-        sized = one is None or wrong_size is None or wrong_size[0] != tag
-        end = self.pos + size if sized else self.end
+        field = fields.get(tag)
+        has_right_size = field is None or wrong_size is None or wrong_size[0] != tag
+        end = self.pos + size if has_right_size else self.end
         if end > self.end:
-            left, self.pos = self.end - self.pos, start
-            raise self.misfit(f"tag {tag} of {_bytes(size)} does not fit: {_bytes(left)} left", start, size)
-        self.path.append(one.name if one else f"tag {tag}")
+            remaining, self.pos = self.end - self.pos, start
+            raise self.misfit(f"tag {tag} of {_bytes(size)} does not fit: {_bytes(remaining)} left", start, size)
+        self.path.append(field.name if field else f"tag {tag}")
         node = Node(self.path[-1], start, start)
         parent.children.append(node)
-        if one is None:
+        if field is None:
             node.value = self.take(size, "tag")
             values.setdefault("_tags", []).append([tag, node.value])
         else:
-            inner = _Walker(self.data, self.pos, end, self.most_nodes)
-            inner.path = self.path[:-1]
-            inner.decode_warnings = self.decode_warnings
-            inner.elements_left, inner.nodes_left = self.elements_left, self.nodes_left
+            value_walker = _Walker(self.data, self.pos, end, self.most_nodes)
+            value_walker.path = self.path[:-1]
+            value_walker.decode_warnings = self.decode_warnings
+            value_walker.elements_left, value_walker.nodes_left = self.elements_left, self.nodes_left
             try:
-                inner.field(one, node.children, values)
+                value_walker.field(field, node.children, values)
             finally:
-                self.pos = node.end = inner.pos
-                self.elements_left, self.nodes_left = inner.elements_left, inner.nodes_left
-            if inner.pos != end and sized:
-                self.warn("tag_size", f"tag {tag} says {_bytes(size)}, its value has {size - end + inner.pos}", start)
+                self.pos = node.end = value_walker.pos
+                self.elements_left, self.nodes_left = value_walker.elements_left, value_walker.nodes_left
+            if value_walker.pos != end and has_right_size:
+                self.warn("tag_size", f"tag {tag} says {_bytes(size)}, its value has {size - end + value_walker.pos}", start)
                 self.pos = end
         node.end = self.pos
         self.path.pop()

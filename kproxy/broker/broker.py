@@ -71,17 +71,17 @@ class NodeListener:
         """See `Broker.connect`."""
         if not self._is_open:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
-        ours, theirs = socket.socketpair()
+        broker_sock, client_sock = socket.socketpair()
         try:
-            for end in (ours, theirs):
-                end.setblocking(False)
+            for sock in (broker_sock, client_sock):
+                sock.setblocking(False)
             loop = asyncio.get_running_loop()
-            await loop.connect_accepted_socket(lambda: ClientConnection(self, client), ours)
+            await loop.connect_accepted_socket(lambda: ClientConnection(self, client), broker_sock)
         except BaseException:
-            ours.close()
-            theirs.close()
+            broker_sock.close()
+            client_sock.close()
             raise
-        return theirs
+        return client_sock
 
     def stop(self) -> None:
         """Stop accepting, and close every connection."""
@@ -205,7 +205,7 @@ class Broker:
 
     def protocol(self, listener: str) -> str:
         """Return the security protocol of a listener."""
-        return next(other.protocol for other in listeners_of(self.options) if other.name == listener)
+        return next(broker_listener.protocol for broker_listener in listeners_of(self.options) if broker_listener.name == listener)
 
     def advertise(self, listener: str, node: int, host: str, port: int) -> None:
         """Advertise this address to a listener's clients from now on, unless `BrokerOptions.advertised` has another."""
@@ -267,8 +267,8 @@ class Broker:
         self._stack.callback(self._stop)
         try:
             cluster.part(Topics)  # load stored state before clients connect
-        except Refused as refused:
-            raise DataDirectoryError(str(refused)) from None
+        except Refused as api_error:
+            raise DataDirectoryError(str(api_error)) from None
         cluster.part(Logs).start()
         self._stack.callback(cluster.part(Transactions).close)
         self._stack.callback(cluster.part(AutoCreation).close)
@@ -297,20 +297,20 @@ class Broker:
 
 
 def by_listener(
-    listeners: Sequence[str], what: str, given: Sequence[T] | Mapping[str, Sequence[T]], brokers: int
+    listeners: Sequence[str], option: str, values: Sequence[T] | Mapping[str, Sequence[T]], brokers: int
 ) -> Mapping[str, Sequence[T]]:
     """Group per-broker values by the listener they are for.
 
     Raises:
         ValueError: Unknown listener, ambiguous listener, or not one value per broker.
     """
-    if not isinstance(given, Mapping):
-        if given and len(listeners) > 1:
-            raise ValueError(f"{what}: name the listener, one of {', '.join(listeners)}")
-        given = {listeners[0]: given} if given else {}
-    for name, listener in given.items():
+    if not isinstance(values, Mapping):
+        if values and len(listeners) > 1:
+            raise ValueError(f"{option}: name the listener, one of {', '.join(listeners)}")
+        values = {listeners[0]: values} if values else {}
+    for name, listener_values in values.items():
         if name not in listeners:
-            raise ValueError(f"{what}: unknown listener {name}; listeners: {', '.join(listeners)}")
-        if len(listener) != brokers:
-            raise ValueError(f"{what}: {len(listener)} for listener {name} of {brokers} brokers; pass one per broker")
-    return given
+            raise ValueError(f"{option}: unknown listener {name}; listeners: {', '.join(listeners)}")
+        if len(listener_values) != brokers:
+            raise ValueError(f"{option}: {len(listener_values)} for listener {name} of {brokers} brokers; pass one per broker")
+    return values

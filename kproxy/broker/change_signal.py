@@ -14,16 +14,16 @@ class Changed:
 
     def notify(self) -> None:
         """Wake all waiters."""
-        for waiting in self._waiting:
-            if not waiting.done():
-                waiting.set_result(None)
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_result(None)
 
 
 async def any_of(changes: Iterable[Changed], timeout_ms: float) -> bool:
     """Wait until one of these changes, at most `timeout_ms`; return whether one did."""
     future = asyncio.get_running_loop().create_future()
-    watched = list(changes)
-    for signal in watched:
+    signals = list(changes)
+    for signal in signals:
         signal._waiting.add(future)
     try:
         async with asyncio.timeout(max(timeout_ms, 0) / 1000):
@@ -31,6 +31,6 @@ async def any_of(changes: Iterable[Changed], timeout_ms: float) -> bool:
     except TimeoutError:
         return False
     finally:
-        for signal in watched:
+        for signal in signals:
             signal._waiting.discard(future)
     return True

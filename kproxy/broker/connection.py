@@ -147,20 +147,20 @@ class ClientConnection(asyncio.Protocol):
             if handler is None:
                 return
             body = await _apart(len(frame) > _LARGE_FRAME, read_body, head, frame, start)
-        except Unreadable as problem:
-            self.close(str(problem))
+        except Unreadable as frame_error:
+            self.close(str(frame_error))
             return
         quirks = self._server.cluster.part(Quirks).of(head, body)
-        skipped = any(quirk.skips for quirk in quirks)
-        response = {} if skipped else await self._call_handler(handler, head, body)
+        is_skipped = any(quirk.skips for quirk in quirks)
+        response = {} if is_skipped else await self._call_handler(handler, head, body)
         if not self.transport.is_closing():
             try:
                 if quirks:
                     await self._misbehave(quirks, head, body, response)
                 elif response is not None:
-                    made = await _apart(has_many_elements(response, _MANY), response_frame, head, response)
+                    frame_bytes = await _apart(has_many_elements(response, _MANY), response_frame, head, response)
                     # A memoryview, so that asyncio copies the unsent rest only once.
-                    self.transport.write(memoryview(made))
+                    self.transport.write(memoryview(frame_bytes))
             except EncodeError as error:
                 self.close(f"{_name(head)}: the response cannot be encoded: {error}")
         if self.session.closing:
@@ -173,18 +173,18 @@ class ClientConnection(asyncio.Protocol):
         """Process a SASL message without a header; a failed login gets no response."""
         try:
             response = login.step(message)
-        except Refused as refused:
-            self.close(str(refused))
+        except Refused as api_error:
+            self.close(str(api_error))
         else:
             self.transport.write(len(response).to_bytes(4, "big") + response)
 
     async def _misbehave(
-        self, quirks: Sequence[Quirk], head: Head, body: Mapping[str, Any], right: Mapping[str, Any] | None
+        self, quirks: Sequence[Quirk], head: Head, body: Mapping[str, Any], correct_body: Mapping[str, Any] | None
     ) -> None:
         """Apply a quirk to the response; where the quirk sends none, close the connection."""
-        response = apply_quirks(quirks, head, body, right or {})
+        response = apply_quirks(quirks, head, body, correct_body or {})
         await asyncio.sleep(response.delay_ms / 1000)
-        if right is not None:
+        if correct_body is not None:
             self.transport.writelines(response.frames)
         if response.close:
             self.close()
@@ -201,12 +201,12 @@ class ClientConnection(asyncio.Protocol):
         server = self._server
         request = Request(head.api_key, head.version, head.client_id, body, self.session, server.node, server.cluster)
         journal = server.cluster.journal
-        before = journal.changes
+        changes_before = journal.changes
         try:
             response = handler(request)
             if inspect.isawaitable(response):
                 response = await self._awaited(response)
-            if journal.changes != before and writes(request):
+            if journal.changes != changes_before and writes(request):
                 try:
                     await journal.synced()
                 except Refused:

@@ -49,14 +49,14 @@ def listen_to_stdin(broker: Broker, report: Callable[[str], None], ended: Callab
     """Run the commands on standard input from now on; `ended` is called at its end."""
     loop = asyncio.get_running_loop()
 
-    async def result(line: str) -> None:
+    async def run_and_report(line: str) -> None:
         try:
             report(await run_console_command(broker, line))
         except (InvalidConsoleCommand, OSError) as error:
             report(str(error))
 
     follow_stdin(
-        lambda line: asyncio.run_coroutine_threadsafe(result(line), loop), lambda: loop.call_soon_threadsafe(ended)
+        lambda line: asyncio.run_coroutine_threadsafe(run_and_report(line), loop), lambda: loop.call_soon_threadsafe(ended)
     )
 
 

@@ -11,8 +11,8 @@ from kproxy.broker.request import Request
 
 def coordinator(cluster: Cluster, key: str) -> BrokerNode:
     """Return the broker that coordinates a group or transactional id, among those that are up."""
-    up = sorted((node for node in cluster.nodes.values() if node.up), key=lambda node: node.id)
-    return up[zlib.crc32(key.encode("utf-8", "surrogatepass")) % len(up)]
+    live_nodes = sorted((node for node in cluster.nodes.values() if node.up), key=lambda node: node.id)
+    return live_nodes[zlib.crc32(key.encode("utf-8", "surrogatepass")) % len(live_nodes)]
 
 
 def check_coordinator(request: Request, key: str) -> None:

@@ -36,7 +36,7 @@ def read_head(frame: bytes) -> tuple[Head, int]:
     """
     if len(frame) < 8:
         raise Unreadable(f"{len(frame)} bytes are too short for a request header")
-    key, version = (int.from_bytes(frame[at : at + 2], "big", signed=True) for at in (0, 2))
+    key, version = (int.from_bytes(frame[offset : offset + 2], "big", signed=True) for offset in (0, 2))
     api = schemas.api(key)
     if api is None:
         raise Unreadable(f"unknown API key {key}")
@@ -63,9 +63,9 @@ def read_body(head: Head, frame: bytes, start: int) -> Mapping[str, Any]:
     # Bytes after the last field are ignored, as in Kafka: librdkafka's first Metadata v13 has three.
     if len(frame) > _MAX_ELEMENTS and _elements(decoded.values) > _MAX_ELEMENTS:
         raise Unreadable(f"{name} v{head.version}: its arrays have more than {_MAX_ELEMENTS} elements")
-    for odd in decoded.decode_warnings:
-        if odd.kind == "null":  # as in Kafka, so that handlers need not check
-            raise Unreadable(f"{name} v{head.version}: {'.'.join(odd.path)}: {odd.message}")
+    for warning in decoded.decode_warnings:
+        if warning.kind == "null":  # as in Kafka, so that handlers need not check
+            raise Unreadable(f"{name} v{head.version}: {'.'.join(warning.path)}: {warning.message}")
     return decoded.values
 
 
@@ -78,16 +78,16 @@ def _elements(value: Any) -> int:
     return len(value) + (sum(map(_elements, value)) if value and isinstance(value[0], Mapping) else 0)
 
 
-def has_many_elements(value: Any, most: int) -> bool:
-    """Whether the arrays of a body have more than `most` elements; stops counting there."""
-    left, pending = most, [value]
+def has_many_elements(value: Any, limit: int) -> bool:
+    """Whether the arrays of a body have more than `limit` elements; stops counting there."""
+    remaining, pending = limit, [value]
     while pending:
         values = pending.pop()
         if isinstance(values, Mapping):
             pending += [inner_value for inner_value in values.values() if isinstance(inner_value, Mapping | list)]
         else:
-            left -= len(values)
-            if left < 0:
+            remaining -= len(values)
+            if remaining < 0:
                 return True
             pending += [element for element in values if isinstance(element, Mapping)]
     return False
@@ -115,16 +115,16 @@ def without_defaults(struct: Layout, values: Mapping[str, Any]) -> Mapping[str, 
     """Return the values without tagged fields that have their default: Kafka does not write them."""
     if not _has_tagged(struct):
         return values
-    values_sent = dict(values)
+    values_to_send = dict(values)
     for field in (*struct.fields, *struct.tagged):
-        if field.name not in values_sent:
+        if field.name not in values_to_send:
             continue
-        value = values_sent[field.name]
+        value = values_to_send[field.name]
         if field.tag is not None and value == field.default:
-            del values_sent[field.name]
+            del values_to_send[field.name]
         elif field.struct is not None and value is not None and _has_tagged(field.struct):
-            values_sent[field.name] = _inside(field, value)
-    return values_sent
+            values_to_send[field.name] = _inside(field, value)
+    return values_to_send
 
 
 def _inside(field: Field, value: Any) -> Any:

@@ -64,5 +64,5 @@ class BrokerOptions:
     @property
     def first_id(self) -> int:
         """The id of the first broker."""
-        given = self.configs.get("node.id", self.configs.get("broker.id", "1"))
-        return int(given) if given.isdecimal() and int(given) < 1 << 31 else 1
+        node_id = self.configs.get("node.id", self.configs.get("broker.id", "1"))
+        return int(node_id) if node_id.isdecimal() and int(node_id) < 1 << 31 else 1

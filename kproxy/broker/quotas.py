@@ -44,15 +44,15 @@ class Quotas:
         """
         if not self._values:
             return None
-        for found_user, found_client in (
+        for candidate_user, candidate_client in (
             (user, client), (user, None), (user, _ABSENT), (None, client), (None, None), (None, _ABSENT),
             (_ABSENT, client), (_ABSENT, None),
         ):  # fmt: skip
-            named = (("user", found_user), ("client-id", found_client))
-            entity = tuple((kind, name) for kind, name in named if name != _ABSENT)
+            fields = (("user", candidate_user), ("client-id", candidate_client))
+            entity = tuple((kind, name) for kind, name in fields if name != _ABSENT)
             value = self._values.get(entity, {}).get(key)
             if value is not None:
-                return (None if found_user == _ABSENT else user, None if found_client == _ABSENT else client), value
+                return (None if candidate_user == _ABSENT else user, None if candidate_client == _ABSENT else client), value
         return None
 
     def alter(self, entity: Entity, values: Mapping[str, float | None]) -> None:

@@ -46,15 +46,15 @@ def api(
     name: str, *, lowest: int | None = None, highest: int | None = None, unauthenticated: bool = False
 ) -> Callable[[Handler], Handler]:
     """Register the handler of an API, given Kafka's name for it; by default for all stable versions of all releases."""
-    known = schemas.api_by_name(name)
-    assert known is not None, name
-    stable = max(release.highest if release.stable < 0 else release.stable for release in known.releases.values())
+    kafka_api = schemas.api_by_name(name)
+    assert kafka_api is not None, name
+    newest_stable = max(release.highest if release.stable < 0 else release.stable for release in kafka_api.releases.values())
 
     def register(handler: Handler) -> Handler:
         page = inspect.getdoc(inspect.getmodule(handler)) or ""
-        low = known.min_version if lowest is None else lowest
-        _APIS[known.key] = BrokerApi(
-            known, handler, low, stable if highest is None else highest, low, page, unauthenticated
+        low = kafka_api.min_version if lowest is None else lowest
+        _APIS[kafka_api.key] = BrokerApi(
+            kafka_api, handler, low, newest_stable if highest is None else highest, low, page, unauthenticated
         )
         return handler
 

@@ -94,9 +94,9 @@ class StorageHealth:
             self._schedule()
             return
         self._timer = None
-        lasted = (self._clock.now() - self._since) / 1000
-        failed = f"{self._failures} write{'s' * (self._failures != 1)} failed"
-        self._report(f"the built-in broker can write {self._directory} again, after {lasted:.0f} s in which {failed}")
+        duration_s = (self._clock.now() - self._since) / 1000
+        failure_count = f"{self._failures} write{'s' * (self._failures != 1)} failed"
+        self._report(f"the built-in broker can write {self._directory} again, after {duration_s:.0f} s in which {failure_count}")
         self._failures = 0
 
     def _can_write(self) -> bool:

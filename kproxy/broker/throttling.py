@@ -36,15 +36,15 @@ def throttle(request: Request, key: str, size: int) -> int:
     )
     if quota is None:
         return 0
-    who, rate = quota
+    owner, rate = quota
     now = request.cluster.clock.now()
-    sizes = request.cluster.part(_Rates).sizes.setdefault((request.node.id, key, *who), deque())
+    sizes = request.cluster.part(_Rates).sizes.setdefault((request.node.id, key, *owner), deque())
     sizes.append((now, size))
     while sizes[0][0] <= now - _MAX_WINDOW_MS:
         sizes.popleft()
     window = max(now - sizes[0][0], _MIN_WINDOW_MS)
-    throttled = max(0, round(1000 * sum(size for _, size in sizes) / rate) - window)
-    if throttled and key == FETCH:
+    throttle_ms = max(0, round(1000 * sum(size for _, size in sizes) / rate) - window)
+    if throttle_ms and key == FETCH:
         sizes.pop()
-    request.session.muted_ms = throttled
-    return throttled
+    request.session.muted_ms = throttle_ms
+    return throttle_ms

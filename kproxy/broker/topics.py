@@ -68,8 +68,8 @@ class Topics:
     @property
     def default_replication(self) -> int:
         """``default.replication.factor``, limited to the number of brokers."""
-        up = sum(node.up for node in self._cluster.nodes.values())
-        return min(int(self._cluster.part(Configs).broker("default.replication.factor")), up)
+        live_count = sum(node.up for node in self._cluster.nodes.values())
+        return min(int(self._cluster.part(Configs).broker("default.replication.factor")), live_count)
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(self._by_name.values())
@@ -89,7 +89,7 @@ class Topics:
 
     def colliding(self, name: str) -> str | None:
         """Return a topic whose metrics collide with those of `name`: Kafka treats ``.`` and ``_`` as equal there."""
-        return next((other for other in self._flat.get(_flat(name), ()) if other != name), None)
+        return next((candidate for candidate in self._flat.get(_flat(name), ()) if candidate != name), None)
 
     def check_request(self, partitions: int) -> None:
         """Raise `ApiError` with POLICY_VIOLATION if these are too many new partitions for one request, or in total."""
@@ -133,8 +133,8 @@ class Topics:
         if node.id not in partition.replicas:
             raise Refused(Error.NOT_LEADER_OR_FOLLOWER)
         if leader_epoch >= 0 and leader_epoch != partition.leader_epoch:
-            older = leader_epoch < partition.leader_epoch
-            raise Refused(Error.FENCED_LEADER_EPOCH if older else Error.UNKNOWN_LEADER_EPOCH)
+            is_older = leader_epoch < partition.leader_epoch
+            raise Refused(Error.FENCED_LEADER_EPOCH if is_older else Error.UNKNOWN_LEADER_EPOCH)
         if partition.leader != node.id and not any_replica:
             raise Refused(Error.NOT_LEADER_OR_FOLLOWER)
         return partition
@@ -150,7 +150,7 @@ class Topics:
         Raises:
             ApiError: INVALID_REPLICATION_FACTOR, INVALID_PARTITIONS.
         """
-        up = sorted(node.id for node in self._cluster.nodes.values() if node.up)
+        live_nodes = sorted(node.id for node in self._cluster.nodes.values() if node.up)
         if partitions < 1:
             raise Refused(Error.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
         if replication < 1:
@@ -158,15 +158,15 @@ class Topics:
                 Error.INVALID_REPLICATION_FACTOR,
                 "Replication factor must be larger than 0, or -1 to use the default value.",
             )
-        if replication > len(up):
+        if replication > len(live_nodes):
             raise Refused(
                 Error.INVALID_REPLICATION_FACTOR,
                 f"Unable to replicate the partition {replication} time(s): "
                 f"The target replication factor of {replication} cannot be reached "
-                f"because only {len(up)} broker(s) are registered or some brokers are fenced.",
+                f"because only {len(live_nodes)} broker(s) are registered or some brokers are fenced.",
             )
         start = len(self._by_name) if first is None else first
-        return [[up[(start + index + n) % len(up)] for n in range(replication)] for index in range(partitions)]
+        return [[live_nodes[(start + index + n) % len(live_nodes)] for n in range(replication)] for index in range(partitions)]
 
     def create(self, name: str, replicas: Sequence[Sequence[int]], *, internal: bool = False) -> Topic:
         """Create a topic with these replicas for each partition; the first replica is the leader.
@@ -223,10 +223,10 @@ class Topics:
 
     def replace(self, partition: Partition, replicas: Sequence[int]) -> None:
         """Replace a partition's replicas; it keeps its leader if that is one of them and up."""
-        up = [replica for replica in replicas if self._cluster.nodes[replica].up]
-        partition.replicas, partition.isr = list(replicas), up
-        if partition.leader not in up:
-            self.lead(partition, up[0] if up else -1)
+        live_replicas = [replica for replica in replicas if self._cluster.nodes[replica].up]
+        partition.replicas, partition.isr = list(replicas), live_replicas
+        if partition.leader not in live_replicas:
+            self.lead(partition, live_replicas[0] if live_replicas else -1)
         self._store(self._by_name[partition.topic])
 
     def nodes_changed(self) -> None:
@@ -249,8 +249,8 @@ class Topics:
         """Add all of them, or none."""
         first = len(topic.partitions)
         try:
-            for index, replica in enumerate(replicas, first):
-                topic.partitions.append(self._partition(topic, index, replica))
+            for index, broker_ids in enumerate(replicas, first):
+                topic.partitions.append(self._partition(topic, index, broker_ids))
                 self._count += 1
         except Refused:
             self._remove_partitions(topic, first)
@@ -265,7 +265,7 @@ class Topics:
     def _load(self, name: str, stored: Mapping[str, Any]) -> None:
         """Restore a stored topic: unknown brokers are removed from replicas, leaders start a new epoch."""
         nodes = self._cluster.nodes
-        replicas = [[node for node in replica if node in nodes] or [min(nodes)] for replica in stored["replicas"]]
+        replicas = [[node for node in broker_ids if node in nodes] or [min(nodes)] for broker_ids in stored["replicas"]]
         topic = self._add(name, stored["id"], replicas, internal=stored["internal"])
         for partition, epoch in zip(topic.partitions, stored["leader_epochs"], strict=True):
             self._begin_epoch(partition, epoch + 1)
@@ -298,13 +298,13 @@ def _flat(name: str) -> str:
 def check_name(name: str) -> None:
     """Raise `ApiError` unless the topic name is valid (org.apache.kafka.common.internals.Topic)."""
     if not name:
-        why = "the empty string is not allowed"
+        reason = "the empty string is not allowed"
     elif name in (".", ".."):
-        why = f"'{name}' is not allowed"
+        reason = f"'{name}' is not allowed"
     elif len(name) > _LONGEST_NAME:
-        why = f"the length of '{name}' is longer than the max allowed length {_LONGEST_NAME}"
+        reason = f"the length of '{name}' is longer than the max allowed length {_LONGEST_NAME}"
     elif not _LEGAL_NAME.fullmatch(name):
-        why = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     else:
         return
-    raise Refused(Error.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {why}")
+    raise Refused(Error.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")

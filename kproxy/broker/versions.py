@@ -17,14 +17,14 @@ def of_release(apis: Mapping[int, BrokerApi], release: str | None) -> Mapping[in
     """
     if release is None:
         return apis
-    known = line(release)
-    found: dict[int, BrokerApi] = {}
+    release_line = line(release)
+    release_apis: dict[int, BrokerApi] = {}
     for key, api in apis.items():
-        if key not in known.served:
+        if key not in release_line.served:
             continue
-        lowest, highest = known.served[key]
-        advertised, _ = known.advertised.get(key, (lowest, highest))
+        lowest, highest = release_line.served[key]
+        advertised, _ = release_line.advertised.get(key, (lowest, highest))
         lowest, highest = max(lowest, api.lowest), min(highest, api.highest)
         if lowest <= highest:
-            found[key] = dataclasses.replace(api, lowest=lowest, highest=highest, advertised=min(lowest, advertised))
-    return found
+            release_apis[key] = dataclasses.replace(api, lowest=lowest, highest=highest, advertised=min(lowest, advertised))
+    return release_apis

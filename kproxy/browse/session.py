@@ -100,14 +100,14 @@ class BrowseSession:
         if self._lines is None:
             self._lines = self.source.store.new_lines()
         index, observe = self.index, self.overviews.observe
-        for count, (place, raw) in enumerate(self._lines):
+        for count, (location, raw) in enumerate(self._lines):
             line = parse_partial(raw)
             if line is None:
                 # Without a newline, it is the last line of a run that was killed.
-                self.bad += self.source.store.read(place + len(raw), 1) == b"\n"
+                self.bad += self.source.store.read(location + len(raw), 1) == b"\n"
             else:
                 at = time_of(line.ts)
-                row = index.add(line, place, len(raw), at)
+                row = index.add(line, location, len(raw), at)
                 if line.note or line.marked:
                     self.notes[row] = Note(line.marked, line.note or "")
                 observe(line, row, at, index.requests)
@@ -135,23 +135,23 @@ class BrowseSession:
                 event = line
         if request is None and response is None and event is None:
             return None
-        late = self.late(request) if request is not None and response is None else None
-        return Exchange(row, state, request, response, event, late)
+        late_response = self.late(request) if request is not None and response is None else None
+        return Exchange(row, state, request, response, event, late_response)
 
     def late(self, request: RequestLine) -> LateResponse | None:
         """Why the response to a request is late; None if that was not reported."""
-        late_lines = self.source.late.get(request.connection_id)
-        is_same = late_lines is not None and (late_lines.correlation_id, late_lines.ts) == (
+        late_response = self.source.late.get(request.connection_id)
+        is_same = late_response is not None and (late_response.correlation_id, late_response.ts) == (
             request.correlation_id,
             request.ts,
         )
-        return late_lines if is_same else None
+        return late_response if is_same else None
 
-    def _line(self, place: int, size: int) -> Line | None:
-        if place < 0:
+    def _line(self, location: int, size: int) -> Line | None:
+        if location < 0:
             return None
         try:
-            return parse_line(self.source.store.read(place, size))
+            return parse_line(self.source.store.read(location, size))
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None  # discarded, or another process changed the file
 
@@ -159,8 +159,8 @@ class BrowseSession:
         """Return the lines of a row as they are in the trace."""
         index = self.index
         entry = row - index.first
-        places = ((index.places[side][entry], index.sizes[side][entry]) for side in (0, 1))
-        return [self.source.store.read(place, size) for place, size in places if place >= 0]
+        locations = ((index.places[side][entry], index.sizes[side][entry]) for side in (0, 1))
+        return [self.source.store.read(location, size) for location, size in locations if location >= 0]
 
     def _partial_lines(self, row: int) -> Iterator[Line]:
         """Yield the lines of a row without bodies and bytes."""

@@ -34,9 +34,9 @@ class SessionView:
         store: Store,
         lines: Callable[[int], Iterable[Line]],
         findings: Causes,
-        noted: Callable[[int], Mapping[str, Any] | None],
+        note_columns: Callable[[int], Mapping[str, Any] | None],
     ) -> None:
-        self.visible = VisibleRows(index, lambda chosen: row_matcher(chosen, index, store, noted))
+        self.visible = VisibleRows(index, lambda chosen: row_matcher(chosen, index, store, note_columns))
         self._matching = Matching(index, self.visible, lines, findings)
 
     @property

@@ -104,8 +104,8 @@ def _pcap_packets(
         delivered += len(packets)
         rest = data[start - _HEAD_BYTES :]
     if rest:
-        number, held = delivered + skipped + 1, len(rest) - _HEAD_BYTES
-        place = f"the header of packet {number}" if held < 0 else f"packet {number}, after {held} of {captured} bytes"
-        notes.damage = notes.damage or f"the file ends inside {place}"
+        number, available = delivered + skipped + 1, len(rest) - _HEAD_BYTES
+        location = f"the header of packet {number}" if available < 0 else f"packet {number}, after {available} of {captured} bytes"
+        notes.damage = notes.damage or f"the file ends inside {location}"
     elif skipped and notes.damage is None:
         notes.damage = f"it has zeros in the place of {skipped} packets"

@@ -83,10 +83,10 @@ def tcp_segment(link_type: int, data: bytes, wire_length: int) -> Segment | str:
     start = tcp + (words >> 4) * 4
     if end < start or words < 0x50:
         return "malformed TCP header"
-    captured = len(data)
-    if end <= captured:
+    captured_length = len(data)
+    if end <= captured_length:
         return Segment(key, seq, ack, flags, data[start:end], 0)
-    return Segment(key, seq, ack, flags, data[start:], end - max(start, captured))
+    return Segment(key, seq, ack, flags, data[start:], end - max(start, captured_length))
 
 
 def ip_payload(link_type: int, data: bytes, protocol: int) -> tuple[bytes, bytes] | None:
@@ -159,15 +159,15 @@ def _ipv6(data: bytes, offset: int) -> tuple[bytes, int, int] | str:
     if data[offset] >> 4 != 6:
         return "malformed IP header"
     (payload,) = _WORD.unpack_from(data, offset + 4)
-    following, tcp = data[offset + 6], offset + 40
-    while following != TCP:
-        if following == _FRAGMENT:
+    next_header, tcp = data[offset + 6], offset + 40
+    while next_header != TCP:
+        if next_header == _FRAGMENT:
             if _WORD.unpack_from(data, tcp + 2)[0] & 0xFFF9:
                 return "IP fragment"
             size = 8
-        elif following in _EXTENSIONS:
-            size = (data[tcp + 1] + 2) * 4 if following == _AUTHENTICATION else (data[tcp + 1] + 1) * 8
+        elif next_header in _EXTENSIONS:
+            size = (data[tcp + 1] + 2) * 4 if next_header == _AUTHENTICATION else (data[tcp + 1] + 1) * 8
         else:
             return NOT_TCP
-        following, tcp = data[tcp], tcp + size
+        next_header, tcp = data[tcp], tcp + size
     return data[offset + 8 : offset + 40], 40 + payload if payload else 0, tcp

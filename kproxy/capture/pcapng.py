@@ -67,7 +67,7 @@ class PcapNg(RawPcapNgReader):
                 start, captured = 4, min(wire_length, snap_length or wire_length)
             else:
                 start, at = 20, (high << 32 | low) * _SECOND // options["tsresol"]
-            if link_type not in LINK_TYPES and not any(known in LINK_TYPES for known, *_ in self.interfaces):
+            if link_type not in LINK_TYPES and not any(known_type in LINK_TYPES for known_type, *_ in self.interfaces):
                 raise unsupported_link(name, link_type)
             yield PacketBlock(link_type, body, [(at, start, min(start + captured, len(body) - 4), wire_length)])
 

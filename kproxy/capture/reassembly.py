@@ -199,14 +199,14 @@ class Half:
             index += 1
 
     def _deliver_waiting(self, at: int, events: list[Event]) -> None:
-        done = 0
+        delivered = 0
         for position, payload, missing in self.waiting:
             if position != self.next:
                 break
             self._deliver(payload, missing, at, events)
             self.waiting_bytes -= len(payload) + _PIECE_COST
-            done += 1
-        del self.waiting[:done]
+            delivered += 1
+        del self.waiting[:delivered]
 
     def _deliver(self, payload: bytes, missing: int, at: int, events: list[Event]) -> None:
         if payload:

@@ -65,14 +65,14 @@ def delivered_since(half: Half, position: int) -> Iterator[tuple[int, bytes]]:
             yield start, payload
 
 
-def difference(start: int, first: bytes, position: int, again: bytes) -> tuple[int, int] | None:
+def difference(start: int, first: bytes, position: int, repeated: bytes) -> tuple[int, int] | None:
     """Where two payloads at these positions first differ, and in how many bytes; None if they agree."""
-    begin, end = max(start, position), min(start + len(first), position + len(again))
-    if begin >= end:
+    overlap_start, end = max(start, position), min(start + len(first), position + len(repeated))
+    if overlap_start >= end:
         return None
-    before, other = first[begin - start : end - start], again[begin - position : end - position]
-    if before == other:
+    old_bytes, new_bytes = first[overlap_start - start : end - start], repeated[overlap_start - position : end - position]
+    if old_bytes == new_bytes:
         return None
-    differing = (int.from_bytes(before) ^ int.from_bytes(other)).to_bytes(end - begin)
+    differing = (int.from_bytes(old_bytes) ^ int.from_bytes(new_bytes)).to_bytes(end - overlap_start)
     same = len(differing) - len(differing.lstrip(b"\0"))
-    return begin + same, len(differing) - differing.count(0)
+    return overlap_start + same, len(differing) - differing.count(0)

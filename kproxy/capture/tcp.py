@@ -111,7 +111,7 @@ class Reassembler:
         Written for the usual packet, which continues its direction, in one loop: a call, or a copy of the packet,
         costs as much as the rest.
         """
-        unpack, sender_of, recent, add, kept = USUAL.unpack_from, self._senders.get, self._recent, events.append, 0
+        unpack, sender_of, recent, add, kept_bytes = USUAL.unpack_from, self._senders.get, self._recent, events.append, 0
         usual_bytes = USUAL.size if link_type == ETHERNET else MAX_PACKET_BYTES + 1
         try:
             for at, start, end, wire_length in packets:
@@ -138,11 +138,11 @@ class Reassembler:
                                 add(BytesCaptured(half.flow, half.direction, at, payload))
                                 (half.recent or recent.begin(half)).append(payload)
                                 half.next = position + stop - first
-                                kept += stop - first + PAYLOAD_COST
+                                kept_bytes += stop - first + PAYLOAD_COST
                             continue
                 events += self._receive_unusual(Packet(at, link_type, data[start:end], wire_length))
         finally:
-            recent.count(kept)
+            recent.count(kept_bytes)
 
     def close(self) -> Iterator[Event]:
         """End the capture: deliver waiting data and end all flows."""

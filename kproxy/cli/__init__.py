@@ -113,20 +113,20 @@ class _Parser(argparse.ArgumentParser):
             self.exit(USAGE, f"kproxy: {terminal(message)}; see {self.more}\n")
         from kproxy.filters.errors import nearest
 
-        kind, written, known = unknown
-        near = nearest(written, known)
-        what = f"did you mean {near}?" if near else f"see {self.more if kind == 'option' else f'{self.prog} --help'}"
-        self.exit(USAGE, f"kproxy: unknown {kind} {terminal(written)}; {what}\n")
+        kind, word, candidates = unknown
+        suggestion = nearest(word, candidates)
+        hint = f"did you mean {suggestion}?" if suggestion else f"see {self.more if kind == 'option' else f'{self.prog} --help'}"
+        self.exit(USAGE, f"kproxy: unknown {kind} {terminal(word)}; {hint}\n")
 
     def _unknown_option(self, message: str) -> _Unknown | None:
         """The first unknown option. The word after it may be its value, so it is not taken for a command."""
         if not message.startswith(("unrecognized", "argument COMMAND", "the following arguments are required")):
             return None
-        known = [option for line in _OPTION_LINE.findall(self.format_help()) for option in _OPTION.findall(line)]
+        options = [option for line in _OPTION_LINE.findall(self.format_help()) for option in _OPTION.findall(line)]
         for word in itertools.takewhile(lambda word: word not in ("--", *COMMANDS), self._given):
             option = word.partition("=")[0] if word.startswith("--") else word[:2]
-            if _OPTION.fullmatch(option) and option not in known:
-                return "option", option, [option for option in known if option.startswith("--")]
+            if _OPTION.fullmatch(option) and option not in options:
+                return "option", option, [option for option in options if option.startswith("--")]
         return None
 
 
@@ -158,15 +158,15 @@ class _Command(_Parser):
         self._is_between = True
         try:
             if self._has_commands or "--" in (args or ()):  # otherwise "--" would be lost
-                namespace_found, others = super().parse_known_args(args, namespace)  # type: ignore[no-untyped-call]
+                parsed, remaining = super().parse_known_args(args, namespace)  # type: ignore[no-untyped-call]
             else:
-                namespace_found, others = self.parse_known_intermixed_args(args, namespace)
+                parsed, remaining = self.parse_known_intermixed_args(args, namespace)
         finally:
             self._is_between = False
-        if others:
+        if remaining:
             self._given = args
-            self.error(f"unrecognized arguments: {' '.join(others)}")
-        return namespace_found, others
+            self.error(f"unrecognized arguments: {' '.join(remaining)}")
+        return parsed, remaining
 
 
 def _unknown_command(message: str) -> _Unknown | None:

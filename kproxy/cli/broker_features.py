@@ -37,8 +37,8 @@ def run(args: argparse.Namespace) -> int:
         if api_page is None:
             from kproxy.filters.errors import suggestion
 
-            near = suggestion(args.api, [page.api for page in api_pages]) or "kproxy broker-features lists its APIs"
-            raise UserError(f"the built-in broker does not serve {args.api!r}; {near}")
+            similar = suggestion(args.api, [page.api for page in api_pages]) or "kproxy broker-features lists its APIs"
+            raise UserError(f"the built-in broker does not serve {args.api!r}; {similar}")
         notes = "".join(f"\n  v{version}: {note}" for version, note in api_page.changes)
         page = f"{api_page.text}\n\nVersions: {api_page.versions}.{notes}"
         print(json.dumps(dataclasses.asdict(api_page), indent=2) if args.json else page)  # noqa: T201

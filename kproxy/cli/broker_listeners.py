@@ -31,8 +31,8 @@ def addresses(args: argparse.Namespace, brokers: int) -> list[TcpAddress]:
     Raises:
         UserError: An address is invalid.
     """
-    found = _by_name("--listen", args.listen)
-    return [address for texts in found.values() for address in _for_each_broker("--listen", texts, brokers)]
+    addresses_by_name = _by_name("--listen", args.listen)
+    return [address for texts in addresses_by_name.values() for address in _for_each_broker("--listen", texts, brokers)]
 
 
 def advertised(
@@ -44,27 +44,27 @@ def advertised(
         UserError: An address is invalid, or its listener does not exist.
     """
     listeners = names(args)
-    found = {}
+    advertised_by_name = {}
     for name, texts in _by_name("--advertised", args.advertised or ()).items():
         if name and name not in listeners:
             has = f"use {', '.join(listeners)}" if listeners else "--listen has no names"
             raise UserError(f"--advertised {name}://{texts[0]}: unknown listener {name}: {has}")
         if not name and len(listeners) > 1:
             raise UserError(f"--advertised {texts[0]}: name its listener, e.g. {listeners[0]}://{texts[0]}")
-        found[name] = [_advertised_address(address) for address in _for_each_broker("--advertised", texts, brokers)]
-    return found.get("", found)
+        advertised_by_name[name] = [_advertised_address(address) for address in _for_each_broker("--advertised", texts, brokers)]
+    return advertised_by_name.get("", advertised_by_name)
 
 
 def _by_name(option: str, texts: Sequence[str]) -> dict[str, list[str]]:
     """Addresses by listener name, as in ``SSL://9093``; ``""`` for addresses without a name."""
     values: dict[str, list[str]] = {}
     for text in texts:
-        named = _NAMED.fullmatch(text)
-        name, address = (named[1].upper(), named[2]) if named else ("", text)
+        match = _NAMED.fullmatch(text)
+        name, address = (match[1].upper(), match[2]) if match else ("", text)
         values.setdefault(name, []).append(address)
     if "" in values and len(values) > 1:
-        bare = values[""][0]
-        raise UserError(f"{option} {bare}: name this listener like the others, e.g. {option} PLAINTEXT://{bare}")
+        unnamed = values[""][0]
+        raise UserError(f"{option} {unnamed}: name this listener like the others, e.g. {option} PLAINTEXT://{unnamed}")
     return values
 
 
@@ -72,7 +72,7 @@ def _for_each_broker(option: str, texts: Sequence[str], brokers: int) -> list[Tc
     """An address for each broker: the given ones, or the given one and the ports after it."""
     from kproxy.proxy.address import TcpAddress, parse_listen
 
-    found = []
+    broker_addresses = []
     for text in texts:
         try:
             address = parse_listen(text, option)
@@ -80,13 +80,13 @@ def _for_each_broker(option: str, texts: Sequence[str], brokers: int) -> list[Tc
             raise UserError(str(error)) from None
         if not isinstance(address, TcpAddress):
             raise UserError(f"{option} {text}: the built-in broker needs a TCP port to advertise to clients")
-        found.append(address)
-    if len(found) not in (1, brokers):
-        raise UserError(f"{option} is given {len(found)} times for {brokers} brokers: pass it once, or once per broker")
-    first, more = found[0], brokers - len(found)
+        broker_addresses.append(address)
+    if len(broker_addresses) not in (1, brokers):
+        raise UserError(f"{option} is given {len(broker_addresses)} times for {brokers} brokers: pass it once, or once per broker")
+    first, more = broker_addresses[0], brokers - len(broker_addresses)
     if first.port and first.port + more > 65535:
         raise UserError(f"{option} {first}: {brokers} brokers need {brokers} ports, up to 65535")
-    return found + [TcpAddress(first.host, first.port and first.port + index) for index in range(1, more + 1)]
+    return broker_addresses + [TcpAddress(first.host, first.port and first.port + index) for index in range(1, more + 1)]
 
 
 def _advertised_address(address: TcpAddress) -> tuple[str, int]:

@@ -78,10 +78,10 @@ def options_of(args: argparse.Namespace) -> BrokerOptions | None:
     from kproxy.broker.options import RETENTION_BYTES, BrokerOptions
     from kproxy.broker.security.listener import listeners_of
 
-    given = {name: value for name in _NAMES if (value := getattr(args, name)) not in (None, False)}
+    settings = {name: value for name in _NAMES if (value := getattr(args, name)) not in (None, False)}
     if not any(upstream == BUILT_IN for upstream in args.upstream):
-        if given:
-            flag = next(iter(given)).replace("_", "-")
+        if settings:
+            flag = next(iter(settings)).replace("_", "-")
             raise UserError(f"--{flag} needs the built-in broker: pass --upstream without a value")
         return None
     if len(args.upstream) > 1:
@@ -178,8 +178,8 @@ def _topic(text: str) -> tuple[str, int]:
         raise UserError(f"invalid --topic {text!r}: use NAME or NAME:PARTITIONS, with 1 to 10000 partitions")
     try:
         check_name(name)
-    except Refused as refused:
-        raise UserError(f"--topic {text!r}: {refused}; use letters, digits, '.', '_' and '-'") from None
+    except Refused as api_error:
+        raise UserError(f"--topic {text!r}: {api_error}; use letters, digits, '.', '_' and '-'") from None
     return name, int(partitions)
 
 

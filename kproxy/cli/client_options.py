@@ -72,9 +72,9 @@ def tls_of(args: argparse.Namespace) -> ClientTls | None:
     from kproxy.proxy.tls.contexts import TlsFileError, client_context
 
     if not args.tls:
-        given = next((name for name in _NEED_TLS if getattr(args, name)), None)
-        if given:
-            raise UserError(f"--{given} needs --tls")
+        option = next((name for name in _NEED_TLS if getattr(args, name)), None)
+        if option:
+            raise UserError(f"--{option} needs --tls")
         return None
     if (args.cert is None) != (args.key is None):
         raise UserError("--cert and --key must be used together")
@@ -102,8 +102,8 @@ def login_of(args: argparse.Namespace) -> ClientLogin | None:
     if args.sasl_mechanism not in MECHANISMS:
         raise UserError(f"--sasl-mechanism {args.sasl_mechanism}: use one of {', '.join(MECHANISMS)}")
     if (args.sasl_username is None) != (args.sasl_mechanism == "OAUTHBEARER"):
-        needs = "takes no --sasl-username: the token names the user" if args.sasl_username else "needs --sasl-username"
-        raise UserError(f"--sasl-mechanism {args.sasl_mechanism} {needs}")
+        requirement = "takes no --sasl-username: the token names the user" if args.sasl_username else "needs --sasl-username"
+        raise UserError(f"--sasl-mechanism {args.sasl_mechanism} {requirement}")
     password = os.environ.get(_PASSWORD)
     if args.sasl_password_file is not None:
         try:

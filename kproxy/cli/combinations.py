@@ -20,11 +20,11 @@ def given(args: argparse.Namespace, options: Iterable[str]) -> str | None:
     return None
 
 
-def refuse(args: argparse.Namespace, options: Iterable[str], why: str) -> None:
-    """Refuse options that would have no effect; `why` is the rest of the sentence.
+def refuse(args: argparse.Namespace, options: Iterable[str], reason: str) -> None:
+    """Refuse options that would have no effect; `reason` is the rest of the sentence.
 
     Raises:
         UserError: One of them was passed.
     """
     if (option := given(args, options)) is not None:
-        raise UserError(f"{option} {why}")
+        raise UserError(f"{option} {reason}")

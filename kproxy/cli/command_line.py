@@ -11,10 +11,10 @@ from kproxy.cli.options import OptionGroup
 
 def options_of(args: argparse.Namespace, configure: Callable[[OptionGroup], object]) -> list[str]:
     """The options declared by `configure` that differ from their defaults in `args`, as a command line."""
-    declared = DeclaredOptions()
-    configure(declared)
+    declared_options = DeclaredOptions()
+    configure(declared_options)
     words = []
-    for action in declared.actions:
+    for action in declared_options.actions:
         value = getattr(args, action.dest)
         if not action.option_strings or value == action.default:
             continue

@@ -41,36 +41,36 @@ def expanded(words: Sequence[str], configure: Callable[[OptionGroup], object], c
     Raises:
         UserError: The file cannot be read, or has an invalid option.
     """
-    own = list(words[: next((index for index, word in enumerate(words) if word in commands), len(words))])
-    path = _path(own)
+    relay_words = list(words[: next((index for index, word in enumerate(words) if word in commands), len(words))])
+    path = _path(relay_words)
     if path is None:
         return list(words)
-    declared = DeclaredOptions()
-    configure(declared)
+    declared_options = DeclaredOptions()
+    configure(declared_options)
     by_name = {
-        action.option_strings[-1].removeprefix("--"): action for action in declared.actions if action.option_strings
+        action.option_strings[-1].removeprefix("--"): action for action in declared_options.actions if action.option_strings
     }
     by_name.pop(OPTION.removeprefix("--"), None)
-    given = {word.partition("=")[0] for word in own if word.startswith("-")}
-    replaced = {name for option in given for name in _excluded(option, by_name)}
-    found: list[str] = []
+    given_options = {word.partition("=")[0] for word in relay_words if word.startswith("-")}
+    replaced_options = {name for option in given_options for name in _excluded(option, by_name)}
+    inserted: list[str] = []
     for key, value in _read(path).items():
         if key == _RULES:
-            found += _limits(path, value)
+            inserted += _limits(path, value)
             continue
         action = by_name.get(key)
         if action is None:
             raise UserError(f"{path}: {_unknown(key, list(by_name))}")
-        if key not in replaced and given.isdisjoint(action.option_strings):
-            found += _words(path, key, value, action, repeats=f"--{key}" in declared.repeated)
-    return [*found, *words]
+        if key not in replaced_options and given_options.isdisjoint(action.option_strings):
+            inserted += _words(path, key, value, action, repeats=f"--{key}" in declared_options.repeated)
+    return [*inserted, *words]
 
 
 def _excluded(option: str, by_name: Mapping[str, argparse.Action]) -> Iterator[str]:
     """The options that an option of the command line excludes."""
     name = next((name for name, action in by_name.items() if option in action.option_strings), None)
     yield from _EXCLUDED.get(name or "", ())
-    yield from (option for option, excluded in _EXCLUDED.items() if name in excluded)
+    yield from (option for option, excluded_names in _EXCLUDED.items() if name in excluded_names)
 
 
 def _path(words: Sequence[str]) -> Path | None:
@@ -95,11 +95,11 @@ def _read(path: Path) -> dict[str, Any]:
         raise UserError(f"{path} is not TOML: {error}") from None
 
 
-def _unknown(key: str, known: list[str]) -> str:
+def _unknown(key: str, known_keys: list[str]) -> str:
     from kproxy.filters.errors import nearest
 
-    near = nearest(key, known)
-    return f"unknown option {key!r}" + (f"; did you mean {near}?" if near else "; see kproxy help relay")
+    suggestion = nearest(key, known_keys)
+    return f"unknown option {key!r}" + (f"; did you mean {suggestion}?" if suggestion else "; see kproxy help relay")
 
 
 def _limits(path: Path, tables: Any) -> Iterator[str]:

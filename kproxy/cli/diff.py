@@ -108,16 +108,16 @@ def _kinds(option: str, texts: list[str]) -> frozenset[ValueKind]:
     from kproxy.comparison.kinds import ValueKind
     from kproxy.filters.errors import nearest
 
-    known = {value_kind.replace(" ", "-"): value_kind for value_kind in ValueKind}
+    kinds_by_name = {value_kind.replace(" ", "-"): value_kind for value_kind in ValueKind}
     aspects = [
         aspect.strip().lower().replace(" ", "-") for text in texts for aspect in text.split(",") if aspect.strip()
     ]
     for aspect in aspects:
-        if aspect not in known:
-            near = nearest(aspect, known)
-            what = f"did you mean {near}?" if near else f"use {', '.join(known)}"
-            raise UserError(f"{option} {aspect}: no such kind; {what}")
-    return frozenset(known[aspect] for aspect in aspects)
+        if aspect not in kinds_by_name:
+            suggestion = nearest(aspect, kinds_by_name)
+            hint = f"did you mean {suggestion}?" if suggestion else f"use {', '.join(kinds_by_name)}"
+            raise UserError(f"{option} {aspect}: no such kind; {hint}")
+    return frozenset(kinds_by_name[aspect] for aspect in aspects)
 
 
 def _recorded(name: str, args: argparse.Namespace, damage: InputDamage) -> RecordedTraffic:
@@ -142,15 +142,15 @@ def _live(args: argparse.Namespace) -> tuple[RecordedTraffic, RecordedTraffic]:
     from kproxy.comparison.traffic import traffic_of
     from kproxy.probe.recording import RecordedBroker, send_to_both
 
-    planned = _requests(args.requests) if args.requests else None
+    requests = _requests(args.requests) if args.requests else None
     if args.timeout <= 0:
         raise UserError(f"--timeout {args.timeout:g}: use a positive number of seconds")
     tls, login = client_options.tls_of(args), client_options.login_of(args)
     a, b = (RecordedBroker(client_options.address_of(name), args.timeout, tls, login) for name in (args.a, args.b))
-    asyncio.run(send_to_both(a, b, planned))
+    asyncio.run(send_to_both(a, b, requests))
     text = args.text_may_differ
     traffics = (
-        traffic_of(name, loaded.lines, about_clients=False, text=text) for name, loaded in ((args.a, a), (args.b, b))
+        traffic_of(name, recorded_broker.lines, about_clients=False, text=text) for name, recorded_broker in ((args.a, a), (args.b, b))
     )
     return next(traffics), next(traffics)
 
@@ -163,15 +163,15 @@ def _requests(name: str) -> list[PlannedRequest]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not text"
         raise UserError(f"--requests {name}: {reason}; choose another file") from None
-    planned = []
+    requests = []
     for number, line in enumerate(text.splitlines(), 1):
         try:
             if line.lstrip().startswith("{"):
-                planned += from_lines(line, None)
+                requests += from_lines(line, None)
             elif words := shlex.split(line, comments=True):
-                planned += from_words(words, None)
+                requests += from_words(words, None)
         except (UserError, ValueError) as error:
             raise UserError(f"--requests {name}, line {number}: {error}") from None
-    if not planned:
+    if not requests:
         raise UserError(f"--requests {name}: no request in it; use lines such as Metadata:9 topics=orders")
-    return planned
+    return requests

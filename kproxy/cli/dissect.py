@@ -112,11 +112,11 @@ def run(args: argparse.Namespace) -> int:
     if args.jobs > 1 and len(inputs) > 1:
         from kproxy.cli.dissect_jobs import outcomes
 
-        done = outcomes(inputs, args, output)
+        results = outcomes(inputs, args, output)
     else:
         add = None if summary is None else summary.add
-        done = (dissect_input(*job, flow_ids, args, output, selection, add=add) for job in inputs)
-    for outcome in done:
+        results = (dissect_input(*job, flow_ids, args, output, selection, add=add) for job in inputs)
+    for outcome in results:
         status = FINDINGS if outcome.has_finding else status
         output.analysed.unreadable += outcome.is_unreadable
     output.close()
@@ -147,12 +147,12 @@ def _check(args: argparse.Namespace) -> None:
     Raises:
         UserError: There are some.
     """
-    shown = given(args, ("html", "findings", "fields", "json"))
-    if shown is not None:
-        refuse(args, ("verbose", "quiet", "local_time"), f"is for text: leave it out with {shown}")
-    if shown in ("--html", "--findings"):
-        refuse(args, ("detail",), f"has no effect with {shown}, which always shows the bytes of frames: leave it out")
-    if shown is None and not (args.verbose or args.payloads or args.frames):
+    output_option = given(args, ("html", "findings", "fields", "json"))
+    if output_option is not None:
+        refuse(args, ("verbose", "quiet", "local_time"), f"is for text: leave it out with {output_option}")
+    if output_option in ("--html", "--findings"):
+        refuse(args, ("detail",), f"has no effect with {output_option}, which always shows the bytes of frames: leave it out")
+    if output_option is None and not (args.verbose or args.payloads or args.frames):
         refuse(args, ("detail",), "needs -v, --json or --fields: other text has no bodies of frames")
 
 

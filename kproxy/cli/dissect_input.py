@@ -51,8 +51,8 @@ def output_of(args: argparse.Namespace, selection: Selection, *, headings: bool)
     if args.html:
         from kproxy.html.page import HtmlOutput
 
-        if other := next((name for name in ("json", "fields", "findings", "format") if getattr(args, name)), None):
-            raise UserError(f"use --html or --{other}, not both")
+        if conflicting := next((name for name in ("json", "fields", "findings", "format") if getattr(args, name)), None):
+            raise UserError(f"use --html or --{conflicting}, not both")
         return HtmlOutput(sys.stdout, was_named)
     if args.findings and args.fields:
         raise UserError("use --findings or --fields, not both")
@@ -60,7 +60,7 @@ def output_of(args: argparse.Namespace, selection: Selection, *, headings: bool)
         raise UserError(f"use --json or --format {args.format}, not both")
     if args.format and not args.findings:
         raise UserError(f"--format {args.format} needs --findings")
-    shown = OutputOptions(
+    output_options = OutputOptions(
         was_named,
         json=args.json,
         verbose=args.verbose,
@@ -71,7 +71,7 @@ def output_of(args: argparse.Namespace, selection: Selection, *, headings: bool)
         fields=tuple(name.strip() for name in (args.fields or "").split(",") if name.strip()),
         report=(args.format or ("json" if args.json else "text")) if args.findings else None,
     )
-    return output_for(shown, sys.stdout, selection)
+    return output_for(output_options, sys.stdout, selection)
 
 
 def dissect_input(
@@ -99,13 +99,13 @@ def dissect_input(
         _report(output, sentence)
 
     try:
-        for read in _lines(name, flow_ids, args, output, damaged):
-            lines = selection.filter(read)
+        for batch in _lines(name, flow_ids, args, output, damaged):
+            lines = selection.filter(batch)
             if add is not None:
                 for line in lines:
                     add(line)
-            shown = output.write_all(lines)
-            has_finding = has_finding or any(map(selection.fails_for, shown))
+            shown_lines = output.write_all(lines)
+            has_finding = has_finding or any(map(selection.fails_for, shown_lines))
     except UserError as error:
         if was_named or isinstance(error, _NoCapture):
             output.flush()  # the lines of earlier inputs
@@ -131,25 +131,25 @@ def _lines(
     except OSError as error:
         raise UserError(f"{name}: {error.strerror}") from None
     with source:
-        shown = display_name(name)
+        displayed_name = display_name(name)
         try:
-            traced = open_trace(source, shown, partial(_report, output), damaged)
+            traced = open_trace(source, displayed_name, partial(_report, output), damaged)
             if traced.lines is not None:
                 if args.payloads:
                     raise _NoCapture(
-                        f"{shown} is a trace, and --payloads decodes the records of captures only: pass --payloads to "
+                        f"{displayed_name} is a trace, and --payloads decodes the records of captures only: pass --payloads to "
                         "the proxy that writes the trace, and leave it out here"
                     )
                 if args.files == [name]:
-                    refuse(args, ("port", "keylog", "rule"), f"is for captures, and {shown} is a trace: leave it out")
+                    refuse(args, ("port", "keylog", "rule"), f"is for captures, and {displayed_name} is a trace: leave it out")
                 yield from ([line] for line in traced.lines)
                 output.end()
             else:
-                yield from _captured(traced.source, shown, flow_ids, args, output)
+                yield from _captured(traced.source, displayed_name, flow_ids, args, output)
         except OSError as error:
             if is_of_output(error):  # of `output.end`, or of a flush while a pipe is empty
                 raise
-            raise UserError(f"{shown}: {error.strerror or error}") from None
+            raise UserError(f"{displayed_name}: {error.strerror or error}") from None
 
 
 def _captured(
@@ -208,19 +208,19 @@ def _report(output: Output, sentence: str) -> None:
 
 def _failed_attempts(failed: Counter[tuple[str, str]]) -> str:
     """A sentence about connections that were never established, by server and outcome."""
-    named = [f"{server} {outcome} ({count})" for (server, outcome), count in failed.most_common(_MAX_NAMED)]
-    more = f", and {len(failed) - len(named)} more" if len(failed) > len(named) else ""
+    attempts = [f"{server} {outcome} ({count})" for (server, outcome), count in failed.most_common(_MAX_NAMED)]
+    more = f", and {len(failed) - len(attempts)} more" if len(failed) > len(attempts) else ""
     count = failed.total()
     were = "s were" if count > 1 else " was"
-    return f"{count} connection{were} attempted but never established: {', '.join(named)}{more}"
+    return f"{count} connection{were} attempted but never established: {', '.join(attempts)}{more}"
 
 
 def _report_other(name: str, dissector: Dissector, packets: int, args: argparse.Namespace, output: Output) -> None:
-    other = ", ".join(f"{count} {kind}" for kind, count in dissector.other.most_common())
+    other_kinds = ", ".join(f"{count} {kind}" for kind, count in dissector.other.most_common())
     if dissector.flows == 0:
-        where = f" on port {', '.join(map(str, args.port))}" if args.port else ""
-        beside = f"; other TCP connections: {other}" if other else ""
-        _report(output, f"{name}: no Kafka connection{where} in {packets} packets{beside}")
+        port_text = f" on port {', '.join(map(str, args.port))}" if args.port else ""
+        others_text = f"; other TCP connections: {other_kinds}" if other_kinds else ""
+        _report(output, f"{name}: no Kafka connection{port_text} in {packets} packets{others_text}")
         if dissector.failed:
             _report(output, f"{name}: {_failed_attempts(dissector.failed)}")
         if dissector.other["TLS"] and not args.keylog:

@@ -61,10 +61,10 @@ def outcomes(inputs: Sequence[tuple[str, bool]], args: argparse.Namespace, outpu
                 output.begin(display_name(name))
                 output.analysed.files[display_name(name)] = result.counts
                 output.failures += result.failures
-                written = Path(directory, str(number))
-                with written.open("rb") as file:
+                output_path = Path(directory, str(number))
+                with output_path.open("rb") as file:
                     shutil.copyfileobj(file, sys.stdout.buffer, 1 << 20)
-                written.unlink()
+                output_path.unlink()
                 sys.stdout.flush()
                 with contextlib.suppress(OSError):  # like `warn`
                     sys.stderr.write(result.said)
@@ -92,10 +92,10 @@ def _count_flows(name: str) -> int:
             reassembler = Reassembler(flow_ids=flow_ids)
             with Capture(opened.source, name, owned=False) as capture:
                 for link_type, data, packets in capture.blocks():
-                    rest = iter(packets)
-                    while length_hint(rest):
+                    remaining = iter(packets)
+                    while length_hint(remaining):
                         with contextlib.suppress(Exception):  # a bug in kproxy, which is reported later
-                            reassembler.receive_all(link_type, data, rest, [])
+                            reassembler.receive_all(link_type, data, remaining, [])
     return next(flow_ids)
 
 
@@ -103,11 +103,11 @@ def _dissect(
     job: tuple[str, bool], first_flow: int, args: argparse.Namespace, to: Path, encoding: tuple[str, str]
 ) -> _Result:
     selection = selection_of(args)
-    said = io.StringIO()
+    stderr = io.StringIO()
     with (
         to.open("w", encoding=encoding[0], errors=encoding[1]) as file,
         contextlib.redirect_stdout(file),
-        contextlib.redirect_stderr(said),
+        contextlib.redirect_stderr(stderr),
     ):
         output = output_of(args, selection, headings=False)
         outcome, failed = None, None
@@ -117,4 +117,4 @@ def _dissect(
             failed = error
         output.close()
     [counts] = output.analysed.files.values()
-    return _Result(outcome, failed, said.getvalue(), counts, output.failures)
+    return _Result(outcome, failed, stderr.getvalue(), counts, output.failures)

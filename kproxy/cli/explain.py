@@ -71,38 +71,38 @@ def run(args: argparse.Namespace) -> int:
             return _lines(text, selection, record_values)
     else:
         text = " ".join(args.hex)
-    pieces, answered = _unhex(text), _answered_request(args)
+    pieces, answered_request = _unhex(text), _answered_request(args)
     connections = tcp_connections(pieces)
     if connections is not None or len(pieces) > 1:
         frames, problems = [], []
         for streams, lone_server in [(pieces, None)] if connections is None else connections:
-            if lone_server is not None and answered is None:
+            if lone_server is not None and answered_request is None:
                 raise UserError(
                     f"these bytes went from {lone_server[0]} to {lone_server[1]}: a response, which does not name its "
                     "API; pass --api API --version VERSION, or paste the packet with its request too"
                 )
             if lone_server is not None:
-                given = framed(streams[0], answered)
-                frames += [PastedFrame(frame, answered) for frame in given.frames]
-                problems += [sentence for sentence in (given.note, given.problem) if sentence]
+                framed_input = framed(streams[0], answered_request)
+                frames += [PastedFrame(frame, answered_request) for frame in framed_input.frames]
+                problems += [sentence for sentence in (framed_input.note, framed_input.problem) if sentence]
                 continue
-            of_connection = paired(streams, answered)
-            frames += of_connection[0]
-            problems += of_connection[1]
+            frames_and_problems = paired(streams, answered_request)
+            frames += frames_and_problems[0]
+            problems += frames_and_problems[1]
         if not frames:
             raise UserError("these packets have no TCP payload: nothing to decode")
         missing, notes = False, problems
     else:
-        given = framed(pieces[0], answered)
-        if len(given.frames[-1]) < MIN_FRAME:
+        framed_input = framed(pieces[0], answered_request)
+        if len(framed_input.frames[-1]) < MIN_FRAME:
             size = len(pieces[0])
             raise UserError(
                 f"too short for a frame: {size} byte{'s' * (size != 1)} given, but the length prefix and the "
                 f"shortest header take {MIN_FRAME}"
             )
-        frames = [PastedFrame(frame, answered) for frame in given.frames]
-        missing, problems = given.missing, [given.problem] if given.problem else []
-        notes = [note for note in (_MISSING if given.missing else None, given.note, given.problem) if note]
+        frames = [PastedFrame(frame, answered_request) for frame in framed_input.frames]
+        missing, problems = framed_input.missing, [framed_input.problem] if framed_input.problem else []
+        notes = [note for note in (_MISSING if framed_input.missing else None, framed_input.note, framed_input.problem) if note]
     if not args.json:
         for note in notes:
             say(f"note: {note}")
@@ -111,8 +111,8 @@ def run(args: argparse.Namespace) -> int:
         if number and not args.json:
             print()  # noqa: T201
         try:
-            shown = _show(frame, request, selection, record_values, missing=missing, as_json=args.json)
-            status = max(status, shown)
+            shown_status = _show(frame, request, selection, record_values, missing=missing, as_json=args.json)
+            status = max(status, shown_status)
         except UserError as error:
             if len(frames) == 1:
                 raise
@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _show(
     frame: bytes,
-    answered: AnsweredRequest,
+    answered_request: AnsweredRequest,
     selection: Selection,
     record_values: RecordValues | None,
     *,
@@ -142,7 +142,7 @@ def _show(
     from kproxy.outputs.explained_frame import explanation_json, is_failure, shown_findings, write_explanation
     from kproxy.outputs.values import write_values
 
-    explanation = _with_values(_explain(frame, answered, missing=missing), record_values)
+    explanation = _with_values(_explain(frame, answered_request, missing=missing), record_values)
     findings = shown_findings(explanation, selection)
     if as_json:
         sys.stdout.buffer.write(_encode({"id": None, **explanation_json(explanation, findings)}))
@@ -195,15 +195,15 @@ def _answered_request(args: argparse.Namespace) -> AnsweredRequest:
     return api.key, args.api_version
 
 
-def _explain(frame: bytes, answered: AnsweredRequest, *, missing: bool) -> Explanation:
+def _explain(frame: bytes, answered_request: AnsweredRequest, *, missing: bool) -> Explanation:
     from kproxy.inspection.explain import candidates, explain, is_request
 
-    explanation = explain(frame, answered, prefix_missing=missing)
+    explanation = explain(frame, answered_request, prefix_missing=missing)
     message = explanation.message
     diagnosis = message.diagnosis
     unlikely = diagnosis is not None and (diagnosis.edit.kind == "body_of_api" or not is_request(frame))
     doubtful = explanation.error or message.opaque or unlikely
-    if answered is None and doubtful and (possible := candidates(frame)):
+    if answered_request is None and doubtful and (possible := candidates(frame)):
         names = ", ".join(f"--api {name} --version {versions[-1]}" for name, versions in possible[:5])
         more = f" ({len(possible) - 5} more fit)" if len(possible) > 5 else ""
         sentence = f"a response does not name its API: pass --request HEX, or {names}{more}"
@@ -284,11 +284,11 @@ def _answer(line: str) -> Explanation:
         request = bytes.fromhex(request_line["request"]) if request_line.get("request") else None
     except (msgspec.DecodeError, KeyError, ValueError, TypeError) as error:
         raise UserError(f'invalid line, expected {{"id", "frame": hex, "request": hex?}}: {error}') from None
-    answered: AnsweredRequest = request
-    if answered is None and request_line.get("type") == "response":
+    answered_request: AnsweredRequest = request
+    if answered_request is None and request_line.get("type") == "response":
         try:
-            answered = int(request_line["api_key"]), int(request_line["version"])
+            answered_request = int(request_line["api_key"]), int(request_line["version"])
         except (KeyError, TypeError, ValueError):
             raise UserError('a response needs "request", or "api_key" and "version"') from None
-    given = framed(frame, answered)
-    return explain(given.frames[0] if given.missing else frame, answered, prefix_missing=given.missing)
+    framed_input = framed(frame, answered_request)
+    return explain(framed_input.frames[0] if framed_input.missing else frame, answered_request, prefix_missing=framed_input.missing)

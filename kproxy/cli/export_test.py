@@ -106,6 +106,6 @@ def _exchange(args: argparse.Namespace, damage: InputDamage) -> RecordedExchange
 
 def _frame(line: RequestLine | ResponseLine, name: str) -> bytes:
     if line.frame is None:
-        what = f"was not decoded: {line.not_decoded}" if line.not_decoded else "record it with --detail raw"
-        raise UserError(f"{name} does not have the bytes of this exchange: {what}")
+        hint = f"was not decoded: {line.not_decoded}" if line.not_decoded else "record it with --detail raw"
+        raise UserError(f"{name} does not have the bytes of this exchange: {hint}")
     return base64.b64decode(line.frame)

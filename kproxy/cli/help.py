@@ -42,9 +42,9 @@ def run(args: argparse.Namespace) -> int:
         case [topic] if topic == EXIT_CODES:
             sys.stdout.write(exit_statuses.table())
         case [unknown, *_] if unknown not in COMMANDS:
-            near = nearest(unknown, (*COMMANDS, RELAY, EXIT_CODES))
-            what = f"did you mean {near}?" if near else "see kproxy --help"
-            raise UserError(f"unknown command {unknown}; {what}")
+            suggestion = nearest(unknown, (*COMMANDS, RELAY, EXIT_CODES))
+            hint = f"did you mean {suggestion}?" if suggestion else "see kproxy --help"
+            raise UserError(f"unknown command {unknown}; {hint}")
         case words:
             args.root.parse_args([*words, "--help"])  # exits
     return CLEAN

@@ -22,36 +22,36 @@ _RELOADED = frozenset({"listen", "upstream", *tls.DESTINATIONS})
 _RELOADED_BUILT_IN = frozenset(tls.DESTINATIONS)
 
 
-def reload(before: argparse.Namespace, broker: BrokerOptions | None) -> list[Listener] | None:
+def reload(old_args: argparse.Namespace, broker: BrokerOptions | None) -> list[Listener] | None:
     """The listeners of the command line and its configuration file as it is now; None after a message."""
     from kproxy.outputs.stderr import warn
 
     try:
-        now = before.parse_again()
-        listeners = _again(before, now, broker)
+        new_args = old_args.parse_again()
+        listeners = _again(old_args, new_args, broker)
     except UserError as error:
         warn(str(error))
         return None
     except SystemExit:  # argparse has said why
         return None
-    reloaded = _RELOADED if broker is None else _RELOADED_BUILT_IN
-    others = [f"--{name.replace('_', '-')}" for name, value in vars(now).items()
-              if name not in reloaded and not callable(value) and value != getattr(before, name, None)]  # fmt: skip
-    if others:
-        warn(f"restart kproxy to change {', '.join(sorted(others))}")
+    reloaded_options = _RELOADED if broker is None else _RELOADED_BUILT_IN
+    changed_options = [f"--{name.replace('_', '-')}" for name, value in vars(new_args).items()
+              if name not in reloaded_options and not callable(value) and value != getattr(old_args, name, None)]  # fmt: skip
+    if changed_options:
+        warn(f"restart kproxy to change {', '.join(sorted(changed_options))}")
     return listeners
 
 
-def _again(before: argparse.Namespace, now: argparse.Namespace, broker: BrokerOptions | None) -> list[Listener]:
+def _again(old_args: argparse.Namespace, new_args: argparse.Namespace, broker: BrokerOptions | None) -> list[Listener]:
     """The listeners as configured now; those of the built-in broker as before, with the TLS files as they are now."""
     if broker is not None:
-        if (now.tls_cert is None) != (before.tls_cert is None):
+        if (new_args.tls_cert is None) != (old_args.tls_cert is None):
             raise UserError("restart kproxy to add or remove --tls-cert")
-        tls.check_for_broker(now)
-        return of_broker(before, broker, now)
-    if len(now.listen) != len(now.upstream) or not now.listen or broker_options.BUILT_IN in now.upstream:
+        tls.check_for_broker(new_args)
+        return of_broker(old_args, broker, new_args)
+    if len(new_args.listen) != len(new_args.upstream) or not new_args.listen or broker_options.BUILT_IN in new_args.upstream:
         raise UserError("each --listen needs one --upstream")
-    return of_upstreams(now)
+    return of_upstreams(new_args)
 
 
 def of_upstreams(args: argparse.Namespace) -> list[Listener]:
@@ -79,14 +79,14 @@ def _check_distinct(addresses: Sequence[Address]) -> None:
     """Refuse an address that is listened on twice; port 0 is another one each time."""
     from kproxy.proxy.address import TcpAddress
 
-    seen = set()
+    seen_addresses = set()
     for address in addresses:
         key: object = address
         if isinstance(address, TcpAddress):
             key = None if address.port == 0 else (None if address.host in _LOOPBACK else address.host, address.port)
-        if key is not None and key in seen:
+        if key is not None and key in seen_addresses:
             raise UserError(f"--listen {address} is given twice: give each listener an address of its own")
-        seen.add(key)
+        seen_addresses.add(key)
 
 
 def of_broker(

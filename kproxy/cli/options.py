@@ -30,9 +30,9 @@ class OptionGroup(Protocol):
         """Like argparse."""
 
 
-def completes(action: argparse.Action, how: dict[str, str | dict[str, str]]) -> None:
+def completes(action: argparse.Action, completion: dict[str, str | dict[str, str]]) -> None:
     """Let shells complete the values of an argument with files or directories."""
-    action.complete = how  # type: ignore[attr-defined]  # shtab reads this attribute
+    action.complete = completion  # type: ignore[attr-defined]  # shtab reads this attribute
 
 
 def add_selection(parser: OptionGroup) -> None:

@@ -80,8 +80,8 @@ def check_filter(args: argparse.Namespace) -> None:
     """
     from kproxy.outputs.line_outputs import filter_for
 
-    chosen = filter_for(args.filter)
-    if chosen is not None and chosen.reads_records and not getattr(args, "payloads", False):
+    parsed_filter = filter_for(args.filter)
+    if parsed_filter is not None and parsed_filter.reads_records and not getattr(args, "payloads", False):
         raise UserError("the filter reads keys, values or headers of records: pass --payloads")
 
 
@@ -115,20 +115,20 @@ def record_values_of(args: argparse.Namespace, *, in_background: bool = False) -
 
 def _record_values(args: argparse.Namespace, *, in_background: bool) -> RecordValues | None:
     if not args.payloads:
-        given = next((name for name in (*_NEED_PAYLOADS, *_NEED_REGISTRY) if getattr(args, name, None)), None)
-        if given:
-            raise UserError(f"--{given.replace('_', '-')} needs --payloads")
+        option = next((name for name in (*_NEED_PAYLOADS, *_NEED_REGISTRY) if getattr(args, name, None)), None)
+        if option:
+            raise UserError(f"--{option.replace('_', '-')} needs --payloads")
         return None
     from kproxy.inspection.masks import Masks
 
     masks = Masks(getattr(args, "mask", ()), getattr(args, "mask_tag", ()), text_masks(getattr(args, "mask_text", [])))
     if masks and args.detail == "raw":
-        given = next(name for name in _MASKS if getattr(args, name))
+        option = next(name for name in _MASKS if getattr(args, name))
         raise UserError(
-            f"--{given.replace('_', '-')} cannot mask the bytes of frames: do not pass --detail raw with it"
+            f"--{option.replace('_', '-')} cannot mask the bytes of frames: do not pass --detail raw with it"
         )
-    if not args.registry and (given := next((name for name in _NEED_REGISTRY if getattr(args, name)), None)):
-        raise UserError(f"--{given.replace('_', '-')} needs --registry URL")
+    if not args.registry and (option := next((name for name in _NEED_REGISTRY if getattr(args, name)), None)):
+        raise UserError(f"--{option.replace('_', '-')} needs --registry URL")
     if (args.schemas or args.registry) and (missing := _missing_package()):
         from kproxy.io.extras import install_command
 

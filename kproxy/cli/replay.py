@@ -118,11 +118,11 @@ def _steps(args: argparse.Namespace, damage: InputDamage) -> list[Step]:
     from kproxy.replay.step_reader import read_steps
     from kproxy.trace.encoding import as_mapping
 
-    named = filter_for(args.filter)
-    if named is not None and named.reads_records:
+    parsed_filter = filter_for(args.filter)
+    if parsed_filter is not None and parsed_filter.reads_records:
         raise UserError("kproxy replay does not decode records: filter by other fields")
-    wanted = None if named is None else lambda line: named.matches(as_mapping(line))
-    return read_steps(Path(args.file), warn, wanted, ports=frozenset(args.port), keylog=args.keylog, damaged=damage)
+    predicate = None if parsed_filter is None else lambda line: parsed_filter.matches(as_mapping(line))
+    return read_steps(Path(args.file), warn, predicate, ports=frozenset(args.port), keylog=args.keylog, damaged=damage)
 
 
 def _speed(text: str) -> float | None:

@@ -26,8 +26,8 @@ def rewriting_of(args: argparse.Namespace, listeners: Sequence[Listener]) -> Rew
     from kproxy.proxy.interception import Rewriting
 
     advertise = None if args.advertise is None else _advertise(args.advertise)
-    if advertise is not None and (why := check_listeners(listeners, advertise)):
-        raise UserError(why)
+    if advertise is not None and (problem := check_listeners(listeners, advertise)):
+        raise UserError(problem)
     return Rewriting(advertise, args.cap_versions)
 
 
@@ -47,9 +47,9 @@ def _advertise(text: str) -> Advertise:
     for entry in ports.split(",") if ports else ():
         node_id, equals, port = entry.rpartition("=")
         if not equals and base is None:
-            base = _port(text, port, least=0)
+            base = _port(text, port, min_port=0)
         elif equals and node_id.isdecimal() and int(node_id) not in by_id:
-            by_id[int(node_id)] = _port(text, port, least=1)
+            by_id[int(node_id)] = _port(text, port, min_port=1)
         else:
             raise UserError(f"--advertise {text!r}: cannot read {entry!r}: use HOST:PORT, or HOST:ID=PORT,ID=PORT")
     if len(set(by_id.values())) < len(by_id):
@@ -65,10 +65,10 @@ def _names(text: str, pattern: str, port: str) -> BrokerNames:
         raise UserError(
             f"--advertise {text!r}: use a host name with $id in it once, e.g. 'broker-$id.kafka.example.com'"
         )
-    return BrokerNames(pattern, _port(text, port, least=1) if port else None)
+    return BrokerNames(pattern, _port(text, port, min_port=1) if port else None)
 
 
-def _port(text: str, port: str, *, least: int) -> int:
-    if not (port.isascii() and port.isdecimal()) or not least <= int(port) <= 65535:
-        raise UserError(f"--advertise {text!r}: invalid port {port!r}: use {least} to 65535")
+def _port(text: str, port: str, *, min_port: int) -> int:
+    if not (port.isascii() and port.isdecimal()) or not min_port <= int(port) <= 65535:
+        raise UserError(f"--advertise {text!r}: invalid port {port!r}: use {min_port} to 65535")
     return int(port)

@@ -54,25 +54,25 @@ def run(args: argparse.Namespace) -> int:
     return CLEAN
 
 
-def _chosen(which: list[str]) -> list[RulebookEntry]:
+def _chosen(words: list[str]) -> list[RulebookEntry]:
     from kproxy.outputs import rulebook
 
-    severities = {word.lower() for word in which if word.lower() in _SEVERITIES}
-    prefixes, wanted = [], []
-    for word in which:
+    severities = {word.lower() for word in words if word.lower() in _SEVERITIES}
+    prefixes, search_words = [], []
+    for word in words:
         if (prefix := rulebook.prefix(word)) is not None:
             prefixes.append(prefix)
         elif word.lower() not in _SEVERITIES:
             if not rulebook.search([word]):
                 raise UserError(f"{word}: {rulebook.unknown(word)}")
-            wanted.append(word)
+            search_words.append(word)
     rules = [
         entry
-        for entry in (rulebook.search(wanted) if wanted else rulebook.entries())
+        for entry in (rulebook.search(search_words) if search_words else rulebook.entries())
         if entry.code.startswith(tuple(prefixes) or "") and (not severities or entry.severity in severities)
     ]
-    if wanted and not rules:
-        raise UserError(f"no rule is about all of {', '.join(which)}; use fewer words")
+    if search_words and not rules:
+        raise UserError(f"no rule is about all of {', '.join(words)}; use fewer words")
     return rules
 
 

@@ -85,12 +85,12 @@ def run(args: argparse.Namespace) -> int:
 
     directory = args.output or Path(schemas.__file__).parent
     present = {name: _content(directory / name) for name in (*FILES, LINES)}
-    files, notes, changed = args.make(args.releases, args.jars, present)
-    if not changed and any(present[name] != content for name, content in files.items()):
-        changed = ["~ the file encoding differs"]
-    _report(notes, changed, args.json)
+    files, notes, change_lines = args.make(args.releases, args.jars, present)
+    if not change_lines and any(present[name] != content for name, content in files.items()):
+        change_lines = ["~ the file encoding differs"]
+    _report(notes, change_lines, args.json)
     if args.check:
-        return FINDINGS if changed else CLEAN
+        return FINDINGS if change_lines else CLEAN
     try:
         for name, content in files.items():
             (directory / name).write_bytes(content)
@@ -103,7 +103,7 @@ def _content(path: Path) -> bytes:
     return path.read_bytes() if path.exists() else b""
 
 
-def _import(named: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Result:
+def _import(release_names: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Result:
     """Import the messages of releases, and the versions that their brokers advertise."""
     from dissectors import schemas
     from dissectors.schemas.importer.data import FILES, SchemaData, make
@@ -111,37 +111,37 @@ def _import(named: Sequence[str], jars: Path | None, present: Mapping[str, bytes
     from kproxy.schema_import.jars import COMPONENTS
     from kproxy.schema_import.release import read_line, read_release
 
-    with _jars(named or schemas.releases(), jars, COMPONENTS) as found:
-        releases = [read_release(name, of_release) for name, of_release in found.items()]
-        rows = [read_line(name, of_release) for name, of_release in found.items()]
+    with _jars(release_names or schemas.releases(), jars, COMPONENTS) as jars_by_release:
+        releases = [read_release(name, of_release) for name, of_release in jars_by_release.items()]
+        rows = [read_line(name, of_release) for name, of_release in jars_by_release.items()]
     try:
         made, notes = make(releases)
     except ValueError as error:
         raise UserError(f"the definitions cannot be merged: {error}") from None
-    before = SchemaData.parse(present) if all(present[name] for name in FILES) else SchemaData({}, {}, {}, {}, {})
-    files, changed = _merge_lines(rows, present)
-    return {**made.files(), **files}, notes, changes(before, made) + changed
+    old_data = SchemaData.parse(present) if all(present[name] for name in FILES) else SchemaData({}, {}, {}, {}, {})
+    files, change_lines = _merge_lines(rows, present)
+    return {**made.files(), **files}, notes, changes(old_data, made) + change_lines
 
 
-def _lines(named: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Result:
+def _lines(release_names: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Result:
     """Import the versions that brokers of the releases advertise."""
     from dissectors.schemas.importer import lines
     from kproxy.schema_import.jars import BROKER_COMPONENTS
     from kproxy.schema_import.release import read_line
 
-    imported = [row["release"] for row in lines.parse(present[lines.LINES])]
-    with _jars(named or imported, jars, BROKER_COMPONENTS) as found:
-        rows = [read_line(name, of_release) for name, of_release in found.items()]
-    files, changed = _merge_lines(rows, present)
-    return files, [], changed
+    imported_releases = [row["release"] for row in lines.parse(present[lines.LINES])]
+    with _jars(release_names or imported_releases, jars, BROKER_COMPONENTS) as jars_by_release:
+        rows = [read_line(name, of_release) for name, of_release in jars_by_release.items()]
+    files, change_lines = _merge_lines(rows, present)
+    return files, [], change_lines
 
 
 def _merge_lines(rows: Sequence[Row], present: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[str]]:
     from dissectors.schemas.importer import lines
 
-    before = lines.parse(present[lines.LINES])
-    after = lines.united(before, rows)
-    return {lines.LINES: lines.content(after)}, [*lines.changes(before, after)]
+    old_rows = lines.parse(present[lines.LINES])
+    merged_rows = lines.united(old_rows, rows)
+    return {lines.LINES: lines.content(merged_rows)}, [*lines.changes(old_rows, merged_rows)]
 
 
 @contextmanager

@@ -105,8 +105,8 @@ def run(args: argparse.Namespace) -> int:
         if words if args.encode else len(words) > 1:
             raise UserError("--raw sends bytes as they are: pass no API or fields with it")
     if args.encode:
-        sent = ("json", "select", "ignore", "fail_on", *client_options.DESTINATIONS)
-        refuse(args, sent, "has no effect with --encode, which sends nothing")
+        sending_options = ("json", "select", "ignore", "fail_on", *client_options.DESTINATIONS)
+        refuse(args, sending_options, "has no effect with --encode, which sends nothing")
         frames = _raw(args) if args.raw else encoded(_planned(args, words), args.client_id)
         print("\n".join(frame.hex() for frame in frames))  # noqa: T201
         return CLEAN
@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
         client_options.login_of(args),
     )
     raw = _raw(args) if args.raw else None
-    planned = [] if raw is not None else _planned(args, words[1:])
+    requests = [] if raw is not None else _planned(args, words[1:])
 
     import asyncio
 
@@ -131,11 +131,11 @@ def run(args: argparse.Namespace) -> int:
 
         connection = await connect(address, args.timeout, tls)
         try:
-            served = await advertised(connection) if login or needs_versions(planned) else {}
+            served_versions = await advertised(connection) if login or needs_versions(requests) else {}
             if login is not None:
-                await log_in(connection, login, served)
+                await log_in(connection, login, served_versions)
             frames = (
-                raw if raw is not None else encoded(planned, args.client_id, served, connection.next_correlation_id)
+                raw if raw is not None else encoded(requests, args.client_id, served_versions, connection.next_correlation_id)
             )
             return await pipelined(connection, frames)
         finally:
@@ -165,8 +165,8 @@ def _raw(args: argparse.Namespace) -> list[bytes]:
         raise UserError(f"--raw: {error}") from None
     if not data:
         raise UserError("--raw: no bytes given")
-    frames, rest = frames_in(data)
-    return [*frames, rest] if rest else frames
+    frames, remainder = frames_in(data)
+    return [*frames, remainder] if remainder else frames
 
 
 def _show(exchange: SentRequest, selection: Selection, *, as_json: bool) -> int:
@@ -177,7 +177,7 @@ def _show(exchange: SentRequest, selection: Selection, *, as_json: bool) -> int:
 
     status = FINDINGS if exchange.problem else CLEAN
     request = explain(exchange.request)
-    shown: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "request": explanation_json(request, []), "response": None, "latency_ms": exchange.latency_ms,
         "problem": exchange.problem,
     }  # fmt: skip
@@ -189,12 +189,12 @@ def _show(exchange: SentRequest, selection: Selection, *, as_json: bool) -> int:
         findings = shown_findings(response, selection)
         if is_failure(response, findings, selection):
             status = FINDINGS
-        shown["response"] = explanation_json(response, findings)
+        entry["response"] = explanation_json(response, findings)
         if not as_json:
             write_explanation(response, findings, sys.stdout, f", after {exchange.latency_ms:.1f} ms")
             print()  # noqa: T201
     if as_json:
-        sys.stdout.buffer.write(encode_json(shown) + b"\n")
+        sys.stdout.buffer.write(encode_json(entry) + b"\n")
         sys.stdout.flush()
     elif exchange.problem:
         sys.stdout.flush()

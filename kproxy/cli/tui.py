@@ -102,9 +102,9 @@ def run(args: argparse.Namespace) -> int:
         app.run()
     finally:
         source.close()
-    if bad := app.session.bad:
-        warn(f"{bad} line{'s' * (bad != 1)} could not be read; kproxy dissect names the first ones")
-    return app.return_code or (USAGE if bad else CLEAN)
+    if problem := app.session.bad:
+        warn(f"{problem} line{'s' * (problem != 1)} could not be read; kproxy dissect names the first ones")
+    return app.return_code or (USAGE if problem else CLEAN)
 
 
 def app_of(args: argparse.Namespace, source: Source) -> KproxyApp:
@@ -202,7 +202,7 @@ def refuse_several(command: str, choices: Choices) -> NoReturn:
         UserError: Always.
     """
     width = max(len(name) for name, _ in choices)
-    lines = [f"  kproxy {command} {name:<{width}}  {what}" for name, what in choices]
+    lines = [f"  kproxy {command} {name:<{width}}  {description}" for name, description in choices]
     raise UserError("several proxies are running; choose one:", lines=lines)
 
 
@@ -212,9 +212,9 @@ def _choose(choices: Choices) -> str:
 
     if not sys.stdin.isatty():
         refuse_several("tui", choices)
-    if (chosen := Chooser(choices).run()) is None:
+    if (name := Chooser(choices).run()) is None:
         raise SystemExit(CLEAN)
-    return chosen
+    return name
 
 
 def start_child_proxy(

@@ -21,8 +21,8 @@ async def ask(connection: BrokerConnection, api: schemas.Api, version: int, **va
     try:
         # A broker that does not know the version of ApiVersions answers in version 0 (KIP-511), which is handled.
         message = read_response(await connection.receive(), api.key, version)
-    except Silent as silent:
-        raise UserError(f"{api.name} v{version}: {silent}", FINDINGS) from None
+    except Silent as no_response:
+        raise UserError(f"{api.name} v{version}: {no_response}", FINDINGS) from None
     if message.error or message.opaque:
         raise UserError(
             f"the {api.name} v{version} response does not decode: {message.error or message.opaque}; look at it with "

@@ -53,24 +53,24 @@ def from_json(struct: Layout, value: Any, path: str = "") -> dict[str, Any]:
     """
     if not isinstance(value, Mapping):
         raise UserError(f"{path or struct.name} takes an object such as {{}}, not {_shown(value)}")
-    made = {}
+    values = {}
     for name, element in value.items():
-        where = f"{path}.{name}" if path else name
-        made[name] = _json_value(_field(struct, name, where), element, where)
-    return made
+        field_path = f"{path}.{name}" if path else name
+        values[name] = _json_value(_field(struct, name, field_path), element, field_path)
+    return values
 
 
 def main_field(struct: Layout) -> Field:
     """The field that a bare value of a struct sets: ``name``, else the first string, else the first field."""
     fields = struct.fields
-    named = next((field for field in fields if field.name == "name"), None)
-    return named or next((field for field in fields if field.type == "string" and not field.array), fields[0])
+    name_field = next((field for field in fields if field.name == "name"), None)
+    return name_field or next((field for field in fields if field.type == "string" and not field.array), fields[0])
 
 
 def _assign(struct: Layout, values: dict[str, Any], parts: list[tuple[str, int | None]], text: str, path: str) -> None:
-    (name, index), *below = parts
+    (name, index), *remaining = parts
     field = _field(struct, name, path)
-    if index is None and not below:
+    if index is None and not remaining:
         values[name] = _value(field, text, path)
         return
     if not field.array:
@@ -79,18 +79,18 @@ def _assign(struct: Layout, values: dict[str, Any], parts: list[tuple[str, int |
         if field.struct is None:
             raise UserError(f"{path}: {name} is {field.type} and has no fields")
         inner = values[name] = values.get(name) or {}
-        _assign(field.struct, inner, below, text, path)
+        _assign(field.struct, inner, remaining, text, path)
         return
     elements = values[name] = values.get(name) or []
     while len(elements) <= (index or 0):
         elements.append({} if field.struct else _element(field, "", path))
-    if not below:
+    if not remaining:
         elements[index or 0] = _element(field, text, path)
         return
     if field.struct is None:
         raise UserError(f"{path}: the elements of {name} are {field.type} and have no fields")
     for element in elements if index is None else [elements[index]]:
-        _assign(field.struct, element, below, text, path)
+        _assign(field.struct, element, remaining, text, path)
 
 
 def _field(struct: Layout, name: str, path: str) -> Field:
@@ -98,9 +98,9 @@ def _field(struct: Layout, name: str, path: str) -> Field:
     field = next((field for field in fields if field.name == name), None)
     if field is None:
         names = [field.name for field in fields]
-        near = nearest(name, names)
-        known = f"did you mean {near}?" if near else f"its fields are {', '.join(names)}" if names else "it has none"
-        raise UserError(f"{path}: {struct.name} has no field {name} in this version; {known}")
+        suggestion = nearest(name, names)
+        hint = f"did you mean {suggestion}?" if suggestion else f"its fields are {', '.join(names)}" if names else "it has none"
+        raise UserError(f"{path}: {struct.name} has no field {name} in this version; {hint}")
     return field
 
 
@@ -200,7 +200,7 @@ def _uuid(text: str) -> str:
 def _batches(entries: list[Any], path: str) -> bytes:
     """One record batch of format 2 with the given records: objects with ``key``, ``value``, ``headers``, or values."""
     now = time.time_ns() // 1_000_000
-    made = []
+    batch_records = []
     for entry in entries:
         record = entry if isinstance(entry, Mapping) else {"value": entry}
         if unknown := set(record) - {"key", "value", "headers", "timestamp"}:
@@ -211,14 +211,14 @@ def _batches(entries: list[Any], path: str) -> bytes:
         timestamp = record.get("timestamp", now)
         if not isinstance(timestamp, int):
             raise UserError(f"{path}: a timestamp is in milliseconds since 1970, not {_shown(timestamp)}")
-        made.append({
+        batch_records.append({
             "key": _payload(record.get("key")),
             "value": _payload(record.get("value")),
             "headers": [{"key": name, "value": _payload(value)} for name, value in headers.items()],
             "timestamp": timestamp,
         })  # fmt: skip
     try:
-        return records.encode([{"records": made, "partition_leader_epoch": -1}])
+        return records.encode([{"records": batch_records, "partition_leader_epoch": -1}])
     except EncodeError as error:
         raise UserError(f"{path}: {error}") from None
 

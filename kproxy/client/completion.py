@@ -15,22 +15,22 @@ _INDEX = re.compile(r"\[\d*\]")
 
 def candidates(line: str) -> list[str]:
     """The words that may stand for the last one of a command line up to the cursor; fields end with ``=``."""
-    *words, last = line.split(" ")
+    *words, last_word = line.split(" ")
     if "send" not in words or not _operands(words):
         return []
     names = {api.name.lower(): api for api in schemas.apis()}
-    matching = [name.name for name in names.values() if name.name.lower().startswith(last.lower())]
+    matching = [name.name for name in names.values() if name.name.lower().startswith(last_word.lower())]
     api, version = None, None
     for word in _operands(words)[1:]:
         if (match := API_WORD.fullmatch(word)) and match[1].lower() in names:
             api, version = names[match[1].lower()], match[2]
     if api is None:
         return matching
-    given = _VERSION.search(line)
-    number = int(version or (given[1] if given else api.max_version))
-    if number not in api.versions or schemas.request(api.key) is None:
+    version_option = _VERSION.search(line)
+    chosen_version = int(version or (version_option[1] if version_option else api.max_version))
+    if chosen_version not in api.versions or schemas.request(api.key) is None:
         return matching
-    return matching + list(_fields(layout(f"{api.name}Request", number), last))
+    return matching + list(_fields(layout(f"{api.name}Request", chosen_version), last_word))
 
 
 def _operands(words: Sequence[str]) -> list[str]:
@@ -40,13 +40,13 @@ def _operands(words: Sequence[str]) -> list[str]:
 
 def _fields(struct: Layout, path: str) -> Iterator[str]:
     """The fields of a request whose path begins with `path`: those of the struct that it names so far."""
-    above, dot, name = path.rpartition(".")
-    for part in above.split(".") if dot else ():
-        plain = _INDEX.sub("", part)
-        inner = next((field.struct for field in (*struct.fields, *struct.tagged) if field.name == plain), None)
-        if inner is None:
+    parent, dot, name = path.rpartition(".")
+    for part in parent.split(".") if dot else ():
+        field_name = _INDEX.sub("", part)
+        inner_struct = next((field.struct for field in (*struct.fields, *struct.tagged) if field.name == field_name), None)
+        if inner_struct is None:
             return
-        struct = inner
+        struct = inner_struct
     for field in (*struct.fields, *struct.tagged):
         if field.name.startswith(name):
-            yield f"{above}{dot}{field.name}="
+            yield f"{parent}{dot}{field.name}="

@@ -135,9 +135,9 @@ async def connect(address: Address, within: float, tls: ClientTls | None = None)
             UNREACHABLE,
         ) from None
     except OSError as error:
-        words = error.reason.replace("_", " ").lower() if isinstance(error, ssl.SSLError) and error.reason else ""
+        reason = error.reason.replace("_", " ").lower() if isinstance(error, ssl.SSLError) and error.reason else ""
         raise UserError(
-            f"{address}: the TLS handshake fails ({words or 'the broker closed the connection'}); check whether this "
+            f"{address}: the TLS handshake fails ({reason or 'the broker closed the connection'}); check whether this "
             "port expects TLS",
             UNREACHABLE,
         ) from None

@@ -35,7 +35,7 @@ async def pipelined(connection: BrokerConnection, requests: Sequence[bytes]) -> 
     id than that request's is a problem. After the first missing response, no other is awaited.
     """
     connection.send(b"".join(requests))
-    began = time.perf_counter()
+    sent_at = time.perf_counter()
     exchanges: list[SentRequest] = []
     problem = None
     for request in requests:
@@ -44,11 +44,11 @@ async def pipelined(connection: BrokerConnection, requests: Sequence[bytes]) -> 
             continue
         try:
             response = await connection.receive()
-        except Silent as silent:
-            exchanges.append(SentRequest(request, problem=str(silent)))
+        except Silent as no_response:
+            exchanges.append(SentRequest(request, problem=str(no_response)))
             problem = "not answered either"
         else:
-            latency_ms = 1000 * (time.perf_counter() - began)
+            latency_ms = 1000 * (time.perf_counter() - sent_at)
             exchanges.append(SentRequest(request, response, latency_ms, wrong_correlation_id(request, response)))
     return exchanges
 

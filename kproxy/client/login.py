@@ -88,37 +88,37 @@ def _plain(username: str, password: str) -> _Steps:
 
 def _oauthbearer(token: str) -> _Steps:
     """RFC 7628. The answer to an error is 0x01, after which the broker fails the login."""
-    answer = yield f"n,,\x01auth=Bearer {token}\x01\x01".encode()
-    if answer:
+    response = yield f"n,,\x01auth=Bearer {token}\x01\x01".encode()
+    if response:
         yield b"\x01"
 
 
 def _scram(digest: str, username: str, password: str) -> _Steps:
     """RFC 5802 without channel binding, as Kafka's ScramSaslClient."""
     nonce = secrets.token_urlsafe(24)
-    bare = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
-    answer = (yield f"n,,{bare}".encode()).decode(errors="replace")
-    first = _attributes(answer)
-    if not first.get("r", "").startswith(nonce) or not first.get("i", "").isdecimal() or "s" not in first:
+    client_first_bare = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
+    server_first = (yield f"n,,{client_first_bare}".encode()).decode(errors="replace")
+    server_attributes = _attributes(server_first)
+    if not server_attributes.get("r", "").startswith(nonce) or not server_attributes.get("i", "").isdecimal() or "s" not in server_attributes:
         raise _Mistrust("its first message does not contain the nonce, a salt and an iteration count")
-    iterations = int(first["i"])
+    iterations = int(server_attributes["i"])
     if not 0 < iterations <= _MAX_ITERATIONS:
         raise _Mistrust(f"it asks for {iterations} iterations")
     try:
-        salt = base64.b64decode(first["s"], validate=True)
+        salt = base64.b64decode(server_attributes["s"], validate=True)
     except ValueError:
         raise _Mistrust("its salt is not base64") from None
-    salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, iterations)
-    client_key = hmac.digest(salted, b"Client Key", digest)
-    without_proof = f"c=biws,r={first['r']}"
-    signed = f"{bare},{answer},{without_proof}".encode()
-    signature = hmac.digest(hashlib.new(digest, client_key).digest(), signed, digest)
-    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
-    final = _attributes(
-        (yield f"{without_proof},p={base64.b64encode(proof).decode()}".encode()).decode(errors="replace")
+    salted_password = hashlib.pbkdf2_hmac(digest, password.encode(), salt, iterations)
+    client_key = hmac.digest(salted_password, b"Client Key", digest)
+    client_final_without_proof = f"c=biws,r={server_attributes['r']}"
+    auth_message = f"{client_first_bare},{server_first},{client_final_without_proof}".encode()
+    client_signature = hmac.digest(hashlib.new(digest, client_key).digest(), auth_message, digest)
+    proof = bytes(a ^ b for a, b in zip(client_key, client_signature, strict=True))
+    final_attributes = _attributes(
+        (yield f"{client_final_without_proof},p={base64.b64encode(proof).decode()}".encode()).decode(errors="replace")
     )
-    expected = hmac.digest(hmac.digest(salted, b"Server Key", digest), signed, digest)
-    if not hmac.compare_digest(final.get("v", ""), base64.b64encode(expected).decode()):
+    server_signature = hmac.digest(hmac.digest(salted_password, b"Server Key", digest), auth_message, digest)
+    if not hmac.compare_digest(final_attributes.get("v", ""), base64.b64encode(server_signature).decode()):
         raise _Mistrust("it does not prove that it knows the password")
 
 

@@ -61,23 +61,23 @@ def from_words(words: Sequence[str], version: int | None, edit: str | None = Non
     Raises:
         UserError: A word is none of these, or there is no request.
     """
-    planned: list[PlannedRequest] = []
+    requests: list[PlannedRequest] = []
     for word in words:
         if (match := API_WORD.fullmatch(word)) is not None:
-            planned.append(PlannedRequest(api_of(match[1]), int(match[2]) if match[2] else version))
-        elif not planned:
+            requests.append(PlannedRequest(api_of(match[1]), int(match[2]) if match[2] else version))
+        elif not requests:
             raise UserError(f"{word!r} is before the first request: begin with an API, e.g. Metadata topics=orders")
         elif word.startswith("{"):
-            planned[-1].body = _json(word)
+            requests[-1].body = _json(word)
         else:
-            planned[-1].assignments.append(word)
-    if not planned:
+            requests[-1].assignments.append(word)
+    if not requests:
         raise UserError("pass a request, e.g. Metadata topics=orders; kproxy schemas lists the APIs")
     if edit is not None:
-        if len(planned) > 1:
+        if len(requests) > 1:
             raise UserError("--edit applies to one request: send the others separately")
-        planned[0].edit = _edit(edit)
-    return planned
+        requests[0].edit = _edit(edit)
+    return requests
 
 
 def from_lines(text: str, version: int | None) -> list[PlannedRequest]:
@@ -86,29 +86,29 @@ def from_lines(text: str, version: int | None) -> list[PlannedRequest]:
     Raises:
         UserError: A line has another form.
     """
-    planned = []
+    requests = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
         try:
-            read = msgspec.json.decode(line, type=_Line)
+            entry = msgspec.json.decode(line, type=_Line)
         except msgspec.DecodeError as error:
             raise UserError(f'line {number}: expected {{"api", "version"?, "body"?, "edit"?}}: {error}') from None
-        edit = read.edit if read.edit is None or isinstance(read.edit, str) else msgspec.json.encode(read.edit).decode()
-        chosen = version if read.version is None else read.version
-        planned.append(PlannedRequest(api_of(str(read.api)), chosen, [], read.body, _edit(edit) if edit else None))
-    if not planned:
+        edit = entry.edit if entry.edit is None or isinstance(entry.edit, str) else msgspec.json.encode(entry.edit).decode()
+        request_version = version if entry.version is None else entry.version
+        requests.append(PlannedRequest(api_of(str(entry.api)), request_version, [], entry.body, _edit(edit) if edit else None))
+    if not requests:
         raise UserError('standard input has no requests: pass lines such as {"api": "Metadata"}')
-    return planned
+    return requests
 
 
-def needs_versions(planned: Sequence[PlannedRequest]) -> bool:
+def needs_versions(requests: Sequence[PlannedRequest]) -> bool:
     """Whether the broker must be asked for its versions first. A lone ApiVersions request needs none."""
-    return any(request.version is None for request in planned)
+    return any(request.version is None for request in requests)
 
 
 def encoded(
-    planned: Sequence[PlannedRequest],
+    requests: Sequence[PlannedRequest],
     client_id: str | None = CLIENT_ID,
     served: Advertised | None = None,
     next_correlation_id: Callable[[], int] | None = None,
@@ -121,17 +121,17 @@ def encoded(
     Raises:
         UserError: See `PlannedRequest.at` and `kproxy.client.versions.newest`.
     """
-    number = next_correlation_id or itertools.count(1).__next__
+    next_id = next_correlation_id or itertools.count(1).__next__
     frames: list[bytes] = []
-    for planned_request in planned:
+    for planned_request in requests:
         version = planned_request.version
         if version is None:
             version = newest(planned_request.api, served) if served else planned_request.api.max_version
         request = planned_request.at(version)
         if not frames:
-            frames.append(request.frame(number(), client_id, uuid_text(uuid.uuid4().bytes)))
+            frames.append(request.frame(next_id(), client_id, uuid_text(uuid.uuid4().bytes)))
         else:
-            frames.append(request.frame(number(), None if request.omits_client_id else client_id))
+            frames.append(request.frame(next_id(), None if request.omits_client_id else client_id))
     return frames
 
 

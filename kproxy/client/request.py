@@ -83,9 +83,9 @@ def api_of(text: str) -> schemas.Api:
     names = {api.name.lower(): api for api in schemas.apis()}
     known_api = schemas.api(int(text)) if text.isdecimal() else names.get(text.lower())
     if known_api is None:
-        near = nearest(text, [api.name for api in schemas.apis()])
+        suggestion = nearest(text, [api.name for api in schemas.apis()])
         raise UserError(
-            f"unknown API {text!r}" + (f"; did you mean {near}?" if near else "; kproxy schemas lists them")
+            f"unknown API {text!r}" + (f"; did you mean {suggestion}?" if suggestion else "; kproxy schemas lists them")
         )
     return known_api
 

@@ -42,39 +42,39 @@ def align_connections(
     A client opens several connections at the same time, so their order alone decides only between equal ones.
     """
     clients = dict.fromkeys(connection.client_id for connection in (*a, *b))
-    left_a: list[RecordedConnection] = []
-    left_b: list[RecordedConnection] = []
+    unpaired_a: list[RecordedConnection] = []
+    unpaired_b: list[RecordedConnection] = []
     for client in clients:
-        ours, theirs = ([connection for connection in side if connection.client_id == client] for side in (a, b))
-        yield from _most_similar(ours, theirs, 0.0)
-        left_a += ours
-        left_b += theirs
-    yield from _most_similar(left_a, left_b, _SHORTEST_RATIO)
-    yield from ((connection, None) for connection in left_a)
-    yield from ((None, connection) for connection in left_b)
+        connections_a, connections_b = ([connection for connection in side if connection.client_id == client] for side in (a, b))
+        yield from _most_similar(connections_a, connections_b, 0.0)
+        unpaired_a += connections_a
+        unpaired_b += connections_b
+    yield from _most_similar(unpaired_a, unpaired_b, _SHORTEST_RATIO)
+    yield from ((connection, None) for connection in unpaired_a)
+    yield from ((None, connection) for connection in unpaired_b)
 
 
 def _most_similar(
-    a: list[RecordedConnection], b: list[RecordedConnection], at_least: float
+    a: list[RecordedConnection], b: list[RecordedConnection], min_ratio: float
 ) -> Iterator[tuple[RecordedConnection, RecordedConnection]]:
     """Pair connections, and remove them from `a` and `b`."""
     if len(a) * len(b) > _MAX_MATCHED // 100:
-        while a and b and not at_least:
+        while a and b and not min_ratio:
             yield a.pop(0), b.pop(0)
         return
     apis_a, apis_b = ([_apis(connection) for connection in side] for side in (a, b))
     ratios = sorted(
-        (-SequenceMatcher(None, ours, theirs, autojunk=False).ratio(), abs(i - j), i, j)
-        for i, ours in enumerate(apis_a)
-        for j, theirs in enumerate(apis_b)
+        (-SequenceMatcher(None, sequence_a, sequence_b, autojunk=False).ratio(), abs(i - j), i, j)
+        for i, sequence_a in enumerate(apis_a)
+        for j, sequence_b in enumerate(apis_b)
     )
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     for ratio, _, i, j in ratios:
-        if -ratio >= at_least and all(i != x and j != y for x, y in found):
-            found.append((i, j))
-    yield from ((a[i], b[j]) for i, j in sorted(found))
-    a[:] = [connection for i, connection in enumerate(a) if all(i != x for x, _ in found)]
-    b[:] = [connection for j, connection in enumerate(b) if all(j != y for _, y in found)]
+        if -ratio >= min_ratio and all(i != x and j != y for x, y in pairs):
+            pairs.append((i, j))
+    yield from ((a[i], b[j]) for i, j in sorted(pairs))
+    a[:] = [connection for i, connection in enumerate(a) if all(i != x for x, _ in pairs)]
+    b[:] = [connection for j, connection in enumerate(b) if all(j != y for _, y in pairs)]
 
 
 def _apis(connection: RecordedConnection) -> list[str]:
@@ -88,8 +88,8 @@ def align_exchanges(a: Sequence[RecordedExchange], b: Sequence[RecordedExchange]
     An exchange of another version is paired if it is at the same place.
     """
     exchanges = AlignedExchanges()
-    for ours, theirs in _blocks([_key(exchange) for exchange in a], [_key(exchange) for exchange in b]):
-        _pair_block(a[ours], b[theirs], exchanges)
+    for slice_a, slice_b in _blocks([_key(exchange) for exchange in a], [_key(exchange) for exchange in b]):
+        _pair_block(a[slice_a], b[slice_b], exchanges)
     exchanges.moved = pair_rest(exchanges.only_a, exchanges.only_b)
     return exchanges
 
@@ -106,9 +106,9 @@ def _pair_equal(
     for exchange in b:
         by_key[key(exchange)].append(exchange)
     pairs = [(exchange, by_key[key(exchange)].popleft()) for exchange in a if by_key[key(exchange)]]
-    paired = {id(connection) for pair in pairs for connection in pair}
+    paired = {id(paired_exchange) for pair in pairs for paired_exchange in pair}
     for side in (a, b):
-        side[:] = [connection for connection in side if id(connection) not in paired]
+        side[:] = [paired_exchange for paired_exchange in side if id(paired_exchange) not in paired]
     return pairs
 
 
@@ -139,9 +139,9 @@ def _purpose(exchange: RecordedExchange) -> tuple[object, ...]:
 def _blocks(a: Sequence[object], b: Sequence[object]) -> Iterator[tuple[slice, slice]]:
     """Slices that correspond to each other, equal or not, in order."""
     if len(a) * len(b) > _MAX_MATCHED:
-        equal = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-        yield slice(0, equal), slice(0, equal)
-        yield slice(equal, len(a)), slice(equal, len(b))
+        equal_count = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+        yield slice(0, equal_count), slice(0, equal_count)
+        yield slice(equal_count, len(a)), slice(equal_count, len(b))
         return
     for _, i, end_i, j, end_j in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
         yield slice(i, end_i), slice(j, end_j)
@@ -157,4 +157,4 @@ def _pair_block(a: Iterable[RecordedExchange], b: Iterable[RecordedExchange], ex
             exchanges.pairs.append((exchange, by_purpose[_purpose(exchange)].popleft()))
         else:
             exchanges.only_a.append(exchange)
-    exchanges.only_b += (connection for left in by_purpose.values() for connection in left)
+    exchanges.only_b += (unpaired_exchange for queue in by_purpose.values() for unpaired_exchange in queue)

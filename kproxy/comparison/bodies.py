@@ -104,13 +104,13 @@ class _Comparer:
     def structs(self, owner: str, path: tuple[str, ...], a: Mapping[str, Any], b: Mapping[str, Any]) -> None:
         """Compare the fields of two structs; below a payload, its type is the owner."""
         inner = a.get("data")
-        below = a["type"] if isinstance(inner, dict) and isinstance(a.get("type"), str) else owner
+        inner_owner = a["type"] if isinstance(inner, dict) and isinstance(a.get("type"), str) else owner
         for name in (*a, *(name for name in b if name not in a)):
-            where = (*path, name)
+            field_path = (*path, name)
             if name in a and name in b:
-                self._values(below, name, where, a[name], b[name])
+                self._values(inner_owner, name, field_path, a[name], b[name])
             elif self._same_layout:
-                self._add(owner, where, a.get(name), b.get(name), Why.ONLY_IN_A if name in a else Why.ONLY_IN_B)
+                self._add(owner, field_path, a.get(name), b.get(name), Why.ONLY_IN_A if name in a else Why.ONLY_IN_B)
 
     def _values(self, owner: str, name: str, path: tuple[str, ...], a: Any, b: Any) -> None:
         if len(path) > _MAX_DEPTH:
@@ -123,19 +123,19 @@ class _Comparer:
             self._scalars(owner, name, path, _plain(a), _plain(b))
 
     def _arrays(self, owner: str, name: str, path: tuple[str, ...], a: list[Any], b: list[Any]) -> None:
-        keyed = name not in _ORDERED and kind_of(owner, name) is None
-        ours = dict(_keyed(a, self._topic_names[0]) if keyed else enumerate(a))
-        theirs = dict(_keyed(b, self._topic_names[1]) if keyed else enumerate(b))
-        if keyed and ours.keys() != theirs.keys() and self._are_assigned(owner, [*a, *b]):
-            ours, theirs = dict(enumerate(a)), dict(enumerate(b))
-        indexes = {key: index for index, key in enumerate(theirs)}
-        for index, (key, value) in enumerate(ours.items()):
-            where = (*path, str(index))
-            if key in theirs:
-                self._values(owner, name, where, value, theirs.pop(key))
+        is_keyed = name not in _ORDERED and kind_of(owner, name) is None
+        elements_a = dict(_keyed(a, self._topic_names[0]) if is_keyed else enumerate(a))
+        elements_b = dict(_keyed(b, self._topic_names[1]) if is_keyed else enumerate(b))
+        if is_keyed and elements_a.keys() != elements_b.keys() and self._are_assigned(owner, [*a, *b]):
+            elements_a, elements_b = dict(enumerate(a)), dict(enumerate(b))
+        indexes = {key: index for index, key in enumerate(elements_b)}
+        for index, (key, value) in enumerate(elements_a.items()):
+            element_path = (*path, str(index))
+            if key in elements_b:
+                self._values(owner, name, element_path, value, elements_b.pop(key))
             else:
-                self._add(owner, where, value, None, Why.ONLY_IN_A)
-        for key, value in theirs.items():
+                self._add(owner, element_path, value, None, Why.ONLY_IN_A)
+        for key, value in elements_b.items():
             self._add(owner, (*path, str(indexes[key])), None, value, Why.ONLY_IN_B)
 
     def _are_assigned(self, owner: str, elements: list[Any]) -> bool:
@@ -151,8 +151,8 @@ class _Comparer:
             unset = is_unset(kind, a), is_unset(kind, b)
             if not any(unset):
                 self.found.pairs.append(ValuePair(kind, render(path), a, b))
-            special = kind is ValueKind.TIME and all(unset)  # -1 and -2 in ListOffsets
-            if kind in self._may_differ and unset[0] == unset[1] and not special:
+            is_special = kind is ValueKind.TIME and all(unset)  # -1 and -2 in ListOffsets
+            if kind in self._may_differ and unset[0] == unset[1] and not is_special:
                 return
         if a != b and not (_is_withheld(a) and _is_withheld(b)):
             self._add(owner, path, a, b, Why.ERROR_CODE if name.endswith("error_code") else Why.VALUE)
@@ -163,12 +163,12 @@ class _Comparer:
 
 def _keyed(elements: list[Any], topic_name: TopicName) -> Iterator[tuple[Any, Any]]:
     """Elements with what identifies them: names and numbers of a struct, a scalar itself; else their number."""
-    seen: Counter[Any] = Counter()
+    counts: Counter[Any] = Counter()
     for element in elements:
         key: object = _identity(element, topic_name) if isinstance(element, dict) else _plain(element)
         key = None if isinstance(key, list) else key
-        seen[key] += 1
-        yield (key, seen[key]), element
+        counts[key] += 1
+        yield (key, counts[key]), element
 
 
 def _identity(struct: Mapping[str, Any], topic_name: TopicName) -> tuple[tuple[str, str], ...]:

@@ -53,9 +53,9 @@ def compare_traffic(
     comparer.polls()
     comparer.findings(shows)
     comparer.not_ready()
-    made = comparer.made
-    made.differences.sort(key=lambda difference: _ORDER.index(difference.aspect))
-    return made
+    comparison = comparer.made
+    comparison.differences.sort(key=lambda difference: _ORDER.index(difference.aspect))
+    return comparison
 
 
 class _Comparer:
@@ -71,69 +71,69 @@ class _Comparer:
 
     def connections(self) -> None:
         """Compare the exchanges of each pair of connections."""
-        left_a: list[RecordedExchange] = []
-        left_b: list[RecordedExchange] = []
-        for ours, theirs in align_connections(self._a.connections, self._b.connections):
-            if ours is not None and theirs is not None:
-                for aligned in self._exchanges(self._compared(ours), self._compared(theirs)):
-                    left_a += aligned.only_a
-                    left_b += aligned.only_b
-            elif (only := ours or theirs) is not None:
-                self._only_connection(only, "A" if ours else "B")
+        unpaired_a: list[RecordedExchange] = []
+        unpaired_b: list[RecordedExchange] = []
+        for connection_a, connection_b in align_connections(self._a.connections, self._b.connections):
+            if connection_a is not None and connection_b is not None:
+                for aligned in self._exchanges(self._compared(connection_a), self._compared(connection_b)):
+                    unpaired_a += aligned.only_a
+                    unpaired_b += aligned.only_b
+            elif (unpaired := connection_a or connection_b) is not None:
+                self._only_connection(unpaired, "A" if connection_a else "B")
         # A client sends some requests on any of its connections.
-        for pair in pair_rest(left_a, left_b):
+        for pair in pair_rest(unpaired_a, unpaired_b):
             self._pair(*pair)
         routine: Counter[str] = Counter()
-        for left, why in ((left_a, Why.ONLY_IN_A), (left_b, Why.ONLY_IN_B)):
-            for exchange in left:
+        for unpaired_exchanges, why in ((unpaired_a, Why.ONLY_IN_A), (unpaired_b, Why.ONLY_IN_B)):
+            for exchange in unpaired_exchanges:
                 failed = exchange.response is not None and exchange.response.errors
                 if exchange.api in _ROUTINE and not failed:
                     routine[exchange.api] += 1
                 else:
                     self._only(exchange, why)
         if routine:
-            listed = ", ".join(f"{count} {api}" for api, count in sorted(routine.items()))
-            self.made.notes.append(f"additional routine requests, not compared: {listed}")
+            summary = ", ".join(f"{count} {api}" for api, count in sorted(routine.items()))
+            self.made.notes.append(f"additional routine requests, not compared: {summary}")
 
     def polls(self) -> None:
         """Compare the polls of each client that both have, and those of all other clients together."""
         common = {connection.client_id for connection in self._a.connections} & {
             connection.client_id for connection in self._b.connections
         }
-        ours, theirs = self._polls(self._a, common), self._polls(self._b, common)
+        polls_a, polls_b = self._polls(self._a, common), self._polls(self._b, common)
         connections = (*self._a.connections, *self._b.connections)
         missing = {id(exchange) for connection in connections for exchange in unanswered(connection.exchanges)}
         counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-        for key in dict.fromkeys((*ours, *theirs)):
-            found_a, found_b = (
+        for key in dict.fromkeys((*polls_a, *polls_b)):
+            values_a, values_b = (
                 poll_values(side.get(key, ()), frozenset(ValueKind) - self._may_differ - {ValueKind.OFFSET})
-                for side in (ours, theirs)
+                for side in (polls_a, polls_b)
             )
-            counts[key[0]][0] += found_a.count
-            counts[key[0]][1] += found_b.count
-            if not found_a.count or not found_b.count:
-                first = (ours.get(key) or theirs[key])[0]
-                why = Why.ONLY_IN_A if found_a.count else Why.ONLY_IN_B
+            counts[key[0]][0] += values_a.count
+            counts[key[0]][1] += values_b.count
+            if not values_a.count or not values_b.count:
+                first = (polls_a.get(key) or polls_b[key])[0]
+                why = Why.ONLY_IN_A if values_a.count else Why.ONLY_IN_B
                 self._only(first, why)
                 continue
-            places = [next((each.place for each in side[key] if id(each) in missing), "") for side in (ours, theirs)]
-            if bool(places[0]) != bool(places[1]):
-                states = ["none" if place else "received" for place in places]
+            locations = [next((poll_exchange.place for poll_exchange in side[key] if id(poll_exchange) in missing), "") for side in (polls_a, polls_b)]
+            if bool(locations[0]) != bool(locations[1]):
+                states = ["none" if location else "received" for location in locations]
                 self._put(TrafficDifference(
-                    Aspect.RESPONSE, api=key[0], a=states[0], b=states[1], place_a=places[0], place_b=places[1]
+                    Aspect.RESPONSE, api=key[0], a=states[0], b=states[1], place_a=locations[0], place_b=locations[1]
                 ))  # fmt: skip
-            if found_a.versions != found_b.versions:
+            if values_a.versions != values_b.versions:
                 self._put(TrafficDifference(
-                    Aspect.VERSION, api=key[0], a=_versions(found_a.versions), b=_versions(found_b.versions),
-                    place_a=ours[key][0].place, place_b=theirs[key][0].place,
+                    Aspect.VERSION, api=key[0], a=_versions(values_a.versions), b=_versions(values_b.versions),
+                    place_a=polls_a[key][0].place, place_b=polls_b[key][0].place,
                 ))  # fmt: skip
-            for poll in compare_polls(found_a, found_b):
-                direction, _, path = poll.path.partition(".")
+            for difference in compare_polls(values_a, values_b):
+                direction, _, path = difference.path.partition(".")
                 self._put(TrafficDifference(
                     Aspect.ERROR_CODE if path.endswith("error_code") else Aspect.FIELD,
                     api=key[0], direction=direction, path=path, why=Why.SEEN, owner=f"{key[0]}{direction.capitalize()}",
-                    a=[value for value, _ in poll.a], place_a=poll.a[0][1] if poll.a else "",
-                    b=[value for value, _ in poll.b], place_b=poll.b[0][1] if poll.b else "",
+                    a=[value for value, _ in difference.a], place_a=difference.a[0][1] if difference.a else "",
+                    b=[value for value, _ in difference.b], place_b=difference.b[0][1] if difference.b else "",
                 ), by_value=True)  # fmt: skip
         differing = [f"{api} {a} and {b}" for api, (a, b) in sorted(counts.items()) if a != b]
         if differing:
@@ -142,11 +142,11 @@ class _Comparer:
     def findings(self, shows: Callable[[str], bool]) -> None:
         """Compare which findings there are."""
         for key in dict.fromkeys((*self._a.findings, *self._b.findings)):
-            ours, theirs = self._a.findings.get(key), self._b.findings.get(key)
-            if (ours is None or theirs is None) and shows(key[0]):
+            message_a, message_b = self._a.findings.get(key), self._b.findings.get(key)
+            if (message_a is None or message_b is None) and shows(key[0]):
                 code, api, direction = key
-                why = Why.ONLY_IN_A if theirs is None else Why.ONLY_IN_B
-                self._put(TrafficDifference(Aspect.FINDING, code, api, [], direction, a=ours, b=theirs, why=why))
+                why = Why.ONLY_IN_A if message_b is None else Why.ONLY_IN_B
+                self._put(TrafficDifference(Aspect.FINDING, code, api, [], direction, a=message_a, b=message_b, why=why))
 
     def not_ready(self) -> None:
         """Note what was left out because the broker was not ready."""
@@ -161,8 +161,8 @@ class _Comparer:
             )
             for side in (self._a, self._b)
         ]
-        if listed := ", ".join(f"{api} {counts[0][api]} and {counts[1][api]}" for api in sorted(counts[0] | counts[1])):
-            self.made.notes.append(f"requests to a broker that was not ready, not compared (A and B): {listed}")
+        if summary := ", ".join(f"{api} {counts[0][api]} and {counts[1][api]}" for api in sorted(counts[0] | counts[1])):
+            self.made.notes.append(f"requests to a broker that was not ready, not compared (A and B): {summary}")
 
     def _exchanges(
         self, a: Sequence[RecordedExchange], b: Sequence[RecordedExchange]
@@ -178,8 +178,8 @@ class _Comparer:
             self._last |= {id(exchanges[-1]) for exchanges in (a, b) if exchanges}
         for pair in (*routine.pairs, *routine.moved, *other.pairs, *other.moved):
             self._pair(*pair)
-        for ours, theirs in other.moved:
-            self._add(Aspect.ORDER, ours, theirs, a=ours.place, b=theirs.place)
+        for exchange_a, exchange_b in other.moved:
+            self._add(Aspect.ORDER, exchange_a, exchange_b, a=exchange_a.place, b=exchange_b.place)
         return routine, other
 
     def _pair(self, a: RecordedExchange, b: RecordedExchange) -> None:
@@ -198,38 +198,38 @@ class _Comparer:
                 self._add(Aspect.RESPONSE, a, b, a=states[0], b=states[1], by_value=True)
 
     def _bodies(self, a: RecordedExchange, b: RecordedExchange, direction: str) -> None:
-        ours, theirs = getattr(a, direction), getattr(b, direction)
-        if (ours.not_decoded is None) != (theirs.not_decoded is None):
-            states = [body.not_decoded or "decoded" for body in (ours, theirs)]
+        line_a, line_b = getattr(a, direction), getattr(b, direction)
+        if (line_a.not_decoded is None) != (line_b.not_decoded is None):
+            states = [line.not_decoded or "decoded" for line in (line_a, line_b)]
             self._add(Aspect.FIELD, a, b, direction, a=states[0], b=states[1])
-        if ours.body is None or theirs.body is None:
+        if line_a.body is None or line_b.body is None:
             return
-        compared = compare_bodies(
+        comparison = compare_bodies(
             f"{a.api}{direction.capitalize()}",
-            with_sorted_members(ours.body),
-            with_sorted_members(theirs.body),
+            with_sorted_members(line_a.body),
+            with_sorted_members(line_b.body),
             may_differ=self._may_differ,
             same_layout=a.version == b.version,
             topic_names=(self._a.topic_names.get, self._b.topic_names.get),
         )
-        for difference in compared.differences:
+        for difference in comparison.differences:
             is_error = difference.why is Why.ERROR_CODE
-            path = _api_path(difference, ours.body, theirs.body) if a.api == "ApiVersions" else difference.path
+            path = _api_path(difference, line_a.body, line_b.body) if a.api == "ApiVersions" else difference.path
             self._add(Aspect.ERROR_CODE if is_error else Aspect.FIELD, a, b, direction, _INDEX.sub("[]", path),
                       difference.a, difference.b, difference.why, difference.owner, by_value=is_error)  # fmt: skip
 
     def _only_connection(self, connection: RecordedConnection, side: str) -> None:
         apis = Counter(exchange.api for exchange in connection.exchanges)
-        listed = ", ".join(f"{count} {api}" for api, count in apis.most_common(5))
+        summary = ", ".join(f"{count} {api}" for api, count in apis.most_common(5))
         client = connection.client_id or "no client id"
         if apis.keys() <= _ROUTINE | self._polled:
-            self.made.notes.append(f"a connection of {client} only in {side}: {listed}")
+            self.made.notes.append(f"a connection of {client} only in {side}: {summary}")
             return
-        place = connection.exchanges[0].place
+        location = connection.exchanges[0].place
         self._put(
-            TrafficDifference(Aspect.CONNECTION, client, a=listed, why=Why.ONLY_IN_A, place_a=place)
+            TrafficDifference(Aspect.CONNECTION, client, a=summary, why=Why.ONLY_IN_A, place_a=location)
             if side == "A"
-            else TrafficDifference(Aspect.CONNECTION, client, b=listed, why=Why.ONLY_IN_B, place_b=place)
+            else TrafficDifference(Aspect.CONNECTION, client, b=summary, why=Why.ONLY_IN_B, place_b=location)
         )
 
     def _compared(self, connection: RecordedConnection) -> list[RecordedExchange]:
@@ -243,17 +243,17 @@ class _Comparer:
         self, traffic: RecordedTraffic, common: set[str | None]
     ) -> dict[tuple[str, str | None], list[RecordedExchange]]:
         """The polls by API and client."""
-        made: dict[tuple[str, str | None], list[RecordedExchange]] = defaultdict(list)
+        polls: dict[tuple[str, str | None], list[RecordedExchange]] = defaultdict(list)
         for connection in traffic.connections:
             client = connection.client_id if connection.client_id in common else None
             for exchange in self._ready(connection):
                 if exchange.api in self._polled:
-                    made[exchange.api, client].append(exchange)
-        return dict(made)
+                    polls[exchange.api, client].append(exchange)
+        return dict(polls)
 
     def _only(self, exchange: RecordedExchange, why: Why) -> None:
-        version, place = exchange.version, exchange.place
-        place_a, place_b = (place, "") if why is Why.ONLY_IN_A else ("", place)
+        version, location = exchange.version, exchange.place
+        place_a, place_b = (location, "") if why is Why.ONLY_IN_A else ("", location)
         self._put(TrafficDifference(
             Aspect.REQUEST, api=exchange.api, versions=[(version, version)], a="sent", b="sent", why=why,
             place_a=place_a, place_b=place_b,

@@ -48,10 +48,10 @@ class PollDifference:
 
 def unanswered(exchanges: Sequence[RecordedExchange]) -> list[RecordedExchange]:
     """The requests of a connection without a response although a later one has one; not Produce with acks=0."""
-    answered = [number for number, exchange in enumerate(exchanges) if exchange.response is not None]
-    before = exchanges[: answered[-1]] if answered else ()
+    response_indexes = [index for index, exchange in enumerate(exchanges) if exchange.response is not None]
+    earlier = exchanges[: response_indexes[-1]] if response_indexes else ()
     return [
-        exchange for exchange in before if exchange.response is None and (exchange.request.body or {}).get("acks") != 0
+        exchange for exchange in earlier if exchange.response is None and (exchange.request.body or {}).get("acks") != 0
     ]
 
 
@@ -65,9 +65,9 @@ def poll_values(exchanges: Iterable[RecordedExchange], compared: frozenset[Value
         for side, line in (("request", exchange.request), ("response", exchange.response)):
             if line is not None and line.body is not None:
                 for path, value in _fields(f"{exchange.api}{side.capitalize()}", side, line.body, masked):
-                    seen = values.values.setdefault(path, {})
-                    if len(seen) < _MAX_VALUES:
-                        seen.setdefault(repr(value), (value, exchange.place))
+                    known_values = values.values.setdefault(path, {})
+                    if len(known_values) < _MAX_VALUES:
+                        known_values.setdefault(repr(value), (value, exchange.place))
     return values
 
 
@@ -85,15 +85,15 @@ def compare_polls(a: PollValues, b: PollValues) -> Iterator[PollDifference]:
 
 
 def _has_struct(side: PollValues, path: str) -> bool:
-    above = path.rpartition(".")[0] + "."
-    return any(value.startswith(above) for value in side.values)
+    struct_path = path.rpartition(".")[0] + "."
+    return any(field_path.startswith(struct_path) for field_path in side.values)
 
 
-def _fields(owner: str, above: str, struct: dict[str, Any], masked: frozenset[ValueKind]) -> Iterator[tuple[str, Any]]:
+def _fields(owner: str, parent_path: str, struct: dict[str, Any], masked: frozenset[ValueKind]) -> Iterator[tuple[str, Any]]:
     inner = struct.get("data")
     owner = struct["type"] if isinstance(inner, dict) and isinstance(struct.get("type"), str) else owner
     for name, value in struct.items():
-        path = f"{above}.{name}"
+        path = f"{parent_path}.{name}"
         if path.count(".") > _MAX_DEPTH or (_INSIDE_RECORDS in path and name not in _BATCH):
             continue
         if isinstance(value, dict):

@@ -108,8 +108,8 @@ def traffic_of(
             exchange = RecordedExchange(line)
             pairing.add(line, exchange)
             connection.exchanges.append(exchange)
-        elif (answered := pairing.match(line)) is not None:
-            answered.response = line
+        elif (matched := pairing.match(line)) is not None:
+            matched.response = line
     return traffic
 
 

@@ -179,10 +179,10 @@ class ControlClient(asyncio.Protocol):
         if self._is_silent:
             self._is_silent = False
             self._report_silence(False)
-        whole, newline, rest = data.rpartition(b"\n")
+        whole, newline, incomplete = data.rpartition(b"\n")
         if newline:
             lines = b"".join((self._rest, whole, newline)).splitlines(keepends=True)
-            self._rest = bytearray(rest)
+            self._rest = bytearray(incomplete)
             for line in lines:
                 if line.startswith(LINE_START):
                     self._lines.append(line)
@@ -191,7 +191,7 @@ class ControlClient(asyncio.Protocol):
                     self._handle_reply(line)
             self._changed.set()
         else:
-            self._rest += rest
+            self._rest += incomplete
         if len(self._rest) > _MAX_LINE_BYTES:
             self._fail(f"the proxy sent a line longer than {_MAX_LINE_BYTES} bytes")
         elif self._buffered > _BUFFER_BYTES and not self._pending:

@@ -67,17 +67,17 @@ def running() -> list[RunningProxy]:
 
     Removes sockets of processes that have ended.
     """
-    found = []
+    proxies = []
     for directory in _directories():
         for path in sorted(directory.glob("*.sock")):
             try:
-                found.append(RunningProxy(path, _greeting(path)))
+                proxies.append(RunningProxy(path, _greeting(path)))
             except ConnectionRefusedError:
                 if path.stem.isdecimal() and not is_alive(int(path.stem)):
                     path.unlink(missing_ok=True)
             except (OSError, ControlError):
                 continue
-    return found
+    return proxies
 
 
 def find(address: str) -> RunningProxy:
@@ -93,8 +93,8 @@ def find(address: str) -> RunningProxy:
     if running_proxies:
         message = f"several proxies listen on {address}: {_listed(running_proxies)}; pass the HOST:PORT of one"
         raise SeveralProxies(message, running_proxies)
-    others = f"; found {_listed(proxies)}" if proxies else ": this user runs no kproxy on this machine"
-    raise ControlError(f"no kproxy listens on {address}{others}")
+    found = f"; found {_listed(proxies)}" if proxies else ": this user runs no kproxy on this machine"
+    raise ControlError(f"no kproxy listens on {address}{found}")
 
 
 def only() -> RunningProxy:
@@ -104,14 +104,14 @@ def only() -> RunningProxy:
         ControlError: There is none, or more than one.
     """
     match running():
-        case [one]:
-            return one
+        case [proxy]:
+            return proxy
         case []:
             raise ControlError(
                 "this user runs no kproxy on this machine: start one with kproxy --listen 9092 --upstream HOST:PORT"
             )
-        case several:
-            raise SeveralProxies(f"several proxies are running: {_listed(several)}; pass the HOST:PORT of one", several)
+        case proxies:
+            raise SeveralProxies(f"several proxies are running: {_listed(proxies)}; pass the HOST:PORT of one", proxies)
 
 
 def _listed(proxies: list[RunningProxy]) -> str:

@@ -105,7 +105,7 @@ class ControlServer:
         for line in recent:
             viewer.put(line)
         now = time.time_ns()
-        for waiting in self.inspector.still_waiting(at=now, again=True):
+        for waiting in self.inspector.still_waiting(at=now, repeat_reported=True):
             viewer.reply(late=_late(waiting, now))
 
     def unwatch(self, viewer: Viewer) -> None:
@@ -121,8 +121,8 @@ class ControlServer:
         for viewer in tuple(self._viewers):
             viewer.end()
         end = time.monotonic() + _GRACE_S
-        while self._viewers and (left := end - time.monotonic()) > 0:
-            for key, events in self._selector.select(left):
+        while self._viewers and (remaining := end - time.monotonic()) > 0:
+            for key, events in self._selector.select(remaining):
                 key.data(events)
         for viewer in tuple(self._viewers):
             viewer.close()
@@ -173,8 +173,8 @@ class ControlServer:
         reply: Callable[..., Any] = partial(viewer.reply, id=request.id)
         command = COMMANDS.get(request.do)
         if command is None:
-            name, known = request.do[:_MAX_ECHOED], ", ".join(COMMANDS)
-            reply(error=f"unknown command {name!r}; kproxy {self.greeting.kproxy} has {known}")
+            name, command_names = request.do[:_MAX_ECHOED], ", ".join(COMMANDS)
+            reply(error=f"unknown command {name!r}; kproxy {self.greeting.kproxy} has {command_names}")
             return
         try:
             fields = msgspec.json.decode(line, type=command)

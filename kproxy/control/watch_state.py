@@ -29,7 +29,7 @@ class Watched(Protocol):
             WorkerLost: The inspection has ended.
         """
 
-    def still_waiting(self, *, at: int, again: bool = False) -> Iterator[WaitingResponse]:
+    def still_waiting(self, *, at: int, repeat_reported: bool = False) -> Iterator[WaitingResponse]:
         """The oldest unanswered request of each connection whose response has become late by another step.
 
         Raises:

@@ -17,9 +17,9 @@ class Severities(NamedTuple):
     error: int = 0
 
     @classmethod
-    def sum(cls, several: Iterable[Severities]) -> Severities:
+    def sum(cls, counts: Iterable[Severities]) -> Severities:
         """The sum of several counts."""
-        return cls(*map(sum, zip(*several, strict=True)))
+        return cls(*map(sum, zip(*counts, strict=True)))
 
 
 class SeverityCounts:

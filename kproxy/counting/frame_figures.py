@@ -51,13 +51,13 @@ def new_figures() -> FrameFigures[Histogram]:
     return FrameFigures(Histogram())
 
 
-def merged(several: Sequence[FrameFigures[Histogram]]) -> FrameFigures[Histogram]:
+def merged(parts: Sequence[FrameFigures[Histogram]]) -> FrameFigures[Histogram]:
     """The sum of several figures; of one, itself."""
-    if len(several) == 1:
-        return several[0]
-    total = FrameFigures(Histogram.merged(figures.latencies for figures in several))
-    total.errors = ErrorCounts.merged(figures.errors for figures in several)
-    for figures in several:
+    if len(parts) == 1:
+        return parts[0]
+    total = FrameFigures(Histogram.merged(figures.latencies for figures in parts))
+    total.errors = ErrorCounts.merged(figures.errors for figures in parts)
+    for figures in parts:
         total.requests += figures.requests
         total.responses += figures.responses
         total.request_bytes += figures.request_bytes

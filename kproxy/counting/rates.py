@@ -125,13 +125,13 @@ class RateSeries:
             (self.buckets, clock.bucket, clock.bucket),
             (self._minute, clock.second, MINUTE - 1 - (clock.newest - clock.second)),
         ):
-            left = count
-            for before in range(most + 1):
-                place = (newest - before) % len(counts)
-                taken = min(left, counts[place])
-                counts[place] -= taken
-                left -= taken
-                if not left:
+            remaining = count
+            for age in range(most + 1):
+                index = (newest - age) % len(counts)
+                removed = min(remaining, counts[index])
+                counts[index] -= removed
+                remaining -= removed
+                if not remaining:
                     break
 
     def merge(self, other: RateSeries) -> None:

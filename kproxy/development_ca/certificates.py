@@ -111,8 +111,8 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def _as_pem(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> PemPair:
-    pkcs8, nothing = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    pkcs8, unencrypted = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     return PemPair(
         certificate.public_bytes(serialization.Encoding.PEM),
-        key.private_bytes(serialization.Encoding.PEM, pkcs8, nothing),
+        key.private_bytes(serialization.Encoding.PEM, pkcs8, unencrypted),
     )

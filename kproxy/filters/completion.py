@@ -35,32 +35,32 @@ def complete(text: str, cursor: int) -> list[str]:
     that may come next. Values are offered only for fields with a list of known values. After a syntax error, and inside
     a string, the list is empty.
     """
-    before = text[:cursor]
-    word_start = _WORD_BEFORE_CURSOR.search(before)
-    typed = word_start[0].lower() if word_start else ""
+    text_before_cursor = text[:cursor]
+    word_start = _WORD_BEFORE_CURSOR.search(text_before_cursor)
+    prefix = word_start[0].lower() if word_start else ""
     try:
-        preceding = tokens(before[: len(before) - len(typed)])[:-1]
+        preceding = tokens(text_before_cursor[: len(text_before_cursor) - len(prefix)])[:-1]
     except FilterError:
         return []
-    return [word for word in _expected(preceding) if word.lower().startswith(typed)]
+    return [word for word in _expected(preceding) if word.lower().startswith(prefix)]
 
 
 def _expected(preceding: Iterable[FilterToken]) -> Iterable[str]:
-    place: str | None = _START
+    state: str | None = _START
     field: FilterField | None = None
     for token in preceding:
-        if place == _START and token.type is TokenType.WORD:
+        if state == _START and token.type is TokenType.WORD:
             field = field_named(token.value)
-            place = _FIELD if field else _TERM
+            state = _FIELD if field else _TERM
         else:
-            place = _NEXT.get((place or "", token.value if token.type is TokenType.SIGN else token.type))
-    if place == _START:
+            state = _NEXT.get((state or "", token.value if token.type is TokenType.SIGN else token.type))
+    if state == _START:
         return (*BY_NAME, "not")
-    if place == _FIELD and field:
+    if state == _FIELD and field:
         return (*_operators(field.kind), "in", "not in", "and", "or")
-    if place in (_OPERATOR, _LIST) and field:
+    if state in (_OPERATOR, _LIST) and field:
         return field.known()
-    return {_NOT: ("in",), _IN: ("(",), _LISTED: (",", ")"), _TERM: ("and", "or")}.get(place or "", ())
+    return {_NOT: ("in",), _IN: ("(",), _LISTED: (",", ")"), _TERM: ("and", "or")}.get(state or "", ())
 
 
 def _operators(kind: Kind) -> Iterable[str]:

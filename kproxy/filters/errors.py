@@ -19,10 +19,10 @@ class FilterError(ValueError):
         return f"{problem} at column {self.start + 1}{f': {hint}' if hint else ''}"
 
 
-def suggestion(written: str, known: Iterable[str]) -> str:
+def suggestion(word: str, known: Iterable[str]) -> str:
     """``did you mean 'latency'?``, or an empty string if no known name is similar. Ignores case."""
-    near = nearest(written, known)
-    return f"did you mean {near!r}?" if near else ""
+    nearest_name = nearest(word, known)
+    return f"did you mean {nearest_name!r}?" if nearest_name else ""
 
 
 def misspelt(word: str, known: Iterable[str]) -> str | None:
@@ -30,26 +30,26 @@ def misspelt(word: str, known: Iterable[str]) -> str | None:
 
     A letter may be missing, added or different, or two neighbours swapped.
     """
-    written = word.lower()
-    if len(written) < 5 or any(character.isdecimal() for character in written):
+    lowered = word.lower()
+    if len(lowered) < 5 or any(character.isdecimal() for character in lowered):
         return None
-    return next((name for name in known if _is_one_edit(written, name.lower())), None)
+    return next((name for name in known if _is_one_edit(lowered, name.lower())), None)
 
 
-def _is_one_edit(word: str, other: str) -> bool:
-    while word and other and word[0] == other[0]:
-        word, other = word[1:], other[1:]
-    while word and other and word[-1] == other[-1]:
-        word, other = word[:-1], other[:-1]
-    return max(len(word), len(other)) <= 1 or (len(word) == 2 and word == other[::-1])
+def _is_one_edit(word: str, known_word: str) -> bool:
+    while word and known_word and word[0] == known_word[0]:
+        word, known_word = word[1:], known_word[1:]
+    while word and known_word and word[-1] == known_word[-1]:
+        word, known_word = word[:-1], known_word[:-1]
+    return max(len(word), len(known_word)) <= 1 or (len(word) == 2 and word == known_word[::-1])
 
 
-def nearest(written: str, known: Iterable[str]) -> str | None:
-    """The shortest known name that begins with `written`, else a similar one; None if there is none.
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The shortest known name that begins with `word`, else a similar one; None if there is none.
 
     Ignores case and leading dashes.
     """
-    begun = written.lower().lstrip("-")
+    prefix = word.lower().lstrip("-")
     by_lower = {name.lower().lstrip("-"): name for name in sorted(known, key=len)}
-    near = [name for name in by_lower if name.startswith(begun)] or get_close_matches(begun, by_lower)
-    return by_lower[near[0]] if near else None
+    matches = [name for name in by_lower if name.startswith(prefix)] or get_close_matches(prefix, by_lower)
+    return by_lower[matches[0]] if matches else None

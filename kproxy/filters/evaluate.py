@@ -75,8 +75,8 @@ def _any(terms: Sequence[Test]) -> Test:
 def _contains(value: Value) -> Check:
     if not value.quoted and any(wildcard in value.text for wildcard in "*?"):
         return compile_pattern(wildcard_pattern(value.text), ignore_case=True)
-    searched = value.text.lower()
-    return lambda value: searched in value.lower()
+    needle = value.text.lower()
+    return lambda value: needle in value.lower()
 
 
 def _presence(field: FilterField) -> Test:
@@ -137,11 +137,11 @@ def _check(node: Comparison, sign: str, value: Value) -> Check:
         return lambda field_value: compare(_RANKS.get(field_value, -1), rank)
     if sign != "=":
         raise FilterError(f"{field.name} does not support {sign!r}", node.start, node.end, "use =, ~ or in (...)")
-    exact = closed_value(field, value) if field.closed and not value.quoted else value.text
+    exact_text = closed_value(field, value) if field.closed and not value.quoted else value.text
     if field.kind is Kind.TEXT:
-        return lambda field_value: field_value == exact
-    lowered = exact.lower()
-    return _text(field, lambda field_value: field_value == exact or field_value.lower() == lowered)
+        return lambda field_value: field_value == exact_text
+    lowered = exact_text.lower()
+    return _text(field, lambda field_value: field_value == exact_text or field_value.lower() == lowered)
 
 
 def _record_check(field: FilterField, sign: str, value: Value) -> Check:

@@ -52,26 +52,26 @@ class FilterField:
     unit: int = 1
 
 
-def _one(name: str, kind: Kind, help_: str, *aliases: str, **more: Any) -> FilterField:
+def _one(name: str, kind: Kind, help_: str, *aliases: str, **options: Any) -> FilterField:
     """A field that is a key of the line."""
-    return FilterField(name, kind, help_, lambda line: line.get(name), frozenset({name}), aliases, **more)
+    return FilterField(name, kind, help_, lambda line: line.get(name), frozenset({name}), aliases, **options)
 
 
-def _of(line_kind: str, name: str, kind: Kind, help_: str, **more: Any) -> FilterField:
+def _of(line_kind: str, name: str, kind: Kind, help_: str, **options: Any) -> FilterField:
     """A key of one kind of line. The trace omits 0 and false, so a missing key of such a line is 0 or false."""
-    absent = False if kind is Kind.FLAG else 0
+    default = False if kind is Kind.FLAG else 0
 
     def read(line: Line) -> Any:
         value = line.get(name)
-        return absent if value is None and line.get("kind") == line_kind else value
+        return default if value is None and line.get("kind") == line_kind else value
 
-    return FilterField(name, kind, help_, read, frozenset({name, "kind"}), **more)
+    return FilterField(name, kind, help_, read, frozenset({name, "kind"}), **options)
 
 
 def _many(
-    name: str, kind: Kind, help_: str, read: Read, *aliases: str, columns: Sequence[str], **more: Any
+    name: str, kind: Kind, help_: str, read: Read, *aliases: str, columns: Sequence[str], **options: Any
 ) -> FilterField:
-    return FilterField(name, kind, help_, read, frozenset(columns), aliases, many=True, **more)
+    return FilterField(name, kind, help_, read, frozenset(columns), aliases, many=True, **options)
 
 
 def _list(name: str) -> Read:
@@ -104,10 +104,10 @@ def _of_finding(key: str) -> Read:
     """A key of the findings of a frame and of those it repeats, or of a finding or stall line."""
 
     def read(line: Line) -> Sequence[str]:
-        values = [entry.get(key) for name in ("findings", "repeats") for entry in line.get(name) or ()]
+        values_found = [entry.get(key) for name in ("findings", "repeats") for entry in line.get(name) or ()]
         if line.get("kind") in ("finding", "stall"):
-            values.append(line.get(key))
-        return [value for value in values if value is not None]
+            values_found.append(line.get(key))
+        return [value for value in values_found if value is not None]
 
     return read
 
@@ -123,8 +123,8 @@ def _errors(line: Line) -> Sequence[int | str]:
     """Codes and names of errors. A decoded response without errors has 0 and NONE."""
     if errors := line.get("errors"):
         return [value for entry in errors for value in (entry["code"], entry["name"])]
-    answered = line.get("kind") == "response" and line.get("not_decoded") is None
-    return (0, "NONE") if answered else ()
+    is_decoded_response = line.get("kind") == "response" and line.get("not_decoded") is None
+    return (0, "NONE") if is_decoded_response else ()
 
 
 def _direction(line: Line) -> str | None:

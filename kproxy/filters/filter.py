@@ -70,8 +70,8 @@ def _names_findings(leaf: Leaf) -> bool:
         return False
     if isinstance(leaf, Presence):
         return True
-    plain = not leaf.negated and leaf.operator in ("=", "in") and _PLAIN_KINDS.issuperset(map(str, leaf.values))
-    return not plain
+    is_plain = not leaf.negated and leaf.operator in ("=", "in") and _PLAIN_KINDS.issuperset(map(str, leaf.values))
+    return not is_plain
 
 
 def _columns(leaf: Leaf) -> frozenset[str]:

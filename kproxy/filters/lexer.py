@@ -50,11 +50,11 @@ def tokens(text: str) -> list[FilterToken]:
         FilterError: An unterminated string, or a character that must be quoted.
     """
     result: list[FilterToken] = []
-    at = 0
+    position = 0
     while not result or result[-1].type is not TokenType.END:
-        match = _TOKEN.match(text, at)
+        match = _TOKEN.match(text, position)
         if match is None:
-            raise _unreadable(text, at)
+            raise _unreadable(text, position)
         type_ = TokenType(str(match.lastgroup))
         value, (start, end) = match[type_], match.span(type_)
         if type_ is TokenType.STRING:
@@ -64,7 +64,7 @@ def tokens(text: str) -> list[FilterToken]:
         else:
             value = _SPELLINGS.get(value, value)
         result.append(FilterToken(type_, value, start, end))
-        at = match.end()
+        position = match.end()
     return result
 
 
@@ -74,9 +74,9 @@ def quoted(value: str) -> str:
     return f'"{escaped}"'
 
 
-def _unreadable(text: str, at: int) -> FilterError:
-    at += len(text[at:]) - len(text[at:].lstrip())
-    if text[at] in "\"'":
-        return FilterError("unterminated string", at, len(text))
-    hint = f"use {text[at] * 2} to join terms, or quote the value"
-    return FilterError(f"unexpected {text[at]!r}", at, at + 1, hint)
+def _unreadable(text: str, position: int) -> FilterError:
+    position += len(text[position:]) - len(text[position:].lstrip())
+    if text[position] in "\"'":
+        return FilterError("unterminated string", position, len(text))
+    hint = f"use {text[position] * 2} to join terms, or quote the value"
+    return FilterError(f"unexpected {text[position]!r}", position, position + 1, hint)

@@ -29,38 +29,38 @@ _WITHOUT_TEXT: Final = (bool, type(None))
 COLUMNS: Final = frozenset(name for kind in KINDS.values() for name in kind.__struct_fields__) - NOT_SEARCHED
 
 
-def search(finds: Callable[[str], bool]) -> Callable[[Mapping[str, Any]], bool]:
-    """A function that reports whether `finds` accepts any text of a line."""
-    return lambda line: any(map(finds, line_texts(line)))
+def search(matches: Callable[[str], bool]) -> Callable[[Mapping[str, Any]], bool]:
+    """A function that reports whether `matches` accepts any text of a line."""
+    return lambda line: any(map(matches, line_texts(line)))
 
 
 def line_texts(line: Mapping[str, Any]) -> Iterator[str]:
     """All texts of a line, in any order. Bytes are base64, as in a trace."""
-    waiting = [value for name, value in line.items() if name not in NOT_SEARCHED and name != "body"]
-    while waiting:
-        item = waiting.pop()
+    pending = [value for name, value in line.items() if name not in NOT_SEARCHED and name != "body"]
+    while pending:
+        item = pending.pop()
         if isinstance(item, str):
             yield item
         elif isinstance(item, list):
-            waiting += item
+            pending += item
         elif isinstance(item, dict):
-            waiting += [value for name, value in item.items() if name not in _NOT_IN_ENTRIES]
+            pending += [value for name, value in item.items() if name not in _NOT_IN_ENTRIES]
     yield from _body_texts(line.get("body"))
 
 
 def _body_texts(body: Any) -> Iterator[str]:
-    waiting = [body]
-    while waiting:
-        item = waiting.pop()
+    pending = [body]
+    while pending:
+        item = pending.pop()
         if isinstance(item, str):
             yield item
         elif isinstance(item, list):
-            waiting += item
+            pending += item
         elif is_decoded(item):
             if item["format"] != WITHHELD:
                 values = record_fields.all_values(item["data"])
                 yield from (record_fields.as_text(value) for value in values if not isinstance(value, _WITHOUT_TEXT))
         elif isinstance(item, dict):
-            waiting += item.values()
+            pending += item.values()
         elif isinstance(item, _BYTES):
             yield base64.b64encode(item).decode()

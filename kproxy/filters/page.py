@@ -124,8 +124,8 @@ _FIELDS = """
 
 
 def _row(field: FilterField) -> str:
-    also = ", ".join(f"`{alias}`" for alias in field.aliases)
-    return f"| `{field.name}` | {also} | {field.kind} | {field.help} |\n"
+    aliases = ", ".join(f"`{alias}`" for alias in field.aliases)
+    return f"| `{field.name}` | {aliases} | {field.kind} | {field.help} |\n"
 
 
 def _cell(text: str) -> str:

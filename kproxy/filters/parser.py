@@ -105,9 +105,9 @@ class _Parser:
 
     def _text(self) -> Text | None:
         """A text to search for: a quoted one, or a word that is neither a field nor compared with something."""
-        token, after = self._token, self._tokens[min(self._at + 1, len(self._tokens) - 1)]
-        is_compared = after.type is TokenType.OPERATOR or (
-            after.type is TokenType.SIGN and after.value in ("in", "not")
+        token, next_token = self._token, self._tokens[min(self._at + 1, len(self._tokens) - 1)]
+        is_compared = next_token.type is TokenType.OPERATOR or (
+            next_token.type is TokenType.SIGN and next_token.value in ("in", "not")
         )
         if is_compared or token.type not in (TokenType.WORD, TokenType.STRING):
             return None
@@ -115,8 +115,8 @@ class _Parser:
         if not is_quoted:
             if field_named(token.value) is not None:
                 return None
-            if (near := misspelt(token.value, BY_NAME)) is not None:
-                hint = f"did you mean {near!r}? Quote it to search for the text"
+            if (corrected := misspelt(token.value, BY_NAME)) is not None:
+                hint = f"did you mean {corrected!r}? Quote it to search for the text"
                 raise FilterError(f"unknown field {token.value!r}", token.start, token.end, hint)
         if not token.value:
             raise self._error("the text to search for is empty")
@@ -132,11 +132,11 @@ class _Parser:
             raise FilterError(f"unknown field {token.value!r}", token.start, token.end, hint)
         return field
 
-    def _value(self, after: str) -> Value:
+    def _value(self, preceding: str) -> Value:
         if self._token.type not in (TokenType.WORD, TokenType.STRING):
             hint = f'quote it: "{self._token.value}"' if self._token.value in CONNECTIVES else ""
             hint = "use in (...) for several values" if self._token.value == "(" else hint
-            raise self._error(f"a value is missing after {after!r}", hint)
+            raise self._error(f"a value is missing after {preceding!r}", hint)
         token = self._take()
         return Value(token.value, token.type is TokenType.STRING, token.start, token.end)
 

@@ -175,25 +175,25 @@ class _Automaton:
         state = self._first
         moves = self._moves
         for character in (_BEGIN, *text, _END):
-            reached = moves.get((state, character))
-            state = self._move(state, character) if reached is None else reached
+            next_state = moves.get((state, character))
+            state = self._move(state, character) if next_state is None else next_state
             if state == _FOUND:
                 return True
         return False
 
     def _move(self, state: int, character: str) -> int:
         """The next state. It includes the first positions, because a match may start anywhere."""
-        reached = self._first
+        next_state = self._first
         for position in _bits(state):
             if self._accepts[position](character):
                 if self._last >> position & 1:
-                    reached = _FOUND
+                    next_state = _FOUND
                     break
-                reached |= self._follow[position]
+                next_state |= self._follow[position]
         if len(self._moves) >= _MAX_MOVES:
             self._moves.clear()
-        self._moves[state, character] = reached
-        return reached
+        self._moves[state, character] = next_state
+        return next_state
 
     def _part(self, node: _Node) -> tuple[int, int, bool]:
         """Number the atoms of a node; returns its first positions, its last positions, and whether it may be empty."""
@@ -209,25 +209,25 @@ class _Automaton:
         if isinstance(node, _Choice):
             first, last, empty = 0, 0, False
             for branch in node.nodes:
-                part = self._part(branch)
-                first, last, empty = first | part[0], last | part[1], empty or part[2]
+                branch_part = self._part(branch)
+                first, last, empty = first | branch_part[0], last | branch_part[1], empty or branch_part[2]
             return first, last, empty
-        whole = (0, 0, True)
+        result = (0, 0, True)
         for subpattern in node.nodes:
-            whole = self._joined(whole, self._part(subpattern))
-        return whole
+            result = self._joined(result, self._part(subpattern))
+        return result
 
     def _repeated(self, node: _Repeat) -> tuple[int, int, bool]:
-        whole = (0, 0, True)
+        result = (0, 0, True)
         copies = max(node.minimum, 1) if node.maximum is None else node.maximum
-        for number in range(1, copies + 1):
+        for copy in range(1, copies + 1):
             first, last, empty = self._part(node.node)
             if not first:
                 break  # an empty node has nothing to repeat
-            if node.maximum is None and number == copies:
+            if node.maximum is None and copy == copies:
                 self._connect(last, first)
-            whole = self._joined(whole, (first, last, empty or number > node.minimum))
-        return whole
+            result = self._joined(result, (first, last, empty or copy > node.minimum))
+        return result
 
     def _joined(self, left: tuple[int, int, bool], right: tuple[int, int, bool]) -> tuple[int, int, bool]:
         self._connect(left[1], right[0])

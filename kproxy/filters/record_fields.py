@@ -31,10 +31,10 @@ _MAX_PLAIN: Final = 1 << 53  # whole numbers that are written without an exponen
 
 def parse_path(text: str) -> tuple[str, list[str]] | None:
     """The part and the names below it; None if the text is not such a field."""
-    part, dot, below = text.partition(".")
+    part, dot, remainder = text.partition(".")
     if part not in PARTS:
         return None
-    names = [below] if part == "header" and dot else below.split(".") if dot else []
+    names = [remainder] if part == "header" and dot else remainder.split(".") if dot else []
     return (part, names) if all(names) and len(names) <= _MAX_NAMES else None
 
 
@@ -44,18 +44,18 @@ def reader(part: str, names: Sequence[str]) -> Callable[[Mapping[str, Any]], lis
     Masked values are left out.
     """
     is_header = part == "header"
-    header = _matcher(names[0]) if is_header and names else None
+    matches_header = _matcher(names[0]) if is_header and names else None
     path = () if is_header else tuple(None if name == _ANY_DEPTH else _matcher(name) for name in names)
 
-    def read(line: Mapping[str, Any]) -> list[Any]:
+    def read_values(line: Mapping[str, Any]) -> list[Any]:
         return [
             value
             for record_value in record_values(line.get("body"))
-            if record_value.part == part and (header is None or header(record_value.header or ""))
+            if record_value.part == part and (matches_header is None or matches_header(record_value.header or ""))
             for value in _values(None if record_value.value is None else record_value.value["data"], path)
         ]
 
-    return read
+    return read_values
 
 
 def all_values(data: Any) -> Iterator[Any]:
@@ -100,31 +100,31 @@ def _matcher(name: str) -> _Matcher:
 
 def _values(data: Any, path: tuple[_Matcher | None, ...]) -> Iterator[Any]:
     """The values below the path. None in the path is any number of fields."""
-    waiting = [(data, _reached({0}, path))]
-    while waiting:
-        item, at = waiting.pop()
+    pending = [(data, _reached({0}, path))]
+    while pending:
+        item, positions = pending.pop()
         if isinstance(item, list):
-            waiting.extend((element, at) for element in reversed(item))
+            pending.extend((element, positions) for element in reversed(item))
         elif isinstance(item, dict):
-            for name, inner in reversed(item.items()):
-                if following := _step(at, name, path):
-                    waiting.append((inner, following))
-        elif len(path) in at and item != MASKED:
+            for name, member in reversed(item.items()):
+                if next_positions := _step(positions, name, path):
+                    pending.append((member, next_positions))
+        elif len(path) in positions and item != MASKED:
             yield base64.b64encode(item).decode() if isinstance(item, bytes | memoryview) else item
 
 
-def _step(at: set[int], name: str, path: tuple[_Matcher | None, ...]) -> set[int]:
+def _step(positions: set[int], name: str, path: tuple[_Matcher | None, ...]) -> set[int]:
     """The places in the path after a field of this name. Its end is kept: all values below it belong to the field."""
-    if len(path) in at:
+    if len(path) in positions:
         return {len(path)}
-    following = {place for place in at if path[place] is None}
-    following |= {place + 1 for place in at if (test := path[place]) is not None and test(name)}
-    return _reached(following, path)
+    next_positions = {position for position in positions if path[position] is None}
+    next_positions |= {position + 1 for position in positions if (matches := path[position]) is not None and matches(name)}
+    return _reached(next_positions, path)
 
 
-def _reached(at: set[int], path: tuple[_Matcher | None, ...]) -> set[int]:
+def _reached(positions: set[int], path: tuple[_Matcher | None, ...]) -> set[int]:
     """These places, and those behind any number of fields."""
-    for place, test in enumerate(path):
-        if place in at and test is None:
-            at.add(place + 1)
-    return at
+    for position, matches in enumerate(path):
+        if position in positions and matches is None:
+            positions.add(position + 1)
+    return positions

@@ -37,8 +37,8 @@ def number(field: FilterField, value: Value) -> Number:
     if factor is None:
         hint = f"use {', '.join(units)}" if units else example
         raise _wrong(value, f"unknown unit {unit!r} for {field.name}", hint)
-    exact = Decimal(digits) * factor / field.unit
-    return int(exact) if exact == exact.to_integral_value() else exact
+    converted = Decimal(digits) * factor / field.unit
+    return int(converted) if converted == converted.to_integral_value() else converted
 
 
 def instant(field: FilterField, value: Value) -> str:
@@ -63,9 +63,9 @@ def closed_value(field: FilterField, value: Value) -> str:
     known = {name.lower(): name for name in field.known()}
     if (known_value := known.get(value.text.lower())) is not None:
         return known_value
-    near = suggestion(value.text, known.values())
-    few = f"use {', '.join(known.values())}" if len(known) < 8 else ""
-    raise _wrong(value, f"unknown {field.name} {value.text!r}", near or few)
+    hint = suggestion(value.text, known.values())
+    all_values = f"use {', '.join(known.values())}" if len(known) < 8 else ""
+    raise _wrong(value, f"unknown {field.name} {value.text!r}", hint or all_values)
 
 
 def _wrong(value: Value, problem: str, hint: str) -> FilterError:

@@ -108,7 +108,7 @@ def group_row(group: GroupHistory, now: int) -> GroupRow:
 
 
 def _group_row(group: GroupHistory, stalls: Sequence[Stall]) -> GroupRow:
-    lasting = sum(stall.until is None for stall in stalls)
+    ongoing = sum(stall.until is None for stall in stalls)
     leader = group.lanes.get(group.leader)
     return GroupRow(
         group=group.id,
@@ -124,8 +124,8 @@ def _group_row(group: GroupHistory, stalls: Sequence[Stall]) -> GroupRow:
         rebalances=group.rebalances,
         longest_rebalance_ns=group.longest_rebalance,
         errors=group.errors.row(),
-        stalls=lasting,
-        ended_stalls=len(stalls) - lasting,
+        stalls=ongoing,
+        ended_stalls=len(stalls) - ongoing,
         worst=stalls[0] if stalls else None,
         first_at=group.first,
         last_at=group.last,

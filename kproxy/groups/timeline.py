@@ -204,31 +204,31 @@ def _stalled(stalls: Iterable[Stall], now: int) -> dict[str, list[Band]]:
 
 
 def _lane(lane: LaneView, stalled: Sequence[Band], now: int, window: Window, columns: int) -> tuple[Cell, ...]:
-    shown = CellRow(columns)
+    cell_row = CellRow(columns)
 
     def columns_of(since: int, until: int) -> range:
         first, last = window.column(since, columns), window.column(min(until, now), columns)
         return range(max(first, 0), min(last, columns - 1) + 1)
 
-    for since, ended in lane.memberships:
-        shown.fill(columns_of(since, now if ended is None else ended), MEMBER, "", None)
+    for since, end in lane.memberships:
+        cell_row.fill(columns_of(since, now if end is None else end), MEMBER, "", None)
     for since, until, kind, severity, row in stalled:
-        shown.fill(columns_of(since, until), kind, severity, row)
+        cell_row.fill(columns_of(since, until), kind, severity, row)
     for event in chain(lane.recurring, lane.transitions):
         until = now if event.until is None else event.until
         if event.at >= window.end or until < window.start:
             continue
-        across = columns_of(event.at, until)
-        if event.until is None or len(across) > 1:
-            shown.fill(across, WAITING, event.severity if event.until is None else "", event.row)
+        span_columns = columns_of(event.at, until)
+        if event.until is None or len(span_columns) > 1:
+            cell_row.fill(span_columns, WAITING, event.severity if event.until is None else "", event.row)
         # The request is shown where it was sent, its outcome where the response arrived.
         kind = _kind(event)
-        answered = window.column(until, columns)
-        sent = window.column(event.at, columns)
-        shown.put(sent, event.kind if answered > sent else kind, event.severity if answered == sent else "", event.row)
-        if answered > sent and (kind != event.kind or event.severity):
-            shown.put(answered, kind, event.severity, event.row)
-    return shown.cells()
+        response_column = window.column(until, columns)
+        request_column = window.column(event.at, columns)
+        cell_row.put(request_column, event.kind if response_column > request_column else kind, event.severity if response_column == request_column else "", event.row)
+        if response_column > request_column and (kind != event.kind or event.severity):
+            cell_row.put(response_column, kind, event.severity, event.row)
+    return cell_row.cells()
 
 
 _Candidate = tuple[int, int, str, str, int | None]  # rank of the severity, priority, kind, severity, row
@@ -251,10 +251,10 @@ class CellRow:
 
     def fill(self, columns: range, kind: str, severity: str, row: int | None) -> None:
         candidate = (RANK.get(severity, -1) + 1, self._priority[kind], kind, severity, row)
-        lasts = self._states
+        states = self._states
         for column in columns:
-            if candidate[:2] >= lasts[column][:2]:
-                lasts[column] = candidate
+            if candidate[:2] >= states[column][:2]:
+                states[column] = candidate
 
     def put(self, column: int, kind: str, severity: str, row: int | None) -> None:
         if 0 <= column < len(self._events):
@@ -265,9 +265,9 @@ class CellRow:
     def cells(self) -> tuple[Cell, ...]:
         """The cells: the event, else the state, with the higher severity of the two."""
         row_cells = []
-        for lasts, happens in zip(self._states, self._events, strict=True):
-            _, _, kind, severity, row = happens if happens[1] else lasts
-            row_cells.append(Cell(self._glyphs[kind], kind, lasts[3] if lasts[0] > happens[0] else severity, row))
+        for state, event in zip(self._states, self._events, strict=True):
+            _, _, kind, severity, row = event if event[1] else state
+            row_cells.append(Cell(self._glyphs[kind], kind, state[3] if state[0] > event[0] else severity, row))
         return tuple(row_cells)
 
 
@@ -280,12 +280,12 @@ def _kind(event: Event) -> str:
 
 def _generations(boundaries: Iterable[Boundary], window: Window, columns: int) -> Iterator[Mark]:
     """Marks where generations begin, and the current one at the left edge; marks without room are omitted."""
-    begin: dict[int, Boundary] = {}
+    boundary_by_column: dict[int, Boundary] = {}
     for boundary in boundaries:
         if boundary.at < window.end:
-            begin[max(window.column(boundary.at, columns), 0)] = boundary  # the latest of several in one column
+            boundary_by_column[max(window.column(boundary.at, columns), 0)] = boundary  # the latest of several in one column
     free = 0
-    for column, boundary in begin.items():
+    for column, boundary in boundary_by_column.items():
         text = str(boundary.generation)
         if column >= free:
             yield Mark(column, text, boundary.row)
@@ -323,7 +323,7 @@ def round_times(window: Window, columns: int) -> Iterator[Mark]:
 
 def _clock(at: int, step: int) -> str:
     """A time of day with the precision of its step."""
-    seconds, rest = divmod(at, SECOND)
+    seconds, remainder = divmod(at, SECOND)
     try:
         moment = datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
@@ -333,4 +333,4 @@ def _clock(at: int, step: int) -> str:
     if step >= _MINUTE:
         return moment.strftime("%H:%M")
     text = moment.strftime("%H:%M:%S")
-    return text if step >= SECOND else f"{text}.{rest // _MS:03d}"
+    return text if step >= SECOND else f"{text}.{remainder // _MS:03d}"

@@ -101,24 +101,24 @@ def page(title: str, data: dict[str, Any], package: str, scripts: Sequence[str])
     `package` contains page.html (the body), page.css and the scripts, which share one scope that nothing else can
     access.
     """
-    body, *written = (_text(package, name) for name in ("page.html", *scripts))
-    script = f'(() => {{\n"use strict";\n{"".join(written)}}})();\n'
-    filled = {"script": script, "data": inline_json(data)}
+    body, *script_texts = (_text(package, name) for name in ("page.html", *scripts))
+    script = f'(() => {{\n"use strict";\n{"".join(script_texts)}}})();\n'
+    substitutions = {"script": script, "data": inline_json(data)}
     head = _head(title, _text(package, "page.css"), f"script-src {_hash(script)}; ")
-    return head + _PLACE.sub(lambda match: filled[match[1]], body)
+    return head + _PLACE.sub(lambda match: substitutions[match[1]], body)
 
 
 def static_page(title: str, body: Element) -> str:
     """Return a page without a script: this body, and static_page.css inline."""
-    made = ElementTree.tostring(body, encoding="unicode", method="html")
-    return _head(title, _text(__package__, "static_page.css")) + made + "\n</html>\n"
+    markup = ElementTree.tostring(body, encoding="unicode", method="html")
+    return _head(title, _text(__package__, "static_page.css")) + markup + "\n</html>\n"
 
 
 def _head(title: str, style: str, more_policy: str = "") -> str:
     """Return everything before the body."""
     policy = f"default-src 'none'; style-src {_hash(style)}; {more_policy}base-uri 'none'; form-action 'none'"
-    parts = {"title": html.escape(title), "policy": html.escape(policy, quote=False), "style": style}
-    return _PLACE.sub(lambda match: parts[match[1]], _text(__package__, "head.html"))
+    substitutions = {"title": html.escape(title), "policy": html.escape(policy, quote=False), "style": style}
+    return _PLACE.sub(lambda match: substitutions[match[1]], _text(__package__, "head.html"))
 
 
 def _text(package: str, name: str) -> str:

@@ -25,7 +25,7 @@ def causes_json(causes: Causes) -> list[dict[str, Any]]:
 
 
 def _cause(cause: Cause) -> dict[str, Any]:
-    place = cause.place
+    location = cause.place
     code = cause.finding.code
     return finding_json(cause.finding) | {
         "seen": safe(cause.seen),
@@ -34,9 +34,9 @@ def _cause(cause: Cause) -> dict[str, Any]:
         "first": cause.first_ts,
         "last": cause.last_ts,
         "row": cause.first_row,
-        "what": safe(f"{place.api} v{place.api_version} {place.direction}") if place.api else None,
-        "client": safe(place.client or ""),
-        "server": safe(place.server or ""),
+        "what": safe(f"{location.api} v{location.api_version} {location.direction}") if location.api else None,
+        "client": safe(location.client or ""),
+        "server": safe(location.server or ""),
         "lasts": cause.lasts,
         "filter": f"finding={code}" if code.isalnum() else None,
         "connections": [safe(name) for name in list(cause.connections)[:_MAX_NAMES]],

@@ -34,8 +34,8 @@ class Chunks:
     def close(self) -> None:
         """Pack the remaining values."""
         if self._pending:
-            packed = zlib.compress(encode_json(self._pending), 9)
-            self.texts.append(base64.b64encode(packed).decode("ascii"))
+            compressed = zlib.compress(encode_json(self._pending), 9)
+            self.texts.append(base64.b64encode(compressed).decode("ascii"))
             self.size += len(self.texts[-1])
             self._pending.clear()
 

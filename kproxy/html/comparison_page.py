@@ -13,21 +13,21 @@ from kproxy.outputs.comparison_report import amount, places, summary, title, val
 from kproxy.trace.formatting import safe
 
 
-def comparison_page(compared: TrafficComparison) -> str:
+def comparison_page(comparison: TrafficComparison) -> str:
     """The page: a table per aspect, then the notes. It loads nothing, and does not disclose the files' directories."""
-    names = [Path(traffic.name).name for traffic in (compared.a, compared.b)]
+    names = [Path(traffic.name).name for traffic in (comparison.a, comparison.b)]
     body = Element("body")
     header = SubElement(body, "header")
     add(header, "p", "kproxy diff", id="brand")
     add(header, "h1", " and ".join(names))
-    for letter, name, side in zip("AB", names, (compared.a, compared.b), strict=True):
+    for letter, name, side in zip("AB", names, (comparison.a, comparison.b), strict=True):
         add(header, "p", f"{letter} is {name}: {amount(side)}.", **{"class": "about"})
     main = SubElement(body, "main")
-    section = add_section(main, "Summary", summary(compared))
+    section = add_section(main, "Summary", summary(comparison))
     notes = SubElement(section, "ul", {"class": "about"})
-    for note in compared.notes:
+    for note in comparison.notes:
         add(notes, "li", note)
-    for aspect, group in groupby(compared.differences, lambda difference: difference.aspect):
+    for aspect, group in groupby(comparison.differences, lambda difference: difference.aspect):
         section = SubElement(main, "section")
         add(section, "h2", aspect.capitalize())
         rows = add_table(section, "Where", "A", "B", "First at")

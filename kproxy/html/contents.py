@@ -40,7 +40,7 @@ def contents(session: BrowseSession, names: list[str], progress: Progress = lamb
     Returns:
         ``rows``, ``lines`` and ``sides`` are compressed chunks (`kproxy.html.chunks`). A row and its lines are in
         `kproxy.html.frame_rows`; ``sides`` has pairs of request and response as in `kproxy.html.sides`, null if
-        missing; ``places`` has for each row the number of its pair, -1 if none. ``causes`` are in
+        missing; ``side_numbers`` has for each row the number of its pair, -1 if none. ``causes`` are in
         `kproxy.html.causes`, ``tables`` in `kproxy.browse.tables`, ``timelines``
         in `kproxy.browse.pictures.timelines`. ``notes`` are sentences about omissions.
         ``fields`` and ``units`` belong to the filter language (`kproxy.html.filter_fields`).
@@ -48,31 +48,31 @@ def contents(session: BrowseSession, names: list[str], progress: Progress = lamb
     findings = Causes(whole=session.overviews.findings)
     summary = _Summary()
     rows, lines, sides = Chunks(1024), Chunks(256), Chunks(32)
-    incomplete = 0
-    kept: list[int] = []
+    incomplete_count = 0
+    included_rows: list[int] = []
     total = len(session.visible)
-    for done, (row, exchange) in enumerate(_exchanges(session)):
-        number = len(kept)
+    for done_count, (row, exchange) in enumerate(_exchanges(session)):
+        number = len(included_rows)
         for line in lines_of(exchange):
             findings.add(line, row)
         summary.add(exchange)
         if rows.size + lines.size < MAX_SIZE:
-            kept.append(row)
+            included_rows.append(row)
             rows.add(row_json(session, exchange, number))
-            packed, is_cut = lines_json(exchange)
-            lines.add(packed)
-            incomplete += is_cut
-        if not done % _STEP:
-            progress(done, total)
+            packed_lines, is_cut = lines_json(exchange)
+            lines.add(packed_lines)
+            incomplete_count += is_cut
+        if not done_count % _STEP:
+            progress(done_count, total)
     rows.close()
     lines.close()
-    numbers = {row: number for number, row in enumerate(kept)}
-    places = _add_sides(session, kept, sides, MAX_SIZE - rows.size - lines.size)
+    numbers_by_row = {row: number for number, row in enumerate(included_rows)}
+    side_numbers = _add_sides(session, included_rows, sides, MAX_SIZE - rows.size - lines.size)
     progress(total, total)
-    notes = _notes(summary, len(kept), places, incomplete)
+    notes = _notes(summary, len(included_rows), side_numbers, incomplete_count)
     causes = causes_json(findings)
     for cause in causes:
-        cause["row"] = numbers.get(cause["row"], -1)
+        cause["row"] = numbers_by_row.get(cause["row"], -1)
     return {
         "version": __version__,
         "files": names,
@@ -80,14 +80,14 @@ def contents(session: BrowseSession, names: list[str], progress: Progress = lamb
         "notes": notes,
         **summary.as_json(),
         "causes": causes,
-        "tables": {name: table_json(make(session, session.view), numbers) for name, make in TABLES.items()},
+        "tables": {name: table_json(make(session, session.view), numbers_by_row) for name, make in TABLES.items()},
         "timelines": {
-            name: timeline_json(make(session, session.view), session, numbers) for name, make in TIMELINES.items()
+            name: timeline_json(make(session, session.view), session, numbers_by_row) for name, make in TIMELINES.items()
         },
         "rows": rows.texts,
         "lines": lines.texts,
         "sides": sides.texts,
-        "places": places,
+        "places": side_numbers,
         **filter_fields(),
         "each": {"rows": rows.each, "lines": lines.each, "sides": sides.each},
     }
@@ -143,35 +143,35 @@ def _add_sides(session: BrowseSession, rows: list[int], sides: Chunks, available
     are in a page with few of them; then the smallest, of which most fit.
     """
     index = session.index
-    places = [-1] * len(rows)
-    seen: Counter[tuple[int, int]] = Counter()
+    side_numbers = [-1] * len(rows)
+    kind_counts: Counter[tuple[int, int]] = Counter()
     urgency: list[tuple[int, int, int, int]] = []
     for number, row in enumerate(rows):
         entry = row - index.first
         kind = index.api[entry], index.client[entry]
-        seen[kind] += 1
-        others = seen[kind] > _FIRST
-        size_of_others = index.size[entry] if others else 0
-        urgency.append((-2 * index.severity[entry] - index.errors[entry], others, size_of_others, number))
+        kind_counts[kind] += 1
+        is_later = kind_counts[kind] > _FIRST
+        later_size = index.size[entry] if is_later else 0
+        urgency.append((-2 * index.severity[entry] - index.errors[entry], is_later, later_size, number))
     for *_, number in sorted(urgency):
         if sides.size > available:
             break
         exchange = session.exchange(rows[number])
         if exchange is not None and (pair := sides_json(exchange)) is not None:
-            places[number] = sides.add(pair)
+            side_numbers[number] = sides.add(pair)
     sides.close()
-    return places
+    return side_numbers
 
 
-def _notes(summary: _Summary, count: int, places: list[int], incomplete: int) -> list[str]:
+def _notes(summary: _Summary, count: int, side_numbers: list[int], incomplete: int) -> list[str]:
     notes = []
-    every = summary.exchanges + summary.events
-    if count < every:
-        notes.append(f"this page has only the first {count:,} of {every:,} rows: {_NARROW}")
-    there = sum(place >= 0 for place in places)
-    if there < summary.exchanges:
-        some = f"{there:,} of {summary.exchanges:,} exchanges, those with findings first"
-        notes.append(f"this page has the fields and bytes of only {some}: {_NARROW}")
+    total = summary.exchanges + summary.events
+    if count < total:
+        notes.append(f"this page has only the first {count:,} of {total:,} rows: {_NARROW}")
+    with_sides = sum(place >= 0 for place in side_numbers)
+    if with_sides < summary.exchanges:
+        subset = f"{with_sides:,} of {summary.exchanges:,} exchanges, those with findings first"
+        notes.append(f"this page has the fields and bytes of only {subset}: {_NARROW}")
     if incomplete:
         notes.append(f"the filter of this page has only the first records of {incomplete:,} exchanges: {_NARROW}")
     return notes

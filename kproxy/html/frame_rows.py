@@ -63,12 +63,12 @@ def lines_json(exchange: Exchange) -> tuple[dict[str, Any], bool]:
     lines, findings, is_cut = [], [], False
     for line in lines_of(exchange):
         lines.append({name: value for name, value in as_mapping(line).items() if name not in ("body", "frame")})
-        found_records, has_more = page_records(line)
-        if found_records:
-            lines[-1]["body"] = found_records
+        included_records, has_more = page_records(line)
+        if included_records:
+            lines[-1]["body"] = included_records
         is_cut = is_cut or has_more
-        found = [as_entry(line)] if isinstance(line, FindingLine) else best_first(getattr(line, "findings", ()))
-        findings.append([finding_json(finding) for finding in found])
+        entries = [as_entry(line)] if isinstance(line, FindingLine) else best_first(getattr(line, "findings", ()))
+        findings.append([finding_json(finding) for finding in entries])
     return {"lines": lines, "findings": findings}, is_cut
 
 

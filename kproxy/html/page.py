@@ -87,12 +87,12 @@ class HtmlOutput(Output):
         try:
             while session.work(0.5):
                 _show_progress(f"counting: {source.percent()} %")
-            filled = contents(session, self._names, _report)
+            page_data = contents(session, self._names, _report)
         finally:
             source.close()
-        self.warnings = filled["notes"]
-        filled["notes"] = [*self._notes, *self.warnings]
-        self._file.buffer.write(application(f"kproxy: {source.name}", filled).encode())
+        self.warnings = page_data["notes"]
+        page_data["notes"] = [*self._notes, *self.warnings]
+        self._file.buffer.write(application(f"kproxy: {source.name}", page_data).encode())
         super().close()
 
 

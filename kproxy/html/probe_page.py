@@ -40,15 +40,15 @@ def probe_page(broker: str, results: Sequence[CheckResult], clients: Sequence[Cl
         add_section(main, "Clients", "The checks that each client needs with the versions that it negotiates."), clients
     )
     section = add_section(main, "All checks", "By API or subject; a skipped check names its reason.")
-    for group, members in groupby(results, lambda check_result: check_result.check.id.partition("/")[0]):
-        _group(section, group, list(members))
+    for group, group_results in groupby(results, lambda check_result: check_result.check.id.partition("/")[0]):
+        _group(section, group, list(group_results))
     add(body, "footer", "The ids of checks are stable. kproxy probe --list --verbose explains them.")
     return static_page(f"kproxy probe: {safe(broker)}", body)
 
 
 def _headline(broker: str, counts: Counter[Outcome]) -> str:
-    ran = counts["pass"] + counts["fail"]
-    return f"{broker} passes {counts['pass']} of {ran} checks that apply"
+    applicable = counts["pass"] + counts["fail"]
+    return f"{broker} passes {counts['pass']} of {applicable} checks that apply"
 
 
 def _facts(main: Element, counts: Counter[Outcome]) -> None:
@@ -61,18 +61,18 @@ def _facts(main: Element, counts: Counter[Outcome]) -> None:
 
 def _failure(section: Element, result: CheckResult) -> None:
     check = result.check
-    box = add(section, "article", "", **{"class": "finding", "id": f"fail-{check.id}"})
-    title = SubElement(box, "h3")
+    article = add(section, "article", "", **{"class": "finding", "id": f"fail-{check.id}"})
+    title = SubElement(article, "h3")
     add(title, "code", check.id, **{"class": "fail"})
     add(title, "span", check.title)
-    add(box, "p", result.sentence, **{"class": "message"})
+    add(article, "p", result.sentence, **{"class": "message"})
     if check.page:
-        add(box, "p", " ".join(check.page.split()))
-    add(box, "p", f"Source: {', '.join(check.sources)}", **{"class": "about"})
-    needed = ", ".join(clients_of(check.id))
-    add(box, "p", f"Clients that need it: {needed or 'none known'}", **{"class": "about"})
+        add(article, "p", " ".join(check.page.split()))
+    add(article, "p", f"Source: {', '.join(check.sources)}", **{"class": "about"})
+    needing_clients = ", ".join(clients_of(check.id))
+    add(article, "p", f"Clients that need it: {needing_clients or 'none known'}", **{"class": "about"})
     if result.evidence:
-        details = SubElement(box, "details")
+        details = SubElement(article, "details")
         add(details, "summary", "Request and response, byte by byte")
         for frame in result.evidence:
             text = io.StringIO()

@@ -19,21 +19,21 @@ def page_records(line: Line) -> tuple[list[dict[str, Any]], bool]:
 
     Whole numbers that JavaScript would round become text, which filters compare as numbers, too.
     """
-    kept: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     size = 0
     for part, header, value in record_values(getattr(line, "body", None)):
         data = None if value is None else {"format": value["format"], "data": _exact(value["data"])}
-        made = {"headers": [{"key": header, "value": data}]} if part == "header" else {part: data}
-        size += len(encode_json(made))
+        record_body = {"headers": [{"key": header, "value": data}]} if part == "header" else {part: data}
+        size += len(encode_json(record_body))
         if size > MAX_SIZE:
-            return kept, True
-        kept.append(made)
-    return kept, False
+            return records, True
+        records.append(record_body)
+    return records, False
 
 
 def _exact(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _exact(inner) for name, inner in value.items()}
+        return {name: _exact(member) for name, member in value.items()}
     if isinstance(value, list):
         return [_exact(element) for element in value]
     if isinstance(value, int) and abs(value) > _MAX_EXACT:

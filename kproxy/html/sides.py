@@ -81,14 +81,14 @@ def side_records(side: FrameDetail, numbers: dict[int, int] | None = None) -> li
 
 def _topic_partition(side: FrameDetail, field: FieldView) -> dict[str, Any]:
     """Return the topic and the partition that the records of a field belong to, from the fields around it."""
-    place: dict[str, Any] = {"topic": None, "partition": None}
+    topic_partition: dict[str, Any] = {"topic": None, "partition": None}
     names = topic_names(side.line)
-    for around in side.find(field.path)[:-1]:
-        for leaf in around.children[:_MAX_LEAVES]:
+    for ancestor in side.find(field.path)[:-1]:
+        for leaf in ancestor.children[:_MAX_LEAVES]:
             if leaf.value is None or (name := _PLACES.get(leaf.name)) is None:
                 continue
-            place[name] = safe(names.get(str(leaf.value)) or str(leaf.value)) if name == "topic" else leaf.value
-    return place
+            topic_partition[name] = safe(names.get(str(leaf.value)) or str(leaf.value)) if name == "topic" else leaf.value
+    return topic_partition
 
 
 def finding_json(finding: FindingEntry) -> dict[str, Any]:
@@ -107,10 +107,10 @@ def finding_json(finding: FindingEntry) -> dict[str, Any]:
 
 def _fields(fields: list[FieldView], numbers: dict[int, int]) -> Iterator[list[Any]]:
     """Yield the fields in frame order as far as they fit; store the number of each in `numbers`."""
-    waiting = [(0, field) for field in reversed(fields)]
+    pending = [(0, field) for field in reversed(fields)]
     count = 0
-    while waiting:
-        depth, field = waiting.pop()
+    while pending:
+        depth, field = pending.pop()
         if count == MAX_FIELDS:
             yield [0, "…", "", "omitted to limit the page's size", "", field.start, None]
             return
@@ -120,14 +120,14 @@ def _fields(fields: list[FieldView], numbers: dict[int, int]) -> Iterator[list[A
         yield [depth, safe(field.name), safe(field.kind), field.text, safe(field.meaning or ""), *span]
         if field.kind == MORE or field.is_leaf or depth == _MAX_DEPTH:
             continue
-        inside = field.children
-        if len(inside) > MAX_ELEMENTS:
-            following = inside[MAX_ELEMENTS]
-            total = len(inside) if field.count is None else field.count
-            rest = FieldView("…", field.path, None if following.start is None else (following.start, field.end or 0),
+        children = field.children
+        if len(children) > MAX_ELEMENTS:
+            first_omitted = children[MAX_ELEMENTS]
+            total = len(children) if field.count is None else field.count
+            omitted = FieldView("…", field.path, None if first_omitted.start is None else (first_omitted.start, field.end or 0),
                          kind=MORE, count=total - MAX_ELEMENTS)  # fmt: skip
-            inside = [*inside[:MAX_ELEMENTS], rest]
-        waiting += [(depth + 1, node) for node in reversed(inside)]
+            children = [*children[:MAX_ELEMENTS], omitted]
+        pending += [(depth + 1, node) for node in reversed(children)]
 
 
 def _number(chain: list[FieldView], numbers: dict[int, int]) -> int | None:
@@ -136,15 +136,15 @@ def _number(chain: list[FieldView], numbers: dict[int, int]) -> int | None:
 
 
 def _record(record: Record) -> list[Any]:
-    at = record.timestamp
-    time = utc(at) if at is not None and 0 <= at <= LAST_MS else None
+    timestamp = record.timestamp
+    time = utc(timestamp) if timestamp is not None and 0 <= timestamp <= LAST_MS else None
     headers = [[safe(name), _part(value)] for name, value in record.headers[:MAX_ELEMENTS]]
     return [str(record.offset), time, _part(record.key), _part(record.value), headers]
 
 
 def _part(part: RecordPart) -> list[Any]:
-    cut = part.cut or len(part.text) > MAX_TEXT
-    return [part.form, part.text[:MAX_TEXT], part.size, part.schema_id, cut]
+    is_cut = part.cut or len(part.text) > MAX_TEXT
+    return [part.form, part.text[:MAX_TEXT], part.size, part.schema_id, is_cut]
 
 
 def _safe(text: str | None) -> str | None:

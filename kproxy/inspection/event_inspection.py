@@ -172,16 +172,16 @@ class EventInspection:
             return None
         state: ConnectionState = address.connection
         state.observe(failed)
-        who = principal(state)
-        return [finding_line(state.connection_id, failed, finding, who) for finding in self._check(failed, state)]
+        client_principal = principal(state)
+        return [finding_line(state.connection_id, failed, finding, client_principal) for finding in self._check(failed, state)]
 
     def failed(self, state: InspectedConnection | None, failure: Failure, *, at: int) -> list[Line]:
         """Report a bug in kproxy, in a connection or outside any; once per run."""
         connection_state = self._run if state is None else state.connection_state
         event = InspectionFailed(at, failure)
         findings = rules.check(event, connection_state)
-        where, who = connection_state.connection_id, principal(connection_state)
-        return [finding_line(where, event, finding, who) for finding in findings]
+        connection_id, client_principal = connection_state.connection_id, principal(connection_state)
+        return [finding_line(connection_id, event, finding, client_principal) for finding in findings]
 
     def lose_connections(self, *, at: int) -> None:
         """Connections came and went uninspected."""
@@ -224,8 +224,8 @@ class EventInspection:
             connection_state.observe(event)
             findings = self._check(event, connection_state)
             if self._checks_records:
-                decoded, found = self._check_records(event, connection_state)
-                findings += found
+                decoded, record_findings = self._check_records(event, connection_state)
+                findings += record_findings
         is_request = type(event) is RequestReceived
         state.frames[not is_request] += 1
         make: Callable[..., RequestLine | ResponseLine] = self.frame_lines.response

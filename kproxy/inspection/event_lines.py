@@ -100,8 +100,8 @@ def repeated_findings(repeats: Mapping[Repeat, int], line: RequestLine | Respons
 
 
 def _edit_entry(edit: dict[str, Any], confidence: float | None = None) -> EditEntry:
-    then = edit.get("then")
-    return EditEntry(edit["kind"], edit["field"], edit["detail"], confidence, _edit_entry(then) if then else None)
+    next_edit = edit.get("then")
+    return EditEntry(edit["kind"], edit["field"], edit["detail"], confidence, _edit_entry(next_edit) if next_edit else None)
 
 
 def excerpt(frame: bytes, start: int, end: int) -> ExcerptEntry | None:
@@ -112,8 +112,8 @@ def excerpt(frame: bytes, start: int, end: int) -> ExcerptEntry | None:
         first -= 1
     if last - first + 1 < MAX_ROWS:
         last += 1
-    shown = frame[first * ROW_BYTES : (last + 1) * ROW_BYTES]
-    return ExcerptEntry(first * ROW_BYTES, shown.hex()) if shown else None
+    excerpt_bytes = frame[first * ROW_BYTES : (last + 1) * ROW_BYTES]
+    return ExcerptEntry(first * ROW_BYTES, excerpt_bytes.hex()) if excerpt_bytes else None
 
 
 def finding_line(
@@ -148,9 +148,9 @@ def finding_line(
 
 def failure_line(line: Line, failure: Failure) -> FindingLine:
     """The finding about an inspection step that failed at this line."""
-    made = finding_line(line.connection_id, *_failed(failure))
-    made.ts = line.ts
-    return made
+    line_of_failure = finding_line(line.connection_id, *_failed(failure))
+    line_of_failure.ts = line.ts
+    return line_of_failure
 
 
 def failure_entry(failure: Failure) -> FindingEntry:
@@ -208,7 +208,7 @@ def close_line(state: InspectedConnection, ended: ConnectionEnded) -> CloseLine:
         requests=state.frames[0],
         responses=state.frames[1],
         unanswered=len(ended.unanswered),
-        repeated=[RepeatEntry(*which, count) for which, count in sorted(state.connection_state.repeated.items())],
+        repeated=[RepeatEntry(*code_and_name, count) for code_and_name, count in sorted(state.connection_state.repeated.items())],
     )
 
 

@@ -68,17 +68,17 @@ class Explanation:
 
 
 def explain(
-    frame: bytes, answered: AnsweredRequest = None, *, request: bytes | None = None, prefix_missing: bool = False
+    frame: bytes, answered_request: AnsweredRequest = None, *, request: bytes | None = None, prefix_missing: bool = False
 ) -> Explanation:
     """Explain one frame. It must have a length prefix.
 
     Args:
-        frame: A request, or a response if `answered` or `request` is given.
-        answered: The request that a response answers.
+        frame: A request, or a response if `answered_request` or `request` is given.
+        answered_request: The request that a response answers.
         request: The frame of that request, if known. The rules and the diagnosis use it too.
         prefix_missing: The caller added the length prefix, so offsets do not count it.
     """
-    explanation = _explain(frame, answered if request is None else request)
+    explanation = _explain(frame, answered_request if request is None else request)
     return _without_prefix(explanation) if prefix_missing else explanation
 
 
@@ -91,16 +91,16 @@ def with_decoded(explanation: Explanation, decoded: DecodedRecords) -> Explanati
     return replace(explanation, body=decoded.body or {}, findings=findings)
 
 
-def _explain(frame: bytes, answered: AnsweredRequest) -> Explanation:
+def _explain(frame: bytes, answered_request: AnsweredRequest) -> Explanation:
     connection_state = ConnectionState(RunState(rules.trackers()))
     event: RequestReceived | ResponseReceived
-    if isinstance(answered, bytes):
-        request_event = RequestReceived(0, 0, len(answered) - 4, read_request(answered))
+    if isinstance(answered_request, bytes):
+        request_event = RequestReceived(0, 0, len(answered_request) - 4, read_request(answered_request))
         connection_state.observe(request_event)
         rules.check(request_event, connection_state)
         event = _answer(frame, request_event)
-    elif answered is not None:
-        key, version = answered
+    elif answered_request is not None:
+        key, version = answered_request
         unseen = Message(b"", True, key, api_name(key), version, {}, {}, 0, 0, layout("RequestHeader", 1),
                          opaque="not given")  # fmt: skip
         event = _answer(frame, RequestReceived(0, 0, 0, unseen))
@@ -125,13 +125,13 @@ def _explained(frame: bytes, message: Message, findings: list[Finding]) -> Expla
         embedded.expand_nodes(message, body)
     value_annotations.annotate(tree.nodes, message)
     spans = redaction.redact_tree(message, tree.nodes)
-    shown = bytearray(frame)
+    redacted = bytearray(frame)
     for start, end in spans:
-        shown[start:end] = bytes(end - start)
+        redacted[start:end] = bytes(end - start)
     rows = list(_with_rest(_rows(tree.nodes, ""), len(frame), NOT_SHOWN if cut_off else NOT_DECODED))
     with RecordBudget().allowance(len(frame), at=0, decodes_values=True) as allowance:
         presentable = embedded.presentable(message, allowance=allowance)
-    return Explanation(message, bytes(shown), presentable, rows, message.error if cut_off else tree.error, findings)
+    return Explanation(message, bytes(redacted), presentable, rows, message.error if cut_off else tree.error, findings)
 
 
 def _answer(frame: bytes, request: RequestReceived) -> ResponseReceived:

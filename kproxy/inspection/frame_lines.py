@@ -172,7 +172,7 @@ class FrameLines:
                 findings=entries,
                 not_decoded=event.damaged or "its request is unknown",
             )
-        asked: RequestLine = request.line
+        request_line: RequestLine = request.line
         line = ResponseLine(
             v=FORMAT,
             ts=timestamp(event.at),
@@ -186,10 +186,10 @@ class FrameLines:
             client_id=request.message.client_id,
             size=event.size + 4,
             offset=event.offset,
-            request_offset=asked.offset,
-            request_ts=asked.ts,
+            request_offset=request_line.offset,
+            request_ts=request_line.ts,
             latency_us=(event.at - request.at) // 1000,
-            request_size=asked.size,
+            request_size=request_line.size,
             findings=entries,
         )
         if (principal := ends.principal) is not None:
@@ -201,16 +201,16 @@ class FrameLines:
         if not self._facts:
             return line
         body, has = message.body, summary.facts_in(message)
-        group_id = asked.group_id or (summary.group_id(message) if has.group else None)
+        group_id = request_line.group_id or (summary.group_id(message) if has.group else None)
         if group_id is not None:
             response_generation = summary.generation_id(message)
             line.group_id = group_id
-            line.generation_id = asked.generation_id if response_generation is None else response_generation
-        if has.member or asked.member_id:
-            line.member_id = asked.member_id or body.get("member_id")
-        if asked.transactional_id is not None:
-            line.transactional_id = asked.transactional_id
-            transaction_lines.add_response(line, asked, message)
+            line.generation_id = request_line.generation_id if response_generation is None else response_generation
+        if has.member or request_line.member_id:
+            line.member_id = request_line.member_id or body.get("member_id")
+        if request_line.transactional_id is not None:
+            line.transactional_id = request_line.transactional_id
+            transaction_lines.add_response(line, request_line, message)
         if message.may_have_errors and (errors := summary.errors(message)):
             line.errors = [ErrorEntry(*error) for error in errors]
         if (throttle_time_ms := body.get("throttle_time_ms")) is not None:
@@ -225,7 +225,7 @@ class FrameLines:
         elif message.api_key in _ASSIGN and message.well_formed:
             self._add_assigned(line, event.request_body, message)
         # A Produce has its records in the request, a Fetch in the response.
-        topics = asked.topics
+        topics = request_line.topics
         if has.topics and not (topics and topics[0].bytes is not None):
             topics = self._topics(message, request.message, event.at) or topics
         elif topics and message.api_key == PRODUCE and message.well_formed:
@@ -269,7 +269,7 @@ class FrameLines:
         assert isinstance(event, ResponseReceived)  # without a request, only the header is known
         return event.size.to_bytes(4, "big") + event.correlation_id.to_bytes(4, "big", signed=True)
 
-    def _add_assigned(self, line: ResponseLine, asked: dict[str, Any] | None, message: Message) -> None:
+    def _add_assigned(self, line: ResponseLine, request_body: dict[str, Any] | None, message: Message) -> None:
         """Add what a member of a group gets: partitions, tasks or records."""
         if message.api_key == SYNC_GROUP:
             line.topics = _assigned(message)
@@ -280,7 +280,7 @@ class FrameLines:
                 for number in task.get("partitions") or ()
             ]
         else:
-            share_lines.add_records(line, asked, message, self._run_state.topic_names)
+            share_lines.add_records(line, request_body, message, self._run_state.topic_names)
 
     def _topics(self, message: Message, request: Message | None = None, at: int = 0) -> list[TopicEntry]:
         topics = summary.topics(message, request, at=at, make=TopicEntry)
@@ -331,8 +331,8 @@ def _with_base_offsets(topics: list[TopicEntry], body: dict[str, Any]) -> list[T
                 assigned = {row["index"]: row["base_offset"] for row in rows}
                 offsets = [assigned.get(partition, -1) for partition in partitions]
             if max(offsets, default=-1) >= 0:
-                known = [offset if offset >= 0 else None for offset in offsets] if min(offsets) < 0 else offsets
-                entry = replace(entry, offsets=known)  # the request's line has the entry, too
+                known_offsets = [offset if offset >= 0 else None for offset in offsets] if min(offsets) < 0 else offsets
+                entry = replace(entry, offsets=known_offsets)  # the request's line has the entry, too
         entries.append(entry)
     return entries
 

@@ -338,17 +338,17 @@ class Inspector:
         """The open connections. Lines of their unanswered requests, oldest first, are made on iteration."""
         for state in self._connections.values():
             connection = state.connection
-            judged = (request for request in connection.waiting if request.line is not None)
-            waiting = map(self._inspection.frame_lines.repeat_request, judged)
+            judged_requests = (request for request in connection.waiting if request.line is not None)
+            waiting = map(self._inspection.frame_lines.repeat_request, judged_requests)
             counts = (state.bytes[0], state.bytes[1]), (state.frames[0], state.frames[1])
             yield OpenConnection(state.opened, *counts, connection.in_flight, waiting)
 
-    def still_waiting(self, *, at: int, again: bool = False) -> Iterator[WaitingResponse]:
+    def still_waiting(self, *, at: int, repeat_reported: bool = False) -> Iterator[WaitingResponse]:
         """The oldest unanswered request of each connection whose response has become late by another step.
 
-        With `again`, those that were returned before and still wait.
+        With `repeat_reported`, those that were returned before and still wait.
         """
-        return late_responses(self._connections.values(), self._inspection.frame_lines, at=at, again=again)
+        return late_responses(self._connections.values(), self._inspection.frame_lines, at=at, repeat_reported=repeat_reported)
 
     def close_all(self, *, at: int, how: str) -> Iterable[Line]:
         """Close all open connections, e.g. at the end of a capture."""
@@ -377,4 +377,4 @@ class Inspector:
 
 
 def _keys(apis: Iterable[str] | None) -> frozenset[int] | None:
-    return None if apis is None else frozenset(found.key for name in apis if (found := schemas.api_by_name(name)))
+    return None if apis is None else frozenset(api.key for name in apis if (api := schemas.api_by_name(name)))

@@ -28,11 +28,11 @@ class WaitingResponse(NamedTuple):
 
 
 def late_responses(
-    connections: Iterable[InspectedConnection], frame_lines: FrameLines, *, at: int, again: bool = False
+    connections: Iterable[InspectedConnection], frame_lines: FrameLines, *, at: int, repeat_reported: bool = False
 ) -> Iterator[WaitingResponse]:
     """The oldest unanswered request of each connection whose response has become late by another step at `at` (ns).
 
-    With `again`, those whose step was reported already, and only those.
+    With `repeat_reported`, those whose step was reported already, and only those.
     """
     for state in connections:
         oldest = state.connection_state.state(InFlight).oldest(state.connection_state)
@@ -42,8 +42,8 @@ def late_responses(
         step = _steps((at - due) // SECOND)
         offset, reported = state.reported
         steps_reported = reported if offset == request.offset else 0
-        if steps_reported if again else step > steps_reported:
-            if not again:
+        if steps_reported if repeat_reported else step > steps_reported:
+            if not repeat_reported:
                 state.reported = request.offset, step
             line = frame_lines.repeat_request(request)
             wait = wait_of(request, at, state.connection_state, state.connection.partial_frame(Direction.RESPONSE))

@@ -96,9 +96,9 @@ def _masked(data: Any, path: tuple[str, ...]) -> Any:
         return [_masked(element, path) for element in data]
     if not isinstance(data, dict):
         return data
-    first, rest = path[0], path[1:]
+    first, remaining = path[0], path[1:]
     if first == _ANY_DEPTH:
-        if rest:
-            data = _masked(data, rest)
-        return {name: _masked(inner, path) if rest else MASKED for name, inner in data.items()}
-    return {name: _masked(inner, rest) if fnmatchcase(name, first) else inner for name, inner in data.items()}
+        if remaining:
+            data = _masked(data, remaining)
+        return {name: _masked(inner, path) if remaining else MASKED for name, inner in data.items()}
+    return {name: _masked(inner, remaining) if fnmatchcase(name, first) else inner for name, inner in data.items()}

@@ -42,30 +42,30 @@ class PastedFrame(NamedTuple):
     answered: AnsweredRequest
 
 
-def framed(data: bytes, answered: AnsweredRequest = None) -> Framed:
-    """Find the frames in bytes. `answered` is the request that they answer, as in `explain`; None for requests.
+def framed(data: bytes, answered_request: AnsweredRequest = None) -> Framed:
+    """Find the frames in bytes. `answered_request` is the request that they answer, as in `explain`; None for requests.
 
     Bytes with a correct prefix are returned unchanged. Otherwise the prefix is missing if the bytes decode completely
     without one, but not if their first four bytes are taken as one. If nothing decodes at the first byte, frames are
     searched after it; but a response whose request is not known could be anywhere.
     """
-    if answered is None:
+    if answered_request is None:
         return _framed(data, (_reads_as_request, candidates), _reads_as_request)
-    decodes = partial(_reads_as_response, answered)
-    return _framed(data, (decodes,), partial(_answers, answered) if isinstance(answered, bytes) else None)
+    decodes = partial(_reads_as_response, answered_request)
+    return _framed(data, (decodes,), partial(_answers, answered_request) if isinstance(answered_request, bytes) else None)
 
 
-def paired(streams: Sequence[bytes], answered: AnsweredRequest = None) -> tuple[list[PastedFrame], list[str]]:
+def paired(streams: Sequence[bytes], answered_request: AnsweredRequest = None) -> tuple[list[PastedFrame], list[str]]:
     """The frames of a connection, and sentences about problems. A response follows its request, if both are there.
 
     Args:
         streams: Bytes of one direction each, e.g. the requests and the responses of the connection.
-        answered: What the responses without their request answer.
+        answered_request: What the responses without their request answer.
     """
-    found = [framed(stream) for stream in streams]
-    requests = [frame for candidate in found if _reads_as_request(candidate.frames[0]) for frame in candidate.frames]
+    directions = [framed(stream) for stream in streams]
+    requests = [frame for candidate in directions if _reads_as_request(candidate.frames[0]) for frame in candidate.frames]
     if not requests:
-        requests = [frame for candidate in found if is_request(candidate.frames[0]) for frame in candidate.frames]
+        requests = [frame for candidate in directions if is_request(candidate.frames[0]) for frame in candidate.frames]
     distinct = set(requests)
     by_correlation_id = {frame[8:12]: frame for frame in reversed(requests)}
 
@@ -75,27 +75,27 @@ def paired(streams: Sequence[bytes], answered: AnsweredRequest = None) -> tuple[
 
     responses: dict[bytes, list[bytes]] = {}
     for index, stream in enumerate(streams):
-        if found[index].frames[0] not in distinct:
-            found[index] = _framed(stream, (answers,), answers)
-            for frame in found[index].frames:
+        if directions[index].frames[0] not in distinct:
+            directions[index] = _framed(stream, (answers,), answers)
+            for frame in directions[index].frames:
                 responses.setdefault(frame[4:8], []).append(frame)
     frames = []
     for request in requests:
         frames.append(PastedFrame(request, None))
         frames += [PastedFrame(frame, request) for frame in responses.pop(request[8:12], ())]
-    frames += [PastedFrame(frame, answered) for unpaired in responses.values() for frame in unpaired]
+    frames += [PastedFrame(frame, answered_request) for unpaired in responses.values() for frame in unpaired]
     frames = [frame for frame in frames if len(frame.frame) >= MIN_FRAME]
-    return frames, [sentence for candidate in found for sentence in (candidate.note, candidate.problem) if sentence]
+    return frames, [sentence for candidate in directions for sentence in (candidate.note, candidate.problem) if sentence]
 
 
 def _framed(data: bytes, decoders: Sequence[_Decodes], searched: _Decodes | None) -> Framed:
-    if (consecutive := _consecutive(data, decoders[0])) is not None:
-        return consecutive
+    if (split := _consecutive(data, decoders[0])) is not None:
+        return split
     with_prefix = [frame for frame in _as_prefixed(data) if len(frame) >= MIN_FRAME]
     added = len(data).to_bytes(_PREFIX, "big") + data
     for decodes in decoders:
-        if (read := next(filter(decodes, with_prefix), None)) is not None:
-            return Framed([data], problem=_problem(data, cut=len(read) > len(data)))
+        if (decodable := next(filter(decodes, with_prefix), None)) is not None:
+            return Framed([data], problem=_problem(data, cut=len(decodable) > len(data)))
         if len(added) >= MIN_FRAME and decodes(added):
             return Framed([added], missing=True)
         if decodes is decoders[0] and searched and (after_cut := _after_cut(data, searched)) is not None:
@@ -108,20 +108,20 @@ def _consecutive(data: bytes, decodes: _Decodes) -> Framed | None:
 
     The last frame may be cut off if the others decode.
     """
-    frames, rest = [], data
-    while len(rest) >= _PREFIX and _PREFIX <= (size := _prefix_value(rest)) <= len(rest) - _PREFIX:
-        frames.append(rest[: size + _PREFIX])
-        rest = rest[size + _PREFIX :]
-    if not rest:
+    frames, remaining = [], data
+    while len(remaining) >= _PREFIX and _PREFIX <= (size := _prefix_value(remaining)) <= len(remaining) - _PREFIX:
+        frames.append(remaining[: size + _PREFIX])
+        remaining = remaining[size + _PREFIX :]
+    if not remaining:
         return Framed(frames) if frames else None
-    size = _prefix_value(rest.ljust(_PREFIX, b"\0"))
+    size = _prefix_value(remaining.ljust(_PREFIX, b"\0"))
     if not (frames and 0 <= size <= _MAX_TRUNCATED and all(map(decodes, frames))):
         return None
-    if len(rest) < MIN_FRAME:
-        return Framed(frames, note=f"the last {_count(len(rest))} begin another frame: skipped")
+    if len(remaining) < MIN_FRAME:
+        return Framed(frames, note=f"the last {_count(len(remaining))} begin another frame: skipped")
     return Framed(
-        [*frames, rest],
-        problem=f"the last frame is cut off: {len(rest) - _PREFIX} of {_count(size)} follow its length prefix",
+        [*frames, remaining],
+        problem=f"the last frame is cut off: {len(remaining) - _PREFIX} of {_count(size)} follow its length prefix",
     )
 
 
@@ -131,8 +131,8 @@ def _after_cut(data: bytes, decodes: _Decodes) -> Framed | None:
         end = start + _PREFIX + _prefix_value(data[start : start + _PREFIX])
         if not (start + MIN_FRAME <= end <= len(data) and decodes(data[start:end])):
             continue
-        if (consecutive := _consecutive(data[start:], decodes)) is not None:
-            return consecutive._replace(note=f"the first {_count(start)} belong to an earlier frame: skipped")
+        if (split := _consecutive(data[start:], decodes)) is not None:
+            return split._replace(note=f"the first {_count(start)} belong to an earlier frame: skipped")
     return None
 
 
@@ -149,10 +149,10 @@ def _as_prefixed(data: bytes) -> list[bytes]:
 
     A truncated frame is padded with zeros, which do not decode if lengths are read from the wrong place.
     """
-    rest = data[_PREFIX:]
-    frames = [len(rest).to_bytes(_PREFIX, "big") + rest]
-    if len(rest) < (value := _prefix_value(data)) <= _MAX_TRUNCATED:
-        frames.append(data[:_PREFIX] + rest.ljust(value, b"\0"))
+    body = data[_PREFIX:]
+    frames = [len(body).to_bytes(_PREFIX, "big") + body]
+    if len(body) < (value := _prefix_value(data)) <= _MAX_TRUNCATED:
+        frames.append(data[:_PREFIX] + body.ljust(value, b"\0"))
     return frames
 
 
@@ -160,11 +160,11 @@ def _reads_as_request(frame: bytes) -> bool:
     return is_request(frame) and read_request(frame).well_formed
 
 
-def _reads_as_response(answered: tuple[int, int] | bytes, frame: bytes) -> bool:
-    if isinstance(answered, bytes):
-        request = read_request(answered)
-        answered = request.api_key, request.version
-    return read_response(frame, *answered).well_formed
+def _reads_as_response(answered_request: tuple[int, int] | bytes, frame: bytes) -> bool:
+    if isinstance(answered_request, bytes):
+        request = read_request(answered_request)
+        answered_request = request.api_key, request.version
+    return read_response(frame, *answered_request).well_formed
 
 
 def _answers(request: bytes, frame: bytes) -> bool:

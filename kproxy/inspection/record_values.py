@@ -90,19 +90,19 @@ class RecordValues:
             return DecodedRecords(body)
         if self.may_mask(message) and _is_broken(message):
             return DecodedRecords(None)
-        found = [record for field in record_data(message, body, topic_name) for record in self._records(message, field)]
-        for record in found:
+        records = [record for field in record_data(message, body, topic_name) for record in self._records(message, field)]
+        for record in records:
             topic = record.written.topic
             if is_schemas_topic(topic) and not self.masks.masks_part(topic, "value"):
                 self._observed.observe(*(record.part(name) for name in _PARTS))
-        schemas = self._source.lookup(_schema_keys(found)) if found else {}
+        schemas = self._source.lookup(_schema_keys(records)) if records else {}
         parts: list[DecodedPart] = []
         if allowance is not None:
-            allowance.release(len(found))
-        for index, record in enumerate(found):
+            allowance.release(len(records))
+        for index, record in enumerate(records):
             if allowance is not None:
                 if allowance.is_spent:
-                    _leave_out(found[index:])
+                    _leave_out(records[index:])
                     break
                 allowance.charge(_cost(record))
             for part in self._replace(record, schemas):
@@ -148,18 +148,18 @@ class RecordValues:
                     masked = masked and _unnamed(masked)
                 if hides_schema:
                     value, masked = _without_schema(value), masked and _without_schema(masked)
-                named = value if is_known else None
+                shown_value = value if is_known else None
                 is_undecided = not self.masks.masks_part(topic, part) and _has_no_schema(value)
                 if masked is None:
-                    row[part] = _masked_entry(named, _UNKNOWN_SCHEMA if is_undecided else None)
+                    row[part] = _masked_entry(shown_value, _UNKNOWN_SCHEMA if is_undecided else None)
                 else:
-                    row[part] = self._entry(masked, named)
+                    row[part] = self._entry(masked, shown_value)
                 if is_control:
                     continue
-                reported = self._reported(value.with_schema(part), is_masked=is_masked)
-                schema = None if reported.schema is None else schemas.get(reported.schema)
-                known = schema if isinstance(schema, Schema) else None
-                yield DecodedPart(topic, part, f"{written.path}.{part}", data, reported, known, whole)
+                reported_value = self._reported(value.with_schema(part), is_masked=is_masked)
+                schema = None if reported_value.schema is None else schemas.get(reported_value.schema)
+                known_schema = schema if isinstance(schema, Schema) else None
+                yield DecodedPart(topic, part, f"{written.path}.{part}", data, reported_value, known_schema, whole)
             elif self.masks and isinstance(row.get(part), dict) and not is_control:
                 row[part] = self._masked_payload(row[part], topic, part)
         if whole is not None and whole.key is None and whole.value is None:
@@ -232,13 +232,13 @@ class RecordValues:
         data = self.masks.masked(data, topic, part)
         return replace(value, data=without_names(data, tagged) if tagged else data)
 
-    def _entry(self, value: DecodedValue, named: DecodedValue | None = None) -> dict[str, Any]:
+    def _entry(self, value: DecodedValue, shown_value: DecodedValue | None = None) -> dict[str, Any]:
         """The object of a value of which text is masked. What does not decode may have any text in any form."""
         text = self.masks.text
         if text is None:
             return entry(value)
         if value.problem is not None:
-            return _masked_entry(named, _UNKNOWN_SCHEMA if _has_no_schema(value) else None)
+            return _masked_entry(shown_value, _UNKNOWN_SCHEMA if _has_no_schema(value) else None)
         return entry(replace(_masked_names(value, text), data=text.tree(value.data)))
 
     def _reported(self, value: DecodedValue, *, is_masked: bool) -> DecodedValue:
@@ -273,21 +273,21 @@ def _without_schema(value: DecodedValue) -> DecodedValue:
 
 def entry(value: DecodedValue) -> dict[str, Any]:
     """A value as an object of a trace; what is false or unknown is left out."""
-    shown: dict[str, Any] = {"format": value.format, "data": value.data}
+    fields: dict[str, Any] = {"format": value.format, "data": value.data}
     if value.is_guess:
-        shown["guess"] = True
+        fields["guess"] = True
     if value.schema is not None:
-        shown["schema"] = _schema(value.schema)
+        fields["schema"] = _schema(value.schema)
     for name in ("subject", "type", "reencoding"):
-        if (found := getattr(value, name)) is not None:
-            shown[name] = found
+        if (attribute := getattr(value, name)) is not None:
+            fields[name] = attribute
     if value.problem is not None:
-        shown["problem"] = value.problem.text
+        fields["problem"] = value.problem.text
         if value.problem.offset is not None:
-            shown["offset"] = value.problem.offset
+            fields["offset"] = value.problem.offset
     if value.is_cut:
-        shown["cut"] = True
-    return shown
+        fields["cut"] = True
+    return fields
 
 
 def _cost(record: _Record) -> int:
@@ -301,8 +301,8 @@ def _leave_out(records: Sequence[_Record]) -> None:
     """Remove records from their batches. They are the last ones of each."""
     counts: dict[int, tuple[Row, int]] = {}
     for record in records:
-        _, before = counts.get(id(record.batch), (None, 0))
-        counts[id(record.batch)] = record.batch, before + 1
+        _, count_before = counts.get(id(record.batch), (None, 0))
+        counts[id(record.batch)] = record.batch, count_before + 1
     for batch, count in counts.values():
         leave_out(batch, count)
 

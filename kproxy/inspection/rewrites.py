@@ -26,9 +26,9 @@ def _differences(was: Any, now: Any, path: tuple[str, ...]) -> Iterator[Rewritte
         for name in was.keys() | now.keys() if was.keys() != now.keys() else was:
             yield from _differences(was.get(name), now.get(name), (*path, name))
     elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
-        for index, (before, other) in enumerate(zip(was, now, strict=True)):
-            if before is not other:
-                yield from _differences(before, other, (*path, str(index)))
+        for index, (old, new) in enumerate(zip(was, now, strict=True)):
+            if old is not new:
+                yield from _differences(old, new, (*path, str(index)))
     elif was != now:
         yield RewrittenEntry(render(path), _text(was), _text(now))
 

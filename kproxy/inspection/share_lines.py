@@ -21,17 +21,17 @@ _NAMES: Final[Mapping[int, str]] = {
 
 
 def add_records(
-    line: ResponseLine, asked: Mapping[str, Any] | None, message: Message, topic_names: Mapping[str, str]
+    line: ResponseLine, request_body: Mapping[str, Any] | None, message: Message, topic_names: Mapping[str, str]
 ) -> None:
     """Add what a response to ShareFetch or ShareAcknowledge gives to the member, and what it has acknowledged."""
     body = message.body
     line.lock_ms = body.get("acquisition_lock_timeout_ms") or None
-    if asked is None or body.get("error_code"):
+    if request_body is None or body.get("error_code"):
         return
     refused = refused_places(body)
     accepted = (
         acknowledgement
-        for acknowledgement in acknowledgements(asked)
+        for acknowledgement in acknowledgements(request_body)
         if acknowledgement.place not in refused and acknowledgement.type in _NAMES
     )
     line.acknowledged = [

@@ -92,19 +92,19 @@ class StallLines:
         """Advance the time to `at` (ns); returns lines of stalls that last."""
         self.due = at + SECOND * max(1, self._groups.lanes // _MEMBERS_PER_SECOND)
         lines: list[Line] = []
-        lasting = {_id(group, stall): (group, stall) for group in self._groups for stall in lasting_stalls(group, at)}
-        for key in [key for key in self._lasting if key not in lasting]:
+        ongoing = {_id(group, stall): (group, stall) for group in self._groups for stall in lasting_stalls(group, at)}
+        for key in [key for key in self._lasting if key not in ongoing]:
             lines += self._vanished(self._lasting.pop(key), at)
-        for key, (group, stall) in lasting.items():
-            known = self._lasting.get(key)
-            if known is None:
+        for key, (group, stall) in ongoing.items():
+            last = self._lasting.get(key)
+            if last is None:
                 self._lasting[key] = _Lasting(group, stall, at, at)
             else:
-                changed = stall.severity != known.stall.severity
-                known.group, known.stall, known.seen_at = group, stall, at
-                if not changed and at - stall.since < 2 * (known.written_at - stall.since):
+                is_severity_changed = stall.severity != last.stall.severity
+                last.group, last.stall, last.seen_at = group, stall, at
+                if not is_severity_changed and at - stall.since < 2 * (last.written_at - stall.since):
                     continue
-                known.written_at = at
+                last.written_at = at
             lines += self._lines(group, stall, at, at)
         return lines
 
@@ -114,14 +114,14 @@ class StallLines:
         self._lasting.clear()
         return lines
 
-    def _vanished(self, lasting: _Lasting, at: int) -> Iterator[Line]:
+    def _vanished(self, ongoing: _Lasting, at: int) -> Iterator[Line]:
         """The last line of a stall that lasts no longer, although no frame ended it."""
-        stall = replace(lasting.stall, until=lasting.seen_at)
-        yield self._line(lasting.group, stall, lasting.seen_at, at)
+        stall = replace(ongoing.stall, until=ongoing.seen_at)
+        yield self._line(ongoing.group, stall, ongoing.seen_at, at)
 
-    def _final_lines(self, lasting: _Lasting, at: int) -> Iterator[Line]:
-        if lasting.seen_at > lasting.written_at:
-            yield from self._lines(lasting.group, lasting.stall, lasting.seen_at, at)
+    def _final_lines(self, ongoing: _Lasting, at: int) -> Iterator[Line]:
+        if ongoing.seen_at > ongoing.written_at:
+            yield from self._lines(ongoing.group, ongoing.stall, ongoing.seen_at, at)
 
     def _ended(self, group: GroupHistory, at: int) -> Iterator[Line]:
         ended = list(islice(reversed(group.ended_stalls), group.newly_ended))
@@ -136,26 +136,26 @@ class StallLines:
         line = self._line(group, stall, until, at)
         event = GroupStalled(at, group.id, stall.kind, stall.severity, stall.text, stall.hint, stall.since, stall.row)
         for finding in rules.check(event, self._state):
-            found = finding_line(line.connection_id, event, finding)
-            found.group_id = group.id
-            if (asked := self._asked(stall)) is not None:
-                found.direction, found.offset = "request", asked.offset
-                found.api, found.api_version, found.correlation_id = asked[4:]
-            yield found
+            finding_of_stall = finding_line(line.connection_id, event, finding)
+            finding_of_stall.group_id = group.id
+            if (request := self._asked(stall)) is not None:
+                finding_of_stall.direction, finding_of_stall.offset = "request", request.offset
+                finding_of_stall.api, finding_of_stall.api_version, finding_of_stall.correlation_id = request[4:]
+            yield finding_of_stall
         yield line
 
     def _asked(self, stall: Stall) -> _Asked | None:
         """The request with which a stall began, None if it was too long ago."""
-        asked = self._requests.get(stall.row % _MAX_REQUESTS)
-        return asked if asked is not None and asked.row == stall.row else None
+        request = self._requests.get(stall.row % _MAX_REQUESTS)
+        return request if request is not None and request.row == stall.row else None
 
     def _line(self, group: GroupHistory, stall: Stall, until: int, at: int) -> StallLine:
-        asked = self._asked(stall)
+        request = self._asked(stall)
         return StallLine(
             v=FORMAT,
             ts=timestamp(at),
-            connection_id=_connection(group, stall) if asked is None else asked.connection_id,
-            server=None if asked is None else asked.server,
+            connection_id=_connection(group, stall) if request is None else request.connection_id,
+            server=None if request is None else request.server,
             group_id=group.id,
             stall=stall.kind.value,
             severity=stall.severity,
@@ -164,7 +164,7 @@ class StallLines:
             duration_us=until // 1000 - stall.since // 1000,
             message=stall.text,
             hint=stall.hint,
-            request_offset=None if asked is None else asked.offset,
+            request_offset=None if request is None else request.offset,
             error_name=stall.error or None,
             times=stall.times,
             waiting=_labels(group, stall.waiting),

@@ -60,12 +60,12 @@ class _Masking:
             return MASKED
         if not spans:
             return text
-        made, end = "", 0
+        masked, end = "", 0
         for start, stop in sorted(spans):
-            if not made or start > end:
-                made += data[end:start].decode(errors="replace") + MASKED
+            if not masked or start > end:
+                masked += data[end:start].decode(errors="replace") + MASKED
             end = max(end, stop)
-        return made + data[end:].decode(errors="replace")
+        return masked + data[end:].decode(errors="replace")
 
     def tree(self, data: Any) -> Any:
         if isinstance(data, str):

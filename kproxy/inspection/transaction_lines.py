@@ -17,10 +17,10 @@ def add_transaction(line: RequestLine, message: Message) -> None:
     line.transaction_timeout_ms = message.body.get("transaction_timeout_ms")
 
 
-def add_response(line: ResponseLine, asked: RequestLine, message: Message) -> None:
+def add_response(line: ResponseLine, request_line: RequestLine, message: Message) -> None:
     """Add the columns of the request, and the producer id and epoch that a response assigns."""
-    line.producer_id, line.producer_epoch = asked.producer_id, asked.producer_epoch
-    line.committed, line.transaction_timeout_ms = asked.committed, asked.transaction_timeout_ms
+    line.producer_id, line.producer_epoch = request_line.producer_id, request_line.producer_epoch
+    line.committed, line.transaction_timeout_ms = request_line.committed, request_line.transaction_timeout_ms
     if "producer_epoch" in message.body and (assigned := producer_of(message)) is not None:
         line.producer_id, line.producer_epoch = assigned
 
@@ -35,8 +35,8 @@ def add_ends(line: RequestLine | ResponseLine, message: Message, topic_names: Ma
     if ends.held and isinstance(line, ResponseLine):
         line.held = [
             HeldEntry(
-                topic_names.get(each.topic, each.topic), each.partition, each.last_stable_offset, each.high_watermark,
-                *((each.producer_id, each.producer_epoch) if each.producer_id >= 0 else (None, None)),
+                topic_names.get(held.topic, held.topic), held.partition, held.last_stable_offset, held.high_watermark,
+                *((held.producer_id, held.producer_epoch) if held.producer_id >= 0 else (None, None)),
             )
-            for each in ends.held
+            for held in ends.held
         ]  # fmt: skip

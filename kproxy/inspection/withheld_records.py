@@ -67,12 +67,12 @@ def frame_without_records(message: Message) -> bytes:
     frame = redaction.redacted_frame(message)
     if not (fields := record_fields(message)):
         return frame
-    shown = bytearray(frame)
+    without_records = bytearray(frame)
     for data in _record_data(embedded.expanded_body(message), fields):
-        shown[data.start : data.end] = bytes(data.end - data.start)
+        without_records[data.start : data.end] = bytes(data.end - data.start)
         for start, end in _numbers_of_batches(data):
-            shown[start:end] = frame[start:end]
-    return bytes(shown)
+            without_records[start:end] = frame[start:end]
+    return bytes(without_records)
 
 
 def _record_data(node: Node, fields: frozenset[str]) -> Iterator[Node]:

@@ -26,16 +26,16 @@ class FirstReports:
 
         A finding without a cause (``""``) is new.
         """
-        place = Place(line.connection_id)
+        location = Place(line.connection_id)
         if isinstance(line, FRAME_LINES):
-            place = Place(line.connection_id, isinstance(line, RequestLine), line.offset)
+            location = Place(line.connection_id, isinstance(line, RequestLine), line.offset)
         last, first = self._causes.get(cause, (at, None))
         if not cause or first is None or at - last > FORGOTTEN_AFTER:
-            self._causes[cause] = at, place
+            self._causes[cause] = at, location
             return True
         self._causes[cause] = at, first
         if isinstance(line, FRAME_LINES):
-            self._replaced[place, finding.code] = first
+            self._replaced[location, finding.code] = first
             if finding.severity != Severity.INFO and len(line.repeats) < MAX_REPEATS:
                 line.repeats += repeated_findings({Repeat(finding.code, finding.severity, first): 1}, line)
         return False
@@ -49,7 +49,7 @@ class FirstReports:
         for repeat in line.repeats:
             direction = is_request if repeat.direction is None else repeat.direction == "request"
             of_frame = repeat.offset is not None
-            place = Place(repeat.connection_id or line.connection_id, direction if of_frame else None, repeat.offset)
-            first = self._replaced.get((place, repeat.code), place)
+            location = Place(repeat.connection_id or line.connection_id, direction if of_frame else None, repeat.offset)
+            first = self._replaced.get((location, repeat.code), location)
             repeats[Repeat(repeat.code, repeat.severity, first)] += repeat.count
         line.repeats = repeated_findings(repeats, line)

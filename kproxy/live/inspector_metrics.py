@@ -45,9 +45,9 @@ class InspectorMetrics(Collector):
         in_flight: Callable[[], int],
         lost_lines: Callable[[], int] = lambda: 0,
         worker_restarts: Callable[[], int] = lambda: 0,
-        lasting: Callable[[], Mapping[tuple[str, str], int]] = dict,
+        ongoing: Callable[[], Mapping[tuple[str, str], int]] = dict,
     ) -> None:
-        self._lasting = lasting
+        self._lasting = ongoing
         self._lasted: dict[tuple[str, str], int] = {}  # 0 for what lasts no longer
         self._in_flight = in_flight
         self._worker_restarts = worker_restarts
@@ -90,10 +90,10 @@ class InspectorMetrics(Collector):
 
     def _known(self, errors: Iterable[tuple[str, int]]) -> Counter[str]:
         """Responses by error name; those that a peer has made up count as unknown."""
-        known: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for name, count in errors:
-            known[name if name in self._errors else UNKNOWN] += count
-        return known
+            counts[name if name in self._errors else UNKNOWN] += count
+        return counts
 
     def collect(self) -> Iterator[Metric]:
         """All figures, for prometheus-client."""
@@ -122,11 +122,11 @@ class InspectorMetrics(Collector):
             findings.add_metric(key, count)
         yield findings
         text = "Requests and groups that are stopped now, by what was found about them."
-        lasting = GaugeMetricFamily("kproxy_findings_lasting", text, labels=["code", "severity"])
+        ongoing = GaugeMetricFamily("kproxy_findings_lasting", text, labels=["code", "severity"])
         self._lasted = {**dict.fromkeys(self._lasted, 0), **self._lasting()}
         for key, count in self._lasted.items():
-            lasting.add_metric(key, count)
-        yield lasting
+            ongoing.add_metric(key, count)
+        yield ongoing
         yield GaugeMetricFamily("kproxy_requests_in_flight", "Requests without a response.", self._in_flight())
         text = "How often one of several inspectors (--inspectors) was restarted."
         yield CounterMetricFamily("kproxy_inspector_worker_restarts", text, self._worker_restarts())

@@ -75,7 +75,7 @@ class InspectorWatch:
         """Compare; `seconds` have passed since the last time."""
         self._now += min(seconds, 2 * _PERIOD_S)
         activity, tap = self._activity, self._tap
-        sent, (inspector, inspected, turns) = tap.messages, self._state
+        sent_messages, (inspector, inspected, turns) = tap.messages, self._state
         self._state = tap.inspector, activity.inspected, activity.turns
         if tap.lost or tap.inspector != inspector:
             self._marks.clear()
@@ -83,10 +83,10 @@ class InspectorWatch:
             self._progress_at = self._now
             return
         self._forget_inspected()
-        if len(self._marks) < _MAX_MARKS and sent > (self._marks[-1][1] if self._marks else activity.inspected):
-            self._marks.append((self._now, sent))
+        if len(self._marks) < _MAX_MARKS and sent_messages > (self._marks[-1][1] if self._marks else activity.inspected):
+            self._marks.append((self._now, sent_messages))
         # The loop also turns while a worker is stuck.
-        if activity.inspected != inspected or (activity.turns != turns and activity.inspected >= sent):
+        if activity.inspected != inspected or (activity.turns != turns and activity.inspected >= sent_messages):
             if self._is_stuck:
                 self._is_stuck = False
                 self._report(InspectorResponds(self._now - self._progress_at))

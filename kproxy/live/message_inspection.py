@@ -101,8 +101,8 @@ class MessageInspection:
             return inspector.close(message.connection_id, at=message.at, by=message.by, how=message.how)
         if isinstance(message, tap_messages.TapTlsFailed):
             _, at, side, by, reason, name, detail = message
-            why = TlsReason(reason)
-            failed = TlsFailed(at, side, by, why, name, detail, remedy(side, by, why))
+            tls_reason = TlsReason(reason)
+            failed = TlsFailed(at, side, by, tls_reason, name, detail, remedy(side, by, tls_reason))
             return inspector.tls_failed(message.connection_id, failed)
         if isinstance(message, tap_messages.TapReplaced):
             inspector.replace_next(message.connection_id, message.direction, message.frame)
@@ -120,8 +120,8 @@ class MessageInspection:
 
 def _judge(inspector: Inspector, decoded: list[Received], lines: list[list[Line]]) -> None:
     """Add the lines of the latest messages, which are decoded, to those that each had before."""
-    for received, found in zip(decoded, lines[len(lines) - len(decoded) :], strict=True):
-        found += inspector.judge(received)
+    for received, message_lines in zip(decoded, lines[len(lines) - len(decoded) :], strict=True):
+        message_lines += inspector.judge(received)
     decoded.clear()
 
 

@@ -140,7 +140,7 @@ class PooledSource:
         self.watched.exchange()
         self._sink.flush()
 
-    def _replied(self, message: tap_messages.Message, reply: Reply | None, moved: Iterable[int]) -> None:
+    def _replied(self, message: tap_messages.Message, reply: Reply | None, progressed: Iterable[int]) -> None:
         """Pass on the lines of a message."""
         kind, at = type(message), message.at
         if kind is not tap_messages.Query:
@@ -153,7 +153,7 @@ class PooledSource:
             self._take(self._stalls("tick", at=at))
         if reply.lines:
             self._sink.take(self._completed(reply, at=at))
-        for number in moved:
+        for number in progressed:
             self.local.progress.moved(number)
         if isinstance(message, tap_messages.Open):
             self.local.progress.opened(message.connection_id, message.slot)
@@ -186,7 +186,7 @@ class PooledSource:
                 continue
             elif isinstance(line, CloseLine) and (repeated := self._repeated.pop(line.connection_id, None)):
                 repeated += Counter({(entry.code, entry.name): entry.count for entry in line.repeated})
-                line.repeated = [RepeatEntry(*which, count) for which, count in sorted(repeated.items())]
+                line.repeated = [RepeatEntry(*code_and_name, count) for code_and_name, count in sorted(repeated.items())]
             shared = line if isinstance(line, SharedLine) else SharedLine(line)  # type: ignore[arg-type]
             yield shared
             if shared.in_group or isinstance(line, CloseLine | GapLine):

@@ -37,8 +37,8 @@ class RelayMetrics(Collector):
 
     def text(self) -> bytes:
         """All figures in Prometheus' text format; those of the inspector only while one runs."""
-        own = generate_latest(self._registry)
-        return own if self._tap.lost else own + self._figures.text
+        relay_metrics = generate_latest(self._registry)
+        return relay_metrics if self._tap.lost else relay_metrics + self._figures.text
 
     def collect(self) -> Iterator[Metric]:
         """The relay's figures, for prometheus-client."""

@@ -32,8 +32,8 @@ async def reload_on_signal(relay: Relay, reload: Reload, change: Change) -> Asyn
                 return
             for failure in await change(listeners):
                 warn(failure)
-        for listened, upstream in relay.pairs:
-            say(f"listening on {listened} -> {upstream}")
+        for listen_address, upstream in relay.pairs:
+            say(f"listening on {listen_address} -> {upstream}")
 
     async with asyncio.TaskGroup() as tasks:
         loop.add_signal_handler(signal.SIGHUP, lambda: tasks.create_task(apply()))

@@ -190,8 +190,8 @@ async def _relay(
 
 async def _check_own(relay: Relay) -> None:
     """Check that no upstream is a listener of the relay itself."""
-    for each in await relay.own_upstreams():
+    for own_upstream in await relay.own_upstreams():
         raise UserError(
-            f"--upstream {each.upstream} is this proxy's own listener {each.listener}: use the address of a broker, "
+            f"--upstream {own_upstream.upstream} is this proxy's own listener {own_upstream.listener}: use the address of a broker, "
             "or another port with --listen"
         )

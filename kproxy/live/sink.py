@@ -208,13 +208,13 @@ class InspectionSink:
             if self._hello.sample is not None:
                 more = "" if left_out is None else f"; {left_out} connections were left out"
                 console.print(f"sample: {100 * self._hello.sample:.4g}% of all connections{more}", highlight=False)
-            for place in _places(self._trace):
-                console.print(f"trace: {safe(str(place))}", highlight=False, markup=False, soft_wrap=True)
+            for directory in _places(self._trace):
+                console.print(f"trace: {safe(str(directory))}", highlight=False, markup=False, soft_wrap=True)
         if missed:
             warn(f"{missed} connections were not inspected: the inspector could not keep up or was restarted")
         if self._trace is not None and (lost := self._trace_state.lost_lines):
-            rest = "" if self._trace.is_written else f"; there is no trace of this run in {self._trace.directory}"
-            warn(f"{lost} trace lines are missing: the trace could not be written, or was deleted{rest}")
+            no_trace = "" if self._trace.is_written else f"; there is no trace of this run in {self._trace.directory}"
+            warn(f"{lost} trace lines are missing: the trace could not be written, or was deleted{no_trace}")
 
 
 def _places(trace: TraceWriter | None) -> list[Path]:

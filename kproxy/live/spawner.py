@@ -56,10 +56,10 @@ class Spawner:
         Raises:
             OSError: No file descriptor is left, or the spawner has ended.
         """
-        tap, seen = socket.socketpair()
-        with seen:
+        tap, inspector_end = socket.socketpair()
+        with inspector_end:
             try:
-                socket.send_fds(self.channel, [_SPAWN], [seen.fileno()])
+                socket.send_fds(self.channel, [_SPAWN], [inspector_end.fileno()])
             except OSError:
                 tap.close()
                 raise
@@ -116,8 +116,8 @@ class Spawner:
 
     def _wait_for_statuses(self, ends_at: float) -> list[int] | None:
         """The next statuses, or None if the spawner has ended or the time is over; kills the inspector then."""
-        for patience in (max(ends_at - time.monotonic(), 0), _KILL_PATIENCE_S):
-            ready, _, _ = select.select([self.channel], [], [], patience)
+        for timeout in (max(ends_at - time.monotonic(), 0), _KILL_PATIENCE_S):
+            ready, _, _ = select.select([self.channel], [], [], timeout)
             if ready:
                 return self.statuses()
             self.kill()
@@ -142,14 +142,14 @@ def start_spawner(options: InspectorOptions) -> Iterator[Spawner]:
     relay and the last inspector.
     """
     table = InspectedTable()
-    channel, theirs = socket.socketpair()
+    channel, spawner_end = socket.socketpair()
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
     if pid == 0:
         channel.close()
-        _serve(options, theirs, table)
-    theirs.close()
+        _serve(options, spawner_end, table)
+    spawner_end.close()
     if options.control is not None:
         options.control.socket.close()  # otherwise viewers would wait although no process accepts them
     spawner = Spawner(pid, channel, table, options.end_timeout)
@@ -178,24 +178,24 @@ def _serve(options: InspectorOptions, channel: socket.socket, table: InspectedTa
         os._exit(0)
 
 
-def _run_inspector(options: InspectorOptions, channel: socket.socket, seen: int, table: InspectedTable) -> int:
+def _run_inspector(options: InspectorOptions, channel: socket.socket, tap_descriptor: int, table: InspectedTable) -> int:
     """Fork an inspector and wait for its end; return its exit status."""
-    alive, held = os.pipe()  # the inspector holds one end: the other one shows when it has ended
+    alive, inspector_end = os.pipe()  # the inspector holds one end: the other one shows when it has ended
     table.activity.begin(0)
     try:
         pid = os.fork()
     except OSError:
-        for descriptor in (seen, alive, held):
+        for descriptor in (tap_descriptor, alive, inspector_end):
             os.close(descriptor)
         return NOT_STARTED
     if pid == 0:
         lead_group()
         channel.close()
         os.close(alive)
-        inspect(options, socket.socket(fileno=seen), table)
+        inspect(options, socket.socket(fileno=tap_descriptor), table)
     lead_group(pid)
-    os.close(seen)
-    os.close(held)
+    os.close(tap_descriptor)
+    os.close(inspector_end)
     finished = _wait_for_end(pid, alive, channel, options.end_timeout)
     os.close(alive)
     kill_group(pid)  # its workers may be busy or stopped
@@ -212,9 +212,9 @@ def _wait_for_end(pid: int, alive: int, channel: socket.socket, end_timeout: flo
         False if it had to be killed and the relay has ended, and can therefore not report it.
     """
     watched: list[int] = [alive, channel.fileno()]
-    patience: float | None = None
+    timeout: float | None = None
     while True:
-        ready, _, _ = select.select(watched, [], [], patience)
+        ready, _, _ = select.select(watched, [], [], timeout)
         if alive in ready:
             return True
         if not ready:
@@ -223,7 +223,7 @@ def _wait_for_end(pid: int, alive: int, channel: socket.socket, end_timeout: flo
         if channel.recv(len(_KILL)) == _KILL:
             kill_group(pid)
         else:
-            watched, patience = [alive], end_timeout
+            watched, timeout = [alive], end_timeout
 
 
 def _is_open(channel: socket.socket) -> bool:
@@ -233,10 +233,10 @@ def _is_open(channel: socket.socket) -> bool:
     return not any(events & (select.POLLHUP | select.POLLERR) for _, events in poll.poll(0))
 
 
-def report_unfinished(options: InspectorOptions, why: str) -> None:
+def report_unfinished(options: InspectorOptions, reason: str) -> None:
     """Say that the inspector was killed, in the trace too; call it after the inspector has ended."""
-    why = f"the inspector {why}, and was killed"
-    warn(f"{why}: the trace lacks what it had not inspected")
+    reason = f"the inspector {reason}, and was killed"
+    warn(f"{reason}: the trace lacks what it had not inspected")
     if options.directory is None:
         return
     with suppress(OSError):
@@ -244,5 +244,5 @@ def report_unfinished(options: InspectorOptions, why: str) -> None:
             options.directory, node=node_name(socket.gethostname()), compress=options.compress, warn=warn
         )
         now = time.time_ns()
-        trace.add(run_gap(now, why), at=now)
+        trace.add(run_gap(now, reason), at=now)
         trace.close(at=now)

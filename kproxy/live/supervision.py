@@ -69,8 +69,8 @@ class Supervisor:
             at_once: Set if the user does not want to wait.
         """
         self._deadline = deadline
-        left = deadline - self._loop.time()
-        self._kill_late(deadline - min(GAPS_S, left / 2), at_once)
+        remaining = deadline - self._loop.time()
+        self._kill_late(deadline - min(GAPS_S, remaining / 2), at_once)
 
     def close(self, *, restart: bool = False) -> None:
         """The relay is about to end: start no more inspectors.
@@ -152,14 +152,14 @@ class Supervisor:
         for status in statuses:
             self._on_ended(ending(status))
 
-    def _on_ended(self, why: str) -> None:
+    def _on_ended(self, cause: str) -> None:
         self.failed = True
         self._tap.lose()
         delay = self._policy.delay(self._loop.time())
         if delay is None:
-            self._give_up(f"{why}; it has failed {MAX_RESTARTS + 1} times within {WINDOW_S:g} s")
+            self._give_up(f"{cause}; it has failed {MAX_RESTARTS + 1} times within {WINDOW_S:g} s")
             return
-        self._report(InspectorRestarting(why, delay))
+        self._report(InspectorRestarting(cause, delay))
         self._timer = self._loop.call_later(delay, self._restart)
 
     def _restart(self) -> None:
@@ -179,11 +179,11 @@ class Supervisor:
         else:
             self._waits_for_resources = False
 
-    def _give_up(self, why: str) -> None:
+    def _give_up(self, cause: str) -> None:
         if not self._tap.gone:
             self._tap.give_up()
             self._spawner.dismiss()
-            self._report(InspectorLost(why))
+            self._report(InspectorLost(cause))
 
 
 def ending(status: int) -> str:

@@ -74,11 +74,11 @@ class Terminal:
             shared = SharedLine(line)
         return shared.encoded(self._detail)
 
-    def _show(self, act: Callable[[], object]) -> None:
+    def _show(self, write: Callable[[], object]) -> None:
         if not self._shown:
             return
         try:
-            act()
+            write()
         except OSError as error:
             self._shown = False
             give_up_output()

@@ -51,8 +51,8 @@ class Upstream:
 
     def announce(self, relay: Relay, at_end_of_stdin: Callable[[], None] | None) -> None:
         """Print where clients connect. Call `at_end_of_stdin`, unless it is None, at the end of standard input."""
-        for listened, upstream in relay.pairs:
-            say(f"listening on {listened} -> {self._name(upstream)}")
+        for listen_address, upstream in relay.pairs:
+            say(f"listening on {listen_address} -> {self._name(upstream)}")
         if at_end_of_stdin is not None:
             loop = asyncio.get_running_loop()
             follow_stdin(lambda line: None, lambda: loop.call_soon_threadsafe(at_end_of_stdin))
@@ -138,8 +138,8 @@ class BuiltInBroker(Upstream):
                 self._registry_addresses = await stack.enter_async_context(serving)
             except RestError as error:
                 raise UserError(f"the schema registry cannot start: {error}") from None
-        places = zip(listeners, self._places(), strict=True)
-        return [replace(listener, dial=partial(broker.connect, *place)) for listener, place in places]
+        names_and_nodes = zip(listeners, self._places(), strict=True)
+        return [replace(listener, dial=partial(broker.connect, *name_and_node)) for listener, name_and_node in names_and_nodes]
 
     def _places(self) -> list[tuple[str, int]]:
         """The listener name and the node of each address that clients can connect to."""
@@ -148,9 +148,9 @@ class BuiltInBroker(Upstream):
     def advertise(self, relay: Relay, listeners: Sequence[Listener]) -> None:
         """Advertise the relay's addresses to clients, and use them as names of the nodes."""
         for (name, node), listener in zip(self._places(), listeners, strict=True):
-            shown = _shown(listener, relay)
-            self._broker.advertise(name, node, *shown)
-            relay.listeners.retarget(relay.listeners.find(listener), replace(listener, upstream=TcpAddress(*shown)))
+            address = _shown(listener, relay)
+            self._broker.advertise(name, node, *address)
+            relay.listeners.retarget(relay.listeners.find(listener), replace(listener, upstream=TcpAddress(*address)))
 
     def announce(self, relay: Relay, at_end_of_stdin: Callable[[], None] | None) -> None:
         """Print how to connect, and take commands from standard input."""
@@ -185,8 +185,8 @@ def _shown(listener: Listener, relay: Relay) -> tuple[str, int]:
     """The host and port of a TCP listener for clients."""
     assert isinstance(listener.listen, TcpAddress)
     host = listener.listen.host or "localhost"
-    shown = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104
-    return shown, relay.listeners.port(listener)
+    advertised_host = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104
+    return advertised_host, relay.listeners.port(listener)
 
 
 def _remedy(error: OSError) -> str:

@@ -160,8 +160,8 @@ class Worker:
         return [self._reply_to_data(line, causes) if line else _NOTHING for line in lines]
 
     def _reply_to_data(self, lines: list[Line], causes: Iterator[str]) -> Reply:
-        found = list(islice(causes, sum(map(_findings, lines))))
-        return Reply([self._encoded(line) for line in lines], found)
+        line_causes = list(islice(causes, sum(map(_findings, lines))))
+        return Reply([self._encoded(line) for line in lines], line_causes)
 
     def _reply_with(self, lines: list[Line], value: Any = None) -> Reply:
         return Reply([self._encoded(line) for line in lines], self._inspector.take_new_causes(), value)
@@ -188,15 +188,15 @@ class Worker:
             summary, self._summary = self._summary, RunSummary()
             return self._reply_with(inspector.tick(at=query.at), WorkerTick(os.getpid(), inspector.in_flight, summary))
         if query.what == WAITING:
-            late = list(inspector.still_waiting(at=query.at, again=query.value))
-            for exchange in late:
+            late_requests = list(inspector.still_waiting(at=query.at, repeat_reported=query.value))
+            for exchange in late_requests:
                 self._judged.add(exchange.request.connection_id, exchange.request.offset)
-            return Reply(value=late)
+            return Reply(value=late_requests)
         if query.what == OPEN:
-            found = [
+            connections = [
                 (connection, list(islice(connection.waiting, MAX_UNANSWERED))) for connection in inspector.open_now()
             ]
-            return Reply(value=[(connection._replace(waiting=iter(())), waiting) for connection, waiting in found])
+            return Reply(value=[(connection._replace(waiting=iter(())), waiting) for connection, waiting in connections])
         inspector.frames = query.value
         return _NOTHING
 

@@ -105,11 +105,11 @@ class WorkerAssignment:
                 self._assigned[number] = worker
                 worker.connections += 1
             opened = self._opened[number]
-            done = progress.get(number) or [Progress(*position) for position in opened.resumed or _NOTHING]
-            gaps = [sent - position.bytes for sent, position in zip(self._sent[number], done, strict=True)]
+            inspected = progress.get(number) or [Progress(*position) for position in opened.resumed or _NOTHING]
+            gaps = [sent_bytes - position.bytes for sent_bytes, position in zip(self._sent[number], inspected, strict=True)]
             if number not in new:
                 request, response = (
-                    (position.bytes, position.frames, not gap) for position, gap in zip(done, gaps, strict=True)
+                    (position.bytes, position.frames, not gap) for position, gap in zip(inspected, gaps, strict=True)
                 )
                 opened = opened._replace(at=at, resumed=(request, response))
             messages.append(opened)

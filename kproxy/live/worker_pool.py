@@ -176,10 +176,10 @@ class WorkerPool:
     def _replace(self, lost: WorkerProcess) -> None:
         """Start another worker for the connections of one that has ended. What that has not inspected becomes gaps."""
         status = os.waitstatus_to_exitcode(lost.close())
-        why = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        cause = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
         self.restarts += 1
         if self._policy.delay(time.monotonic()) is None:
-            raise WorkerLost(f"one of {len(self._workers)} inspectors has ended too often ({why})")
+            raise WorkerLost(f"one of {len(self._workers)} inspectors has ended too often ({cause})")
         worker = WorkerProcess(self._run, self._selector)
         self._workers[self._workers.index(lost)] = worker
         dropped = self._take_unanswered(lost)
@@ -196,23 +196,23 @@ class WorkerPool:
         for message in dropped:
             if isinstance(message, tap_messages.Query):
                 self._pass(message, worker)
-        which = f"one of {len(self._workers)} inspectors stopped ({why}) and was restarted"
-        self._warn(f"{which}: {announcements.missed} bytes were not inspected")
+        message_text = f"one of {len(self._workers)} inspectors stopped ({cause}) and was restarted"
+        self._warn(f"{message_text}: {announcements.missed} bytes were not inspected")
 
     def _take_unanswered(self, lost: WorkerProcess) -> list[tap_messages.Message]:
         """Remove the messages that `lost` has not replied to."""
-        answered = len(lost.replies)
-        kept: deque[tuple[WorkerProcess | None, tap_messages.Message, int]] = deque()
+        unread_replies = len(lost.replies)
+        remaining: deque[tuple[WorkerProcess | None, tap_messages.Message, int]] = deque()
         dropped: list[tap_messages.Message] = []
         for pending in self._pending:
             worker, message, size = pending
-            if worker is lost and not answered:
+            if worker is lost and not unread_replies:
                 dropped.append(message)
                 self._held -= size
             else:
-                answered -= worker is lost
-                kept.append(pending)
-        self._pending = kept
+                unread_replies -= worker is lost
+                remaining.append(pending)
+        self._pending = remaining
         return dropped
 
     # What viewers and the sink ask an `Inspector`.
@@ -232,28 +232,28 @@ class WorkerPool:
         """How far each direction of a connection was inspected, as far as `replied` has got the lines."""
         return self._progress.get(number)
 
-    def still_waiting(self, *, at: int, again: bool = False) -> Iterator[WaitingResponse]:
+    def still_waiting(self, *, at: int, repeat_reported: bool = False) -> Iterator[WaitingResponse]:
         """As `Inspector.still_waiting`."""
-        return iter([exchange for exchanges in self._ask(WAITING, at, value=again) for exchange in exchanges])
+        return iter([exchange for exchanges in self._ask(WAITING, at, value=repeat_reported) for exchange in exchanges])
 
     def open_now(self) -> Iterator[OpenConnection]:
         """As `Inspector.open_now`."""
-        found = {
+        connections = {
             int(connection.opened.connection_id.rpartition("-")[2]): connection._replace(waiting=iter(waiting))
             for of_worker in self._ask(OPEN, self._at)
             for connection, waiting in of_worker
         }
-        return (found[number] for number in sorted(found))
+        return (connections[number] for number in sorted(connections))
 
     def _ask(self, what: str, at: int, *, value: bool = False) -> list[Any]:
         values: list[Any] = []
         replied = self._replied
 
-        def take(message: tap_messages.Message, reply: Reply | None, moved: Iterable[int]) -> None:
+        def take(message: tap_messages.Message, reply: Reply | None, progressed: Iterable[int]) -> None:
             if reply is not None and type(message) is tap_messages.Query and message.what == what:
                 values.append(reply.value)
             else:
-                replied(message, reply, moved)
+                replied(message, reply, progressed)
 
         self._replied = take
         try:

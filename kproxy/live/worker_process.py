@@ -99,13 +99,13 @@ class WorkerProcess:
             end = LENGTH.size + size
             if len(self._received) < end:
                 return
-            found: Replies = pickle.loads(self._received[LENGTH.size : end])  # noqa: S301  # from our own process
+            received: Replies = pickle.loads(self._received[LENGTH.size : end])  # noqa: S301  # from our own process
             del self._received[:end]
-            self.unanswered -= len(found.replies)
-            *replies, last = found.replies
+            self.unanswered -= len(received.replies)
+            *replies, last = received.replies
             nothing: dict[int, tuple[Progress, Progress]] = {}
             self.replies.extend([(reply, nothing) for reply in replies])
-            self.replies.append((last, found.progress))
+            self.replies.append((last, received.progress))
 
     def close(self) -> int:
         """Close the socket and wait for the end of the process; returns its status, as `os.waitpid`."""
@@ -119,18 +119,18 @@ class WorkerProcess:
 def _start(run: Callable[[socket.socket], None]) -> tuple[socket.socket, int]:
     """Fork a process that runs; return our end of its socket, and its id."""
     try:
-        ours, theirs = socket.socketpair()
-        with theirs:
+        inspector_end, worker_end = socket.socketpair()
+        with worker_end:
             try:
                 pid = os.fork()
             except OSError:
-                ours.close()
+                inspector_end.close()
                 raise
             if pid == 0:
-                _run(run, theirs)
+                _run(run, worker_end)
     except OSError as error:
         raise WorkerLost(f"an inspector could not be started: {reason(error)}") from None
-    return ours, pid
+    return inspector_end, pid
 
 
 def _run(run: Callable[[socket.socket], None], sock: socket.socket) -> NoReturn:

@@ -42,11 +42,11 @@ def pages() -> list[ApiPage]:
     result = []
     for key, api in sorted(served().items()):
         paragraphs = [" ".join(part.split()) for part in api.page.split("\n\n")]
-        does = paragraphs[0].partition(": ")[2] or paragraphs[0]
-        out = next((part for part in paragraphs if part.startswith("Leaves out: ")), "")
-        leaves_out = out.removeprefix("Leaves out: ")
+        description = paragraphs[0].partition(": ")[2] or paragraphs[0]
+        omission = next((part for part in paragraphs if part.startswith("Leaves out: ")), "")
+        leaves_out = omission.removeprefix("Leaves out: ")
         changes = [(version, note) for version, note in version_notes(key) if api.lowest < version <= api.highest]
-        result.append(ApiPage(key, api.api.name, api.lowest, api.highest, does, leaves_out, api.page, changes))
+        result.append(ApiPage(key, api.api.name, api.lowest, api.highest, description, leaves_out, api.page, changes))
     return result
 
 

@@ -39,16 +39,16 @@ class ChosenFields(Output):
     def _show(self, line: Line) -> None:
         if not self._needs.findings and isinstance(line, FindingLine | StallLine):
             return
-        found = self._read(line)
+        values = self._read(line)
         if self._has_paths:
-            found = {name: value for name in self._names if (value := _value(found, name)) is not None}
-        if not found:
+            values = {name: value for name in self._names if (value := _value(values, name)) is not None}
+        if not values:
             return
         if self._json:
-            in_order = {name: found[name] for name in self._names if name in found}
+            in_order = {name: values[name] for name in self._names if name in values}
             self._file.buffer.write(encode_json(in_order) + b"\n")
             return
-        self._rows.append("\t".join([_cell(found.get(name)) for name in self._names]))
+        self._rows.append("\t".join([_cell(values.get(name)) for name in self._names]))
         if len(self._rows) >= _MAX_ROWS:
             self._write_rows()
 

@@ -25,9 +25,9 @@ def write_text(compared: TrafficComparison, file: TextIO) -> None:
     for name, traffic in (("A", compared.a), ("B", compared.b)):
         file.write(f"{name}: {safe(traffic.name)}: {amount(traffic)}\n")
     for difference in compared.differences:
-        ours, theirs = values(difference)
+        text_a, text_b = values(difference)
         file.write("\n" + paint([(difference.aspect, "error"), (f" {title(difference)}", "name")]) + "\n")
-        file.write(f"  A: {ours}\n  B: {theirs}\n  {places(difference)}\n")
+        file.write(f"  A: {text_a}\n  B: {text_b}\n  {places(difference)}\n")
     file.write("\n")
     file.writelines(f"{safe(note)}\n" for note in compared.notes)
     file.write(f"{summary(compared)}\n")
@@ -57,24 +57,24 @@ def summary(compared: TrafficComparison) -> str:
     if not compared.differences:
         return f"no differences in {compared.pairs} pairs of exchanges"
     totals = Counter(difference.aspect for difference in compared.differences)
-    listed = ", ".join(f"{aspect} {count}" for aspect, count in totals.items())
+    by_aspect = ", ".join(f"{aspect} {count}" for aspect, count in totals.items())
     plural = "s" * (len(compared.differences) != 1)
-    return f"{len(compared.differences)} difference{plural} in {compared.pairs} pairs of exchanges: {listed}"
+    return f"{len(compared.differences)} difference{plural} in {compared.pairs} pairs of exchanges: {by_aspect}"
 
 
 def title(difference: TrafficDifference) -> str:
     """Where the difference is: ``Metadata v9-v12 response topics[].error_code``."""
-    named = difference.subject, difference.api, _versions(difference.versions), difference.direction, difference.path
-    return safe(" ".join(filter(None, named)))
+    words = difference.subject, difference.api, _versions(difference.versions), difference.direction, difference.path
+    return safe(" ".join(filter(None, words)))
 
 
 def _versions(versions: Sequence[tuple[int, int]]) -> str:
     same = sorted(a for a, b in versions if a == b)
     if same and same == list(range(same[0], same[-1] + 1)) and len(same) > 1:
-        found = [f"v{same[0]}-v{same[-1]}"]
+        ranges = [f"v{same[0]}-v{same[-1]}"]
     else:
-        found = [f"v{version}" for version in same]
-    return ", ".join(found + [f"v{a} and v{b}" for a, b in sorted(versions) if a != b])
+        ranges = [f"v{version}" for version in same]
+    return ", ".join(ranges + [f"v{a} and v{b}" for a, b in sorted(versions) if a != b])
 
 
 def values(difference: TrafficDifference) -> tuple[str, str]:
@@ -89,16 +89,16 @@ def values(difference: TrafficDifference) -> tuple[str, str]:
                 ", ".join(_shown(difference, value) for value in side) if side else "no other value than B"
                 for side in (difference.a, difference.b)
             )
-            ours, theirs = sides
-            return ours, theirs.replace("than B", "than A")
+            text_a, text_b = sides
+            return text_a, text_b.replace("than B", "than A")
         case _:
             return _shown(difference, difference.a), _shown(difference, difference.b)
 
 
 def places(difference: TrafficDifference) -> str:
     """Where it first occurs, and how often: ``first at A #0:3, B #1:3; 12 times``."""
-    named = [f"{side} {place}" for side, place in (("A", difference.place_a), ("B", difference.place_b)) if place]
-    at = f"first at {', '.join(named)}" if named else "in the whole trace"
+    sides = [f"{side} {location}" for side, location in (("A", difference.place_a), ("B", difference.place_b)) if location]
+    at = f"first at {', '.join(sides)}" if sides else "in the whole trace"
     return safe(at) + (f"; {difference.count} times" if difference.count > 1 else "")
 
 

@@ -20,5 +20,5 @@ class Console(console.Console):
 
 def stderr_console() -> Console:
     """A console on standard error. In a file or a pipe, lines and tables are as wide as their text."""
-    made = Console(stderr=True)
-    return made if made.is_terminal or "COLUMNS" in os.environ else Console(stderr=True, width=_UNLIMITED)
+    console = Console(stderr=True)
+    return console if console.is_terminal or "COLUMNS" in os.environ else Console(stderr=True, width=_UNLIMITED)

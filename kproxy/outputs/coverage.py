@@ -83,8 +83,8 @@ class AnalysedInputs:
     def sentence(self) -> str:
         """A sentence about what was analysed."""
         if self.is_nothing:
-            why = "no Kafka frame was found" if self.unreadable < len(self.files) else "no input could be read"
-            return f"nothing was analysed: {why} ({self})"
+            reason = "no Kafka frame was found" if self.unreadable < len(self.files) else "no input could be read"
+            return f"nothing was analysed: {reason} ({self})"
         return f"analysed: {self}"
 
 

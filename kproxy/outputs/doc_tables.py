@@ -9,9 +9,9 @@ def with_table(text: str, mark: str, table: str) -> str:
     Raises:
         ValueError: The document lacks these marks.
     """
-    begin, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
-    before, begun, rest = text.partition(begin)
-    _, ended, after = rest.partition(end)
-    if not begun or not ended:
-        raise ValueError(f"no {begin} and {end} in it")
-    return f"{before}{begin}\n\n{table}\n{end}{after}"
+    start_mark, end_mark = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
+    before, found_start, rest = text.partition(start_mark)
+    _, found_end, after = rest.partition(end_mark)
+    if not found_start or not found_end:
+        raise ValueError(f"no {start_mark} and {end_mark} in it")
+    return f"{before}{start_mark}\n\n{table}\n{end_mark}{after}"

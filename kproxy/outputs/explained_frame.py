@@ -23,8 +23,8 @@ _VALUE = 60
 
 def shown_findings(explanation: Explanation, selection: Selection) -> list[FindingEntry]:
     """The selected findings, the most important first."""
-    shown = (finding for finding in explanation.findings if selection.shows(finding.code))
-    return best_first(finding_entry(finding, explanation.frame) for finding in shown)
+    selected = (finding for finding in explanation.findings if selection.shows(finding.code))
+    return best_first(finding_entry(finding, explanation.frame) for finding in selected)
 
 
 def is_failure(explanation: Explanation, findings: list[FindingEntry], selection: Selection) -> bool:
@@ -37,7 +37,7 @@ def is_failure(explanation: Explanation, findings: list[FindingEntry], selection
 def explanation_json(explanation: Explanation, findings: list[FindingEntry]) -> dict[str, Any]:
     """The explanation as an object: the message, each field with its span, an error if it does not decode, findings."""
     message = explanation.message
-    made: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "api": message.api,
         "api_version": message.version,
         "type": "request" if message.is_request else "response",
@@ -51,17 +51,17 @@ def explanation_json(explanation: Explanation, findings: list[FindingEntry]) -> 
     }
     if explanation.error:
         error = explanation.error
-        made["error"] = {"message": str(error), "offset": error.offset, "path": render(error.path)}
+        entry["error"] = {"message": str(error), "offset": error.offset, "path": render(error.path)}
     elif message.opaque:
-        made["error"] = {
+        entry["error"] = {
             "message": message.opaque,
             "offset": message.body_start - 4 * explanation.prefix_missing,
             "path": "",
         }
     if explanation.prefix_missing:
-        made["length_prefix"] = "missing"
-    made["findings"] = [finding_as_json(finding) for finding in findings]
-    return made
+        entry["length_prefix"] = "missing"
+    entry["findings"] = [finding_as_json(finding) for finding in findings]
+    return entry
 
 
 def write_explanation(explanation: Explanation, findings: list[FindingEntry], file: TextIO, note: str = "") -> None:
@@ -79,14 +79,14 @@ def write_explanation(explanation: Explanation, findings: list[FindingEntry], fi
         text.append([("decoded as actually written: ", "dim"), (safe(str(message.diagnosis.edit)), "warning")])
     path = max((len(row.path) for row in explanation.rows), default=0)
     value = min(max((len(_value(row)) for row in explanation.rows), default=0), _VALUE)
-    shown = 0
+    written_end = 0
     marks = _marks(explanation.rows, findings)
     for row in explanation.rows:
-        is_repeated = row.start < shown  # the field is inside compressed bytes, which are already shown
-        made = _rows(b"" if is_repeated else explanation.frame, row, path, value)
-        made[0] += marks.pop(id(row), [])
-        text.extend(made)
-        shown = max(shown, row.end)
+        is_repeated = row.start < written_end  # the field is inside compressed bytes, which are already shown
+        row_lines = _rows(b"" if is_repeated else explanation.frame, row, path, value)
+        row_lines[0] += marks.pop(id(row), [])
+        text.extend(row_lines)
+        written_end = max(written_end, row.end)
     if message.opaque:
         text.append([(f"not decoded: {message.opaque}", "warning")])
     if explanation.error and not findings:
@@ -111,22 +111,22 @@ def _marks(rows: list[ExplainedRow], findings: list[FindingEntry]) -> dict[int, 
 
 
 def _rows(frame: bytes, row: ExplainedRow, path: int, value: int) -> list[list[Piece]]:
-    shown = frame[row.start : min(row.end, row.start + MAX_BYTES)]
+    visible = frame[row.start : min(row.end, row.start + MAX_BYTES)]
     within = not frame
-    chunks = [shown[at : at + WIDTH] for at in range(0, len(shown), WIDTH)] or [b""]
+    chunks = [visible[at : at + WIDTH] for at in range(0, len(visible), WIDTH)] or [b""]
     style = "warning" if row.path in (NOT_DECODED, NOT_SHOWN) else "" if row.counts else "name"
-    made: list[list[Piece]] = []
+    text_rows: list[list[Piece]] = []
     for number, chunk in enumerate(chunks):
         start = row.start + number * WIDTH
-        place = " " * 12 if within else f"{start:>5} {start:04x}  "
-        pieces: list[Piece] = [(place, "dim"), (f"{chunk.hex(' '):<{WIDTH * 3}}", "request")]
+        offset_text = " " * 12 if within else f"{start:>5} {start:04x}  "
+        pieces: list[Piece] = [(offset_text, "dim"), (f"{chunk.hex(' '):<{WIDTH * 3}}", "request")]
         if number == 0:
             pieces += [(f" {safe(row.path):<{path}}", style), (f"  {_value(row):<{value}}", ""),
                        (f"  {safe(row.meaning)}" if row.meaning else "", "topic")]  # fmt: skip
-        made.append(pieces)
+        text_rows.append(pieces)
     if row.end - row.start > MAX_BYTES and not within:
-        made.append([(f"{'':>12}... {row.end - row.start - MAX_BYTES} more bytes", "dim")])
-    return made
+        text_rows.append([(f"{'':>12}... {row.end - row.start - MAX_BYTES} more bytes", "dim")])
+    return text_rows
 
 
 def _value(row: ExplainedRow) -> str:

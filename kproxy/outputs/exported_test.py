@@ -29,13 +29,13 @@ def exported_test(command: str, request: Explanation, response: CheckedResponse 
     """
     message = request.message
     name = f"{message.api} v{message.version}"
-    found = response.findings if response else {}
-    recorded = "no response" if response is None else ", ".join(found) if found else "no finding"
+    findings = response.findings if response else {}
+    recorded_findings = "no response" if response is None else ", ".join(findings) if findings else "no finding"
     function = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", message.api)
     function = re.sub(r"[^a-z0-9_]", "_", function.lower())
     checks = "".join(f"    {line}\n" for line in _checks(response))
     return (
-        f'"""{python_docstring(f"{name}, recorded with {recorded}. Written by {command}")}\n\n'
+        f'"""{python_docstring(f"{name}, recorded with {recorded_findings}. Written by {command}")}\n\n'
         f"Run it with pytest --kproxy-target HOST:PORT, or set KPROXY_TARGET.\n"
         f'"""\n\nREQUEST = bytes.fromhex(\n{"".join(_bytes(request))})\n\n\n'
         f"def test_{function}_v{message.version}(kproxy_exchange):\n{checks}"
@@ -62,11 +62,11 @@ def _bytes(request: Explanation) -> Iterator[str]:
         if row.start != at or row.end == at:  # fields of compressed bytes have the span of these
             continue
         at = row.end
-        *above, last = textwrap.wrap(request.frame[row.start : row.end].hex(), _HEX_WIDTH)
-        yield from (f'    "{text}"\n' for text in above)
+        *first_lines, last = textwrap.wrap(request.frame[row.start : row.end].hex(), _HEX_WIDTH)
+        yield from (f'    "{text}"\n' for text in first_lines)
         yield f'    "{last}"  # {python_comment(row.path)}{_comment(row.value, row.meaning)}\n'
 
 
 def _comment(value: Any, meaning: str | None) -> str:
-    shown = "" if value is None or isinstance(value, bytes | memoryview) else f": {ascii(value)[:_LONGEST]}"
-    return shown + (f" ({ascii(meaning)[1:-1][:_LONGEST]})" if meaning else "")
+    suffix = "" if value is None or isinstance(value, bytes | memoryview) else f": {ascii(value)[:_LONGEST]}"
+    return suffix + (f" ({ascii(meaning)[1:-1][:_LONGEST]})" if meaning else "")

@@ -66,16 +66,16 @@ class Selection:
         return line
 
 
-def _prefixes(option: str, given: Iterable[str]) -> tuple[str, ...]:
-    names = [name.strip() for option in given for name in option.split(",") if name.strip()]
+def _prefixes(option: str, texts: Iterable[str]) -> tuple[str, ...]:
+    names = [name.strip() for option in texts for name in option.split(",") if name.strip()]
     if not names:
         return ()
     from kproxy.outputs import rulebook  # it imports all rules
 
-    found = []
+    prefixes = []
     for name in names:
         prefix = rulebook.prefix(name)
         if prefix is None:
             raise UserError(f"{option} {name}: {rulebook.unknown(name)}")
-        found.append(prefix)
-    return tuple(found)
+        prefixes.append(prefix)
+    return tuple(prefixes)

@@ -25,11 +25,11 @@ def sentence(edit: EditEntry) -> str:
         return f"{edit.kind} of {edit.field}" + (f", and {sentence(edit.then)}" if edit.then else "")
 
 
-def full_rows(finding: FindingEntry, where: Iterable[str] = ()) -> Iterator[list[Piece]]:
-    """A finding in full. `where` are lines with its place, in addition to its field and span."""
+def full_rows(finding: FindingEntry, locations: Iterable[str] = ()) -> Iterator[list[Piece]]:
+    """A finding in full. `locations` are lines with its place, in addition to its field and span."""
     yield [(finding.severity, finding.severity), (": ", ""), (f"{finding.code} {finding.name}", finding.severity),
            (": ", ""), (safe(finding.message), "name")]  # fmt: skip
-    for number, line in enumerate(filter(None, (*where, _field(finding)))):
+    for number, line in enumerate(filter(None, (*locations, _field(finding)))):
         yield [("  --> " if number == 0 else "      ", "dim"), (safe(line), "")]
     if finding.excerpt is not None and finding.span is not None:
         yield from _excerpt_rows(finding.excerpt, finding.span, finding.severity)
@@ -99,8 +99,8 @@ def _excerpt_rows(excerpt: ExcerptEntry, span: tuple[int, int], style: str) -> I
         is_last = at + ROW_BYTES >= len(data)
         left, right = max(first, at), min(end, at + ROW_BYTES + is_last)
         if left < right:
-            begin, stop = _column(left - at), _column(right - 1 - at) + 2
-            yield [(f"{_BAR}| ", "dim"), (" " * begin + "^" * (stop - begin), style)]
+            first_column, end_column = _column(left - at), _column(right - 1 - at) + 2
+            yield [(f"{_BAR}| ", "dim"), (" " * first_column + "^" * (end_column - first_column), style)]
     shown = len(data) // ROW_BYTES * ROW_BYTES
     if end > len(data) + 1 and len(data) == shown:
         yield [(f"{_BAR}| ", "dim"), (f"and {span[1] - excerpt.start - len(data)} more bytes", "dim")]

@@ -112,13 +112,13 @@ def write_evidence(explanation: Explanation, file: TextIO) -> None:
 
 def result_json(result: CheckResult) -> dict[str, object]:
     """A result as an object: id, title, outcome, sentence, duration_ms, and the frames of a failure."""
-    made: dict[str, object] = {
+    entry: dict[str, object] = {
         "id": result.check.id, "title": result.check.title, "outcome": result.outcome, "sentence": result.sentence,
         "duration_ms": round(result.duration_ms, 3),
     }  # fmt: skip
     if result.evidence:
-        made["evidence"] = [{"hex": frame.frame.hex(), **explanation_json(frame, [])} for frame in result.evidence]
-    return made
+        entry["evidence"] = [{"hex": frame.frame.hex(), **explanation_json(frame, [])} for frame in result.evidence]
+    return entry
 
 
 def junit(suite: str, results: Iterable[CheckResult], *, strict: bool) -> str:

@@ -24,11 +24,11 @@ _HEADER_CHARACTERS: Final = 80
 def record_rows(line: RequestLine | ResponseLine) -> Iterator[list[Piece]]:
     """The rows of the records in the body of a frame; none without a body."""
     names = {entry.topic_id: entry.topic for entry in line.topics if entry.topic_id}
-    found = _records(line.body, names, "", "")
+    records = _records(line.body, names, "", "")
     is_request = isinstance(line, RequestLine)
-    for where, record in islice(found, MAX_RECORDS):
-        yield _row(where, record, is_request=is_request)
-    if more := sum(1 for _ in found):
+    for location, record in islice(records, MAX_RECORDS):
+        yield _row(location, record, is_request=is_request)
+    if more := sum(1 for _ in records):
         yield [(f"... {more} more record{'s' * (more != 1)} (use --json to get all)", "dim")]
 
 
@@ -56,11 +56,11 @@ def _is_record(item: Any) -> bool:
     return isinstance(item, dict) and "key" in item and "value" in item
 
 
-def _row(where: str, record: Mapping[str, Any], *, is_request: bool) -> list[Piece]:
+def _row(location: str, record: Mapping[str, Any], *, is_request: bool) -> list[Piece]:
     """A record. A Produce request has no offsets yet: its records are counted in their batch."""
     offset = record.get("offset")
     at = "" if offset is None else f" +{offset}" if is_request else f" offset {offset}"
-    row: list[Piece] = [(safe(where), "topic"), (f"{at}  ", "dim")]
+    row: list[Piece] = [(safe(location), "topic"), (f"{at}  ", "dim")]
     if record.get("key") is not None:
         row += [*_value(record["key"], _KEY_CHARACTERS), ("  ->  ", "dim")]
     row += [(TOMBSTONE, "")] if is_tombstone(record) else _value(record.get("value"), _VALUE_CHARACTERS)

@@ -63,9 +63,9 @@ class ReplayReport:
             summary = {outcome.value: self.counts[outcome] for outcome in ReplayOutcome}
             self._file.write(encode_json({"summary": summary}).decode() + "\n")
             return
-        for found in self._different.values():
-            more = f", and {found.count - 1} more" if found.count > 1 else ""
-            self._file.write(self._paint([*found.first, (f"  ({found.where}{more})", "dim")]) + "\n")
+        for repeated in self._different.values():
+            more = f", and {repeated.count - 1} more" if repeated.count > 1 else ""
+            self._file.write(self._paint([*repeated.first, (f"  ({repeated.where}{more})", "dim")]) + "\n")
         for (name, sentence), count in self._left_out.items():
             self._file.write(self._paint([("left out: ", "dim"), (f"{count} {name}: {safe(sentence)}", "")]) + "\n")
         equal, different, not_compared, left_out = (self.counts[outcome] for outcome in ReplayOutcome)
@@ -76,14 +76,14 @@ class ReplayReport:
 
     def _add_differences(self, result: ReplayedExchange) -> None:
         name = result.captured.name
-        where = f"request {result.captured.number} of {safe(result.captured.connection_id)}"
-        found = [((name, result.sentence), f": {result.sentence}")] if result.sentence else []
-        for each in result.differences:
-            codes = (str(each.a), str(each.b)) if each.why is Why.ERROR_CODE else ()
-            found.append(((name, schema_path(parts(each.path)), each.why, *codes), f" {each.path}: {_sides(each)}"))
-        for key, text in found:
+        location = f"request {result.captured.number} of {safe(result.captured.connection_id)}"
+        keys_and_texts = [((name, result.sentence), f": {result.sentence}")] if result.sentence else []
+        for difference in result.differences:
+            codes = (str(difference.a), str(difference.b)) if difference.why is Why.ERROR_CODE else ()
+            keys_and_texts.append(((name, schema_path(parts(difference.path)), difference.why, *codes), f" {difference.path}: {_sides(difference)}"))
+        for key, text in keys_and_texts:
             first = [(name, "name"), (safe(text), "")]
-            self._different.setdefault(key, _Repeated(first, where)).count += 1
+            self._different.setdefault(key, _Repeated(first, location)).count += 1
 
 
 def result_json(result: ReplayedExchange) -> dict[str, Any]:
@@ -94,8 +94,8 @@ def result_json(result: ReplayedExchange) -> dict[str, Any]:
         "api_version": line.api_version, "correlation_id": line.correlation_id, "outcome": result.outcome.value,
         "sentence": result.sentence,
         "differences": [
-            {"path": each.path, "why": _ONLY.get(each.why, each.why.value), "captured": each.a, "live": each.b}
-            for each in result.differences
+            {"path": difference.path, "why": _ONLY.get(difference.why, difference.why.value), "captured": difference.a, "live": difference.b}
+            for difference in result.differences
         ],
     }  # fmt: skip
 

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 OPTION: Final = "--rule"
 
 
-def parse_limits(given: Iterable[str]) -> dict[Limit, float]:
+def parse_limits(texts: Iterable[str]) -> dict[Limit, float]:
     """The values of limits; later ones replace earlier ones.
 
     Raises:
         UserError: A rule or limit is unknown, or a value is invalid.
     """
-    return {limit: value for text in given for limit, value in _of_rule(text)}
+    return {limit: value for text in texts for limit, value in _of_rule(text)}
 
 
 def _of_rule(text: str) -> Iterable[tuple[Limit, float]]:
@@ -38,8 +38,8 @@ def _of_rule(text: str) -> Iterable[tuple[Limit, float]]:
             raise UserError(f"{OPTION} {text}: use CODE:LIMIT=VALUE, e.g. {_example(rule)}")
         limit = next((limit for limit in rule.limits if limit.name == word.strip().lower()), None)
         if limit is None:
-            known = ", ".join(limit.name for limit in rule.limits)
-            raise UserError(f"{OPTION} {text}: {rule.code} has no limit {word.strip()!r}; it has {known}")
+            limit_names = ", ".join(limit.name for limit in rule.limits)
+            raise UserError(f"{OPTION} {text}: {rule.code} has no limit {word.strip()!r}; it has {limit_names}")
         try:
             yield limit, limit.parse(value)
         except ValueError as error:

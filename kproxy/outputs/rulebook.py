@@ -103,20 +103,20 @@ def entries() -> tuple[RulebookEntry, ...]:
 
 def _page(rule: Rule) -> str:
     """A rule's page, with when it is silent and its limits before the sources."""
-    before, heading, sources = inspect.cleandoc(rule.page).rpartition("## Sources")
+    page, heading, sources = inspect.cleandoc(rule.page).rpartition("## Sources")
     if rule.complete_for:
-        before += (
+        page += (
             f"Silent if frames of the client were not read in the {rule.complete_for} s before: the capture has gaps, "
             "the inspector was behind, or only a sample of the connections is inspected.\n\n"
         )
     if limits := rule.limits:
-        rows = (f"| `{each.name}` | {each.text(each.default)} | {each.unit} | {each.meaning} |\n" for each in limits)
+        rows = (f"| `{limit.name}` | {limit.text(limit.default)} | {limit.unit} | {limit.meaning} |\n" for limit in limits)
         example = f"{rule.code}:{limits[0].name}={limits[0].text(limits[0].default)}"
-        before += (
+        page += (
             f"## Limits\n| limit | default | unit | reported if |\n|---|---|---|---|\n{''.join(rows)}\n"
             f"Set them with `--rule '{example}'`, or in the configuration file under `[rules.{rule.code}]`.\n\n"
         )
-    return f"{before}{heading}{sources}"
+    return f"{page}{heading}{sources}"
 
 
 def _first_sentence(page: str) -> str:
@@ -142,14 +142,14 @@ def search(words: Iterable[str]) -> list[RulebookEntry]:
     First those with the words in their name, then in their summary, then with the most occurrences in their page.
     """
     stems = [_stem(word) for word in words]
-    found = [entry for entry in entries() if all(stem in f"{entry.name} {entry.page}".lower() for stem in stems)]
+    matches = [entry for entry in entries() if all(stem in f"{entry.name} {entry.page}".lower() for stem in stems)]
 
     def rank(entry: RulebookEntry) -> tuple[int, ...]:
         name, summary, page = ([text.lower().count(stem) for stem in stems]
                                for text in (entry.name, entry.summary, entry.page))  # fmt: skip
         return -sum(map(bool, name)), -sum(map(bool, summary)), -sum(page)
 
-    return sorted(found, key=rank)
+    return sorted(matches, key=rank)
 
 
 def _stem(word: str) -> str:
@@ -160,8 +160,8 @@ def _stem(word: str) -> str:
 def unknown(text: str) -> str:
     """A sentence about an unknown code or name, with similar ones."""
     names = {name: entry for entry in entries() for name in (entry.code, entry.name)}
-    near = difflib.get_close_matches(text.upper(), names, 3) + difflib.get_close_matches(text.lower(), names, 3)
-    suggestions = dict.fromkeys(f"{names[name].code} {names[name].name}" for name in near)
+    similar = difflib.get_close_matches(text.upper(), names, 3) + difflib.get_close_matches(text.lower(), names, 3)
+    suggestions = dict.fromkeys(f"{names[name].code} {names[name].name}" for name in similar)
     if suggestions:
         return f"unknown rule: did you mean {_or(suggestions)}?"
     family = f" {text[0].upper()}" if text[:1].upper() in FAMILIES else ""

@@ -110,8 +110,8 @@ class RunSummary:
         for row in self._verdict():
             console.print(row, soft_wrap=True, highlight=False)
         repeated = Counter(self.repeated)
-        for (code, name, severity), reported in sorted(self.findings.items()):
-            count = reported + repeated.pop(code, 0)
+        for (code, name, severity), report_count in sorted(self.findings.items()):
+            count = report_count + repeated.pop(code, 0)
             if severity == Severity.INFO:
                 console.print(f"{safe(code)} {safe(name)}", f"{count}x", style="blue", highlight=False, markup=False)
         if self.not_decoded:
@@ -129,8 +129,8 @@ class RunSummary:
 
     def _verdict(self) -> Iterator[Text]:
         """The causes above info, the most urgent first, and what to change."""
-        found = () if self.causes is None else self.causes.verdict()
-        causes = [cause for cause in found if cause.finding.severity != Severity.INFO]
+        sorted_causes = () if self.causes is None else self.causes.verdict()
+        causes = [cause for cause in sorted_causes if cause.finding.severity != Severity.INFO]
         for cause in causes[:MAX_CAUSES]:
             finding = cause.finding
             head = f"{finding.severity}: {safe(finding.code)} {safe(finding.name)}"
@@ -140,7 +140,7 @@ class RunSummary:
             if finding.hint:
                 yield Text(f"  hint: {safe(finding.hint)}", style="dim")
             if cause.consequences:
-                codes = ", ".join(f"{each.finding.code} {each.finding.name}" for each in cause.consequences)
+                codes = ", ".join(f"{consequence.finding.code} {consequence.finding.name}" for consequence in cause.consequences)
                 yield Text(f"  therefore also: {safe(codes)}", style="dim")
         if len(causes) > MAX_CAUSES:
             yield Text(f"and {len(causes) - MAX_CAUSES} more; the trace has all", style="dim")

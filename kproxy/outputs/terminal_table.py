@@ -51,16 +51,16 @@ def write_columns(title: str, columns: Sequence[Column], note: str, file: TextIO
     console = Console(file=file, highlight=False)
     columns = [columns[0], *(column for column in columns[1:] if any(column.cells))]
     widths = _fit(columns, console.width)
-    below = [column for column in columns if column not in widths]
+    lower_columns = [column for column in columns if column not in widths]
     room = console.width - len(_INDENT)
     console.print(Text(f"\n{title}\n", _BOLD))
     for heading in _headings(widths):
         console.print(Text(heading, _BOLD), soft_wrap=True)
     console.print(Text("─" * min(console.width, _total_width(widths)), _DIM))
-    for place in range(len(columns[0].cells)):
-        cells = (column.pad(column.cells[place], width) for column, width in widths.items())
+    for index in range(len(columns[0].cells)):
+        cells = (column.pad(column.cells[index], width) for column, width in widths.items())
         console.print(Text(_GAP.join(cells).rstrip()), soft_wrap=True)
-        for line in _below(below, place, room):
+        for line in _below(lower_columns, index, room):
             for part in line.wrap(console, room):
                 part.rstrip()
                 console.print(Text(_INDENT).append_text(part), soft_wrap=True)
@@ -74,9 +74,9 @@ def _fit(columns: Sequence[Column], room: int) -> dict[Column, int]:
     if _total_width(widths) > room:
         widths = {column: column.width(max(map(cell_len, column.heading.split()))) for column in columns}
     while _total_width(widths) > room and len(widths) > 1:
-        others = list(widths)[1:]
-        widest = max(others, key=widths.__getitem__)
-        del widths[widest if widths[widest] > room * _WIDE else others[-1]]
+        removable = list(widths)[1:]
+        widest = max(removable, key=widths.__getitem__)
+        del widths[widest if widths[widest] > room * _WIDE else removable[-1]]
     for column, width in widths.items():
         preferred = column.width(cell_len(column.heading))
         if _total_width(widths) - width + preferred <= room:
@@ -96,13 +96,13 @@ def _headings(widths: dict[Column, int]) -> Iterator[str]:
         yield _GAP.join(cells).rstrip()
 
 
-def _below(columns: Sequence[Column], place: int, room: int) -> Iterator[Text]:
+def _below(columns: Sequence[Column], index: int, room: int) -> Iterator[Text]:
     """The values below a row, each with its heading, as many per line as fit."""
     line = Text()
     for column in columns:
-        if not column.cells[place]:
+        if not column.cells[index]:
             continue
-        value = Text.assemble((f"{column.heading}: ", _DIM), column.cells[place])
+        value = Text.assemble((f"{column.heading}: ", _DIM), column.cells[index])
         if line and line.cell_len + len(_GAP) + value.cell_len > room:
             yield line
             line = Text()

@@ -86,11 +86,11 @@ class TextOutput:
         quiet: bool = False,
         verbose: bool = False,
         payloads: bool = False,
-        above: Callable[[Line], Iterable[list[Piece]]] = lambda _: (),
+        rows_above: Callable[[Line], Iterable[list[Piece]]] = lambda _: (),
         clock: TimeDisplay = UTC_DISPLAY,
     ) -> None:
         self._file = file
-        self._above = above
+        self._above = rows_above
         self._clock = clock
         self._is_labelled = not clock.is_local and not file.isatty()  # programs read text without the label
         self._quiet = quiet
@@ -132,9 +132,9 @@ class TextOutput:
             self.write_rows([self._waiting_row(waiting, ts), [(" " * 29 + waiting.wait.text, "dim")]])
 
     def _waiting_row(self, waiting: WaitingResponse, ts: str) -> list[Piece]:
-        request, seconds, others, _ = waiting
+        request, seconds, other_requests, _ = waiting
         text = f"still waiting for {_name(request)}{_identity(request)} ({seconds} s)"
-        more = f"; {others} more wait{'s' * (others == 1)} behind it" if others else ""
+        more = f"; {other_requests} more wait{'s' * (other_requests == 1)} behind it" if other_requests else ""
         return [*self._where(ts, request.connection_id), (". ", "warning"), (text, "warning"), (more, "dim")]
 
     def rows(self, line: Line) -> Iterator[list[Piece]]:
@@ -178,9 +178,9 @@ class TextOutput:
             if line.midstream:
                 pieces.append(("  (already open)", "dim"))
         elif isinstance(line, CloseLine):
-            how = " ".join(part for part in (line.how, f"by {line.by}" if line.by else None) if part)
+            ending = " ".join(part for part in (line.how, f"by {line.by}" if line.by else None) if part)
             counts = f"{line.requests} requests, {line.responses} responses"
-            pieces += [("- ", "info"), (f"close  {line.client} -> {line.server}  {how}", ""), (f"  {counts}", "dim")]
+            pieces += [("- ", "info"), (f"close  {line.client} -> {line.server}  {ending}", ""), (f"  {counts}", "dim")]
             if line.unanswered:
                 pieces.append((f"  {line.unanswered} unanswered", "warning"))
             if line.repeated:
@@ -241,7 +241,7 @@ class TextOutput:
                 names = dict.fromkeys(error.name for error in line.errors)
                 yield ", ".join(names) + "  ", "error"
         if line.rewritten:
-            changes = ", ".join(f"{each.path} {each.was} -> {each.now}" for each in line.rewritten)
+            changes = ", ".join(f"{change.path} {change.was} -> {change.now}" for change in line.rewritten)
             yield f"rewritten: {safe(changes)}  " if self._verbose else "rewritten  ", "dim"
         if line.not_decoded:
             yield f"({safe(line.not_decoded)})", "dim"
@@ -262,9 +262,9 @@ def _identity(line: RequestLine | ResponseLine) -> str:
 
 def finding_rows(finding: FindingEntry) -> Iterator[list[Piece]]:
     """The rows of a finding below its frame: message, expected and actual value if they are short, and hint."""
-    where = f" [bytes {finding.span[0]}..{finding.span[1]}]" if finding.span else ""
+    location = f" [bytes {finding.span[0]}..{finding.span[1]}]" if finding.span else ""
     yield [(" " * 22, ""), (f"{finding.code} {finding.name}", finding.severity), (f"  {safe(finding.message)}", ""),
-           (where, "dim")]  # fmt: skip
+           (location, "dim")]  # fmt: skip
     yield from _advice(finding, 27)
 
 
@@ -272,8 +272,8 @@ def _repeats_row(repeats: list[RepeatedFinding]) -> list[Piece]:
     """The row with the findings that a frame repeats, and the connections that had them first."""
     row: list[Piece] = [(" " * 22, "")]
     for number, repeat in enumerate(repeats):
-        where = "" if repeat.connection_id is None else f" (first in #{repeat.connection_id.rpartition('-')[2]})"
-        row += [(", " * (number > 0), "dim"), (f"{repeat.code} again", repeat.severity), (safe(where), "dim")]
+        location = "" if repeat.connection_id is None else f" (first in #{repeat.connection_id.rpartition('-')[2]})"
+        row += [(", " * (number > 0), "dim"), (f"{repeat.code} again", repeat.severity), (safe(location), "dim")]
     return row
 
 
@@ -307,7 +307,7 @@ def painter(file: TextIO) -> Callable[[list[Piece]], str]:
 
 def topics(entries: list[TopicEntry], maximum: int = 3) -> str:
     """``orders[0,1] 12 records 3.4 KB, payments[2] +4 more``."""
-    shown = []
+    texts = []
     for entry in entries[:maximum]:
         text = safe(entry.topic or entry.topic_id or "?")
         if entry.partitions:
@@ -315,9 +315,9 @@ def topics(entries: list[TopicEntry], maximum: int = 3) -> str:
             text += f"[{numbers}{',..' if len(entry.partitions) > 6 else ''}]"
         if entry.bytes:
             text += f" {entry.records} record{'s' * (entry.records != 1)} {size(entry.bytes)}"
-        shown.append(text)
+        texts.append(text)
     more = len(entries) - maximum
-    return ", ".join(shown) + (f" +{more} more" if more > 0 else "")
+    return ", ".join(texts) + (f" +{more} more" if more > 0 else "")
 
 
 def value_text(value: Any, maximum: int = 60) -> str:

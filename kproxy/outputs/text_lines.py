@@ -24,9 +24,9 @@ class TextLines(Output):
         self._shows_bodies = options.verbose or options.payloads
         clock = TimeDisplay(is_local=options.local_time)
         self._headings = Headings(clock) if options.headings else None
-        above = self._headings.above if self._headings is not None else lambda _: ()
+        rows_above = self._headings.above if self._headings is not None else lambda _: ()
         self._text = TextOutput(
-            file, quiet=options.quiet, verbose=options.verbose, payloads=options.payloads, above=above, clock=clock
+            file, quiet=options.quiet, verbose=options.verbose, payloads=options.payloads, rows_above=rows_above, clock=clock
         )
 
     def detail(self, requested: Detail) -> Detail:

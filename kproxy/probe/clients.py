@@ -63,11 +63,11 @@ class KnownClient:
 
     def used(self, served: Advertised) -> dict[str, int | None]:
         """The versions that it negotiates with a broker; None for an API that the broker does not serve."""
-        found: dict[str, int | None] = {}
+        versions: dict[str, int | None] = {}
         for api, newest in self.versions.items():
             limits = served.get(api_of(api).key)
-            found[api] = None if limits is None or newest < limits[0] else min(newest, limits[1])
-        return found
+            versions[api] = None if limits is None or newest < limits[0] else min(newest, limits[1])
+        return versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +91,13 @@ def known_clients() -> tuple[KnownClient, ...]:
 
 def scores(results: Iterable[CheckResult], served: Advertised) -> list[ClientScore]:
     """The scores of all known clients. Skipped checks do not count."""
-    ran = [check_result for check_result in results if check_result.outcome != "skip"]
+    completed = [check_result for check_result in results if check_result.outcome != "skip"]
     scores = []
     for client in known_clients():
-        used = client.used(served)
-        needed = [check_result for check_result in ran if _needs(client, used, check_result.check.id)]
+        used_versions = client.used(served)
+        needed = [check_result for check_result in completed if _needs(client, used_versions, check_result.check.id)]
         failed = tuple(check_result.check.id for check_result in needed if check_result.outcome == "fail")
-        missing = tuple(api for api, version in used.items() if version is None)
+        missing = tuple(api for api, version in used_versions.items() if version is None)
         scores.append(ClientScore(client.name, len(needed), len(needed) - len(failed), failed, missing))
     return scores
 
@@ -107,15 +107,15 @@ def clients_of(check_id: str) -> list[str]:
     return [client.name for client in known_clients() if _needs(client, client.versions, check_id)]
 
 
-def _needs(client: KnownClient, used: Mapping[str, int | None], identity: str) -> bool:
-    group, _, rest = identity.partition("/")
+def _needs(client: KnownClient, used_versions: Mapping[str, int | None], check_id: str) -> bool:
+    group, _, rest = check_id.partition("/")
     if group in client.versions:
-        return rest.startswith(f"v{used[group]}/")
+        return rest.startswith(f"v{used_versions[group]}/")
     if group[0].isupper():
         return False  # an API that it does not use
-    for name in (identity, group):
+    for name in (check_id, group):
         if name in _FROM:
             api, version = _FROM[name]
-            found = used.get(api)
-            return found is not None and found >= version
+            used_version = used_versions.get(api)
+            return used_version is not None and used_version >= version
     return group not in _GROUPS or bool(_GROUPS[group] & client.versions.keys())

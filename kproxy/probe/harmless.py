@@ -57,5 +57,5 @@ _VALUES: Final[Mapping[str, Mapping[str, Any]]] = {
 def harmless(api: schemas.Api, version: int) -> dict[str, Any]:
     """The values of the request, as in `dissectors.wire.encode.encode`."""
     body = layout(f"{api.name}Request", version)
-    known = {field.name for field in (*body.fields, *body.tagged)}
-    return {name: value for name, value in _VALUES.get(api.name, {}).items() if name in known}
+    field_names = {field.name for field in (*body.fields, *body.tagged)}
+    return {name: value for name, value in _VALUES.get(api.name, {}).items() if name in field_names}

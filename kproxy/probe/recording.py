@@ -82,12 +82,12 @@ class RecordedBroker:
         Raises:
             UserError: The broker cannot be reached, or the login fails.
         """
-        rest = list(script)
+        remaining = list(script)
         async with self._at_once:
-            while rest:
+            while remaining:
                 async with self._connection() as connection:
                     self._add(self._inspector.open(number, "kproxy", str(self.address), at=time.time_ns()))
-                    while rest and await self._exchange(number, connection, rest.pop(0)):
+                    while remaining and await self._exchange(number, connection, remaining.pop(0)):
                         pass
                     self._add(self._inspector.close(number, at=time.time_ns()))
 
@@ -119,7 +119,7 @@ class RecordedBroker:
         self.lines += lines
 
 
-async def send_to_both(a: RecordedBroker, b: RecordedBroker, planned: Sequence[PlannedRequest] | None) -> None:
+async def send_to_both(a: RecordedBroker, b: RecordedBroker, planned_requests: Sequence[PlannedRequest] | None) -> None:
     """Send the same requests to two brokers, at versions that both serve: the planned ones, else every harmless one.
 
     Raises:
@@ -127,14 +127,14 @@ async def send_to_both(a: RecordedBroker, b: RecordedBroker, planned: Sequence[P
     """
     await asyncio.gather(a.learn_versions(), b.learn_versions())
     served = _common(a.served, b.served)
-    if planned is None:
+    if planned_requests is None:
         await asyncio.gather(a.become_ready(), b.become_ready())
         scripts = harmless_scripts(served)
     else:
         scripts = [
             [
                 request.at(newest(request.api, served) if request.version is None else request.version)
-                for request in planned
+                for request in planned_requests
             ]
         ]
     await asyncio.gather(*(broker.send(*script) for script in enumerate(scripts) for broker in (a, b)))
@@ -158,7 +158,7 @@ def _common(a: Advertised, b: Advertised) -> Advertised:
         UserError: There are none.
     """
     ranges = {key: (max(a[key][0], b[key][0]), min(a[key][1], b[key][1])) for key in a if key in b}
-    common = {key: (lowest, highest) for key, (lowest, highest) in ranges.items() if lowest <= highest}
-    if not common:
+    common_ranges = {key: (lowest, highest) for key, (lowest, highest) in ranges.items() if lowest <= highest}
+    if not common_ranges:
         raise UserError("the two brokers have no version of any API in common")
-    return common
+    return common_ranges

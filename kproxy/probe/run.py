@@ -52,8 +52,8 @@ async def run_probe(
         UserError: A name matches no check, or the broker cannot be reached.
     """
     selected = select(only, skip, prefix="")
-    parsed = parse_upstream(address, "the broker's address")
-    target = Target(parsed, within, None if tls is None else ClientTls(tls))
+    broker_address = parse_upstream(address, "the broker's address")
+    target = Target(broker_address, within, None if tls is None else ClientTls(tls))
     await target.learn_versions()
     return [result async for result in run_checks(target, selected, writes=writes)]
 
@@ -98,11 +98,11 @@ class _Run:
                 result = await _run(target, check)
                 if result.outcome == "fail" and target.opened and await self._target.is_gone() and not self._gone:
                     result = self._broker_gone(result)
-            except BrokerGone as gone:
+            except BrokerGone as error:
                 if self._gone:
                     result = CheckResult(check, "skip", _GONE)
                 else:
-                    result = self._broker_gone(CheckResult(check, "fail", str(gone)))
+                    result = self._broker_gone(CheckResult(check, "fail", str(error)))
             self._end(result, target)
             return result
 
@@ -125,11 +125,11 @@ class _Run:
         suspects = self._suspects[result.check.id]
         if not any(suspect.opened for suspect in suspects.values()):
             suspects = self._ended_last
-        last = {check_id: frame for check_id, target in suspects.items() if (frame := _last_sent(target))}
-        sent = ", ".join(f"{name_of(frame)} by {check_id}" for check_id, frame in last.items()) or "nothing"
-        rest = f"pass --skip {next(iter(last))}" if len(last) == 1 else "--at-once 1 finds the check that causes it"
-        sentence = f"{result.sentence}; {_GONE}; sent last: {sent}; to run the rest, restart it and {rest}"
-        return replace(result, sentence=sentence, evidence=result.evidence or tuple(map(explain, last.values())))
+        last_frames = {check_id: frame for check_id, target in suspects.items() if (frame := _last_sent(target))}
+        sent_requests = ", ".join(f"{name_of(frame)} by {check_id}" for check_id, frame in last_frames.items()) or "nothing"
+        advice = f"pass --skip {next(iter(last_frames))}" if len(last_frames) == 1 else "--at-once 1 finds the check that causes it"
+        sentence = f"{result.sentence}; {_GONE}; sent last: {sent_requests}; to run the rest, restart it and {advice}"
+        return replace(result, sentence=sentence, evidence=result.evidence or tuple(map(explain, last_frames.values())))
 
 
 def _last_sent(target: Target) -> bytes:
@@ -139,20 +139,20 @@ def _last_sent(target: Target) -> bytes:
 
 
 async def _run(target: Target, check: Check) -> CheckResult:
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     try:
         await _run_tasks(check, target)
     except BrokerGone:
         raise
-    except CheckFailed as failed:
-        result = CheckResult(check, "fail", str(failed), failed.evidence)
-    except CheckSkipped as skipped:
-        return CheckResult(check, "skip", str(skipped))
+    except CheckFailed as failure:
+        result = CheckResult(check, "fail", str(failure), failure.evidence)
+    except CheckSkipped as skip:
+        return CheckResult(check, "skip", str(skip))
     except Exception as error:  # noqa: BLE001  # a bug in a check must not end the others
         result = CheckResult(check, "fail", f"kproxy failed: {Failure.of('running a check', error)}")
     else:
         result = CheckResult(check, "pass")
-    return replace(result, duration_ms=1000 * (time.perf_counter() - began))
+    return replace(result, duration_ms=1000 * (time.perf_counter() - started_at))
 
 
 async def _run_tasks(check: Check, target: Target) -> None:

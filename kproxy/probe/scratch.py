@@ -39,9 +39,9 @@ class ScratchTopic:
     ) -> dict[str, Any]:
         """Append batches; returns the partition's part of the response."""
         topic = {"name": self.name, "partition_data": [{"index": 0, "records": data}]}
-        answer = await self.ask("Produce", at_most, acks=acks, timeout_ms=10_000, topic_data=[topic],
+        response = await self.ask("Produce", at_most, acks=acks, timeout_ms=10_000, topic_data=[topic],
                                 transactional_id=transactional_id)  # fmt: skip
-        return _only(answer, "responses", "partition_responses")
+        return _only(response, "responses", "partition_responses")
 
     async def fetch(
         self,
@@ -56,26 +56,26 @@ class ScratchTopic:
         """Read from an offset; returns the partition's part of the response."""
         partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": max_bytes,
                      "current_leader_epoch": current_leader_epoch}  # fmt: skip
-        answer = await self.ask(
+        response = await self.ask(
             "Fetch", 11, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes,
             isolation_level=isolation_level, topics=[{"topic": self.name, "partitions": [partition]}],
         )  # fmt: skip
-        return _only(answer, "responses", "partitions")
+        return _only(response, "responses", "partitions")
 
     async def offset(self, timestamp: int, at_most: int = 7, current_leader_epoch: int = -1) -> dict[str, Any]:
         """ListOffsets for one timestamp, at that version or below; returns the partition's part of the response."""
         partition = {"partition_index": 0, "current_leader_epoch": current_leader_epoch, "timestamp": timestamp}
-        answer = await self.ask(
+        response = await self.ask(
             "ListOffsets", at_most, replica_id=-1, topics=[{"name": self.name, "partitions": [partition]}]
         )
-        return _only(answer, "topics", "partitions")
+        return _only(response, "topics", "partitions")
 
     async def topic_id(self, version: int = 12) -> str:
         """The topic's id, as Metadata of that version returns it."""
         self.target.version("Metadata", version)
-        answer = await self.ask("Metadata", version, topics=[{"name": self.name}])
-        identity: str = answer.body["topics"][0]["topic_id"]
-        return identity
+        response = await self.ask("Metadata", version, topics=[{"name": self.name}])
+        topic_id: str = response.body["topics"][0]["topic_id"]
+        return topic_id
 
     async def ask(self, api: str, at_most: int, **values: object) -> BrokerAnswer:
         """Ask the leader, at the newest version up to `at_most`."""
@@ -105,14 +105,14 @@ async def scratch_topic(target: Target, name: str | None = None) -> AsyncIterato
     name = target.new_name("topic") if name is None else name
     async with target.connection() as connection:
         version = min(6, target.version("CreateTopics"))
-        wanted = {"name": name, "num_partitions": 1, "replication_factor": 1}
-        created = await target.ask(connection, "CreateTopics", version, timeout_ms=10_000, topics=[wanted])
-        if code := created.body["topics"][0]["error_code"]:
+        topic_request = {"name": name, "num_partitions": 1, "replication_factor": 1}
+        create_response = await target.ask(connection, "CreateTopics", version, timeout_ms=10_000, topics=[topic_request])
+        if code := create_response.body["topics"][0]["error_code"]:
             raise CheckSkipped(f"a topic cannot be created: error {code}")
         try:
             leader = await _leader(target, connection, name)
-            async with leader.connection() as other:
-                topic = ScratchTopic(leader, other, name)
+            async with leader.connection() as leader_connection:
+                topic = ScratchTopic(leader, leader_connection, name)
                 await _served(topic)
                 yield topic
         finally:
@@ -131,11 +131,11 @@ async def create_topic(
     """Create a topic that the broker should reject, and delete it if it does not; returns the error code."""
     topic = {"name": name, "num_partitions": partitions, "replication_factor": replicas}
     version = min(6, target.version("CreateTopics"))
-    answer = await target.ask(connection, "CreateTopics", version, timeout_ms=10_000, topics=[topic],
+    response = await target.ask(connection, "CreateTopics", version, timeout_ms=10_000, topics=[topic],
                               validate_only=validate_only)  # fmt: skip
-    if [topic["name"] for topic in answer.body["topics"]] != [name]:
-        raise answer.failed("the response does not have exactly the topic of the request")
-    code: int = answer.body["topics"][0]["error_code"]
+    if [topic["name"] for topic in response.body["topics"]] != [name]:
+        raise response.failed("the response does not have exactly the topic of the request")
+    code: int = response.body["topics"][0]["error_code"]
     if not code and not validate_only:
         await delete_topic(target, name)
     return code
@@ -143,8 +143,8 @@ async def create_topic(
 
 async def _served(topic: ScratchTopic) -> None:
     """Wait until the leader knows that it leads the partition, which may be later than Metadata reports it."""
-    ends = time.monotonic() + _CREATED_WITHIN
-    while time.monotonic() < ends:
+    deadline = time.monotonic() + _CREATED_WITHIN
+    while time.monotonic() < deadline:
         if (await topic.offset(-1))["error_code"] not in _STARTING:
             return
         await asyncio.sleep(_POLL)
@@ -159,21 +159,21 @@ async def delete_topic(target: Target, name: str) -> None:
 
 async def _leader(target: Target, connection: BrokerConnection, topic: str) -> Target:
     """The target with the address of the partition's leader, once there is one."""
-    ends = time.monotonic() + _CREATED_WITHIN
+    deadline = time.monotonic() + _CREATED_WITHIN
     while True:
-        answer = await target.ask(connection, "Metadata", min(9, target.version("Metadata")), topics=[{"name": topic}])
-        row = next((other for other in answer.body["topics"] if other["name"] == topic), None)
-        partitions = row["partitions"] if row else []
+        response = await target.ask(connection, "Metadata", min(9, target.version("Metadata")), topics=[{"name": topic}])
+        topic_entry = next((entry for entry in response.body["topics"] if entry["name"] == topic), None)
+        partitions = topic_entry["partitions"] if topic_entry else []
         if partitions and not partitions[0]["error_code"] and partitions[0]["leader_id"] >= 0:
-            brokers = {broker["node_id"]: broker for broker in answer.body["brokers"]}
+            brokers = {broker["node_id"]: broker for broker in response.body["brokers"]}
             node = brokers.get(partitions[0]["leader_id"])
             if node is None:
-                raise answer.failed(
+                raise response.failed(
                     f"Metadata names leader {partitions[0]['leader_id']}, but does not list that broker"
                 )
             return replace(target, address=TcpAddress(node["host"], node["port"]))
-        if time.monotonic() > ends:
-            raise answer.failed(f"the new topic has no leader after {_CREATED_WITHIN:g} s")
+        if time.monotonic() > deadline:
+            raise response.failed(f"the new topic has no leader after {_CREATED_WITHIN:g} s")
         await asyncio.sleep(_POLL)
 
 
@@ -181,49 +181,49 @@ async def coordinator(target: Target, key: str, *, transactions: bool = False) -
     """The target with the address of the coordinator of a group, or of a transactional id, once there is one."""
     version = min(3, target.version("FindCoordinator", int(transactions)))
     async with target.connection() as connection:
-        answer = await ask_ready(target, connection, "FindCoordinator", version, key=key, key_type=int(transactions))
-        if answer.body["error_code"]:
-            raise answer.failed(f"FindCoordinator returns error {_error(answer.body['error_code'])}")
-        return replace(target, address=TcpAddress(answer.body["host"], answer.body["port"]))
+        response = await ask_ready(target, connection, "FindCoordinator", version, key=key, key_type=int(transactions))
+        if response.body["error_code"]:
+            raise response.failed(f"FindCoordinator returns error {_error(response.body['error_code'])}")
+        return replace(target, address=TcpAddress(response.body["host"], response.body["port"]))
 
 
 async def ask_ready(
     target: Target, connection: BrokerConnection, api: str, version: int, **values: object
 ) -> BrokerAnswer:
     """Ask a coordinator, again while it loads: on a new cluster its topic is created by the first request."""
-    ends = time.monotonic() + _CREATED_WITHIN
+    deadline = time.monotonic() + _CREATED_WITHIN
     while True:
-        answer = await target.ask(connection, api, version, **values)
-        if answer.body["error_code"] not in _LOADING or time.monotonic() > ends:
-            return answer
+        response = await target.ask(connection, api, version, **values)
+        if response.body["error_code"] not in _LOADING or time.monotonic() > deadline:
+            return response
         await asyncio.sleep(_POLL)
 
 
-async def until(target: Target, ask: Callable[[], Awaitable[ResultT]], done: Callable[[ResultT], bool]) -> ResultT:
+async def until(target: Target, send: Callable[[], Awaitable[ResultT]], is_done: Callable[[ResultT], bool]) -> ResultT:
     """Send again until the result is as expected: brokers learn of a controller's changes a little later.
 
     Returns the last result, as expected or not, after the time limit of a response.
     """
-    ends = time.monotonic() + target.within
+    deadline = time.monotonic() + target.within
     while True:
-        result = await ask()
-        if done(result) or time.monotonic() > ends:
+        result = await send()
+        if is_done(result) or time.monotonic() > deadline:
             return result
         await asyncio.sleep(_POLL)
 
 
-def _only(answer: BrokerAnswer, outer: str, inner: str) -> dict[str, Any]:
-    topics = answer.body[outer]
+def _only(response: BrokerAnswer, outer: str, inner: str) -> dict[str, Any]:
+    topics = response.body[outer]
     if len(topics) != 1 or len(topics[0][inner]) != 1:
-        raise answer.failed("the response does not have exactly the topic and partition of the request")
+        raise response.failed("the response does not have exactly the topic and partition of the request")
     partition: dict[str, Any] = topics[0][inner][0]
     return partition
 
 
-def expect(code: int, expected: Error, what: str) -> None:
+def expect(code: int, expected: Error, description: str) -> None:
     """Fail unless an error code is the expected one."""
     if code != expected:
-        raise CheckFailed(f"{what} returns error {_error(code)} instead of {_error(expected)}")
+        raise CheckFailed(f"{description} returns error {_error(code)} instead of {_error(expected)}")
 
 
 def _error(code: int) -> str:

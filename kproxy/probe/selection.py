@@ -20,10 +20,10 @@ def select(only: Iterable[str] = (), skip: Iterable[str] = (), prefix: str = "--
     Raises:
         UserError: A name matches no check.
     """
-    left_out = _matching(f"{prefix}skip", skip)
+    skipped_ids = _matching(f"{prefix}skip", skip)
     only = list(only)
-    wanted = _matching(f"{prefix}only", only) if only else {check.id for check in checks()}
-    return [check for check in checks() if check.id in wanted - left_out]
+    selected_ids = _matching(f"{prefix}only", only) if only else {check.id for check in checks()}
+    return [check for check in checks() if check.id in selected_ids - skipped_ids]
 
 
 def _matching(option: str, texts: Iterable[str]) -> set[str]:
@@ -33,8 +33,8 @@ def _matching(option: str, texts: Iterable[str]) -> set[str]:
     for name in (part.strip().lower() for text in texts for part in text.split(",") if part.strip()):
         matching = {check_id for check_id in ids if _matches(check_id, name)}
         if not matching:
-            near = nearest(name, {part for check_id in ids for part in (check_id, check_id.partition("/")[0])})
-            raise UserError(f"{option} {name}: no such check; " + (f"did you mean {near}?" if near else "see --list"))
+            suggestion = nearest(name, {part for check_id in ids for part in (check_id, check_id.partition("/")[0])})
+            raise UserError(f"{option} {name}: no such check; " + (f"did you mean {suggestion}?" if suggestion else "see --list"))
         selected |= matching
     return selected
 

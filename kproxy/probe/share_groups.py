@@ -34,37 +34,37 @@ class ShareGroupMember:
 
     async def fetch(self, *, max_wait_ms: int) -> dict[int, int]:
         """Acquire records, or wait for some; returns the delivery count by offset."""
-        answer = await self.ask("ShareFetch", max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 20, max_records=100,
+        response = await self.ask("ShareFetch", max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 20, max_records=100,
                                 batch_size=100, topics=self.partition() if self.epoch == BEGIN else [])  # fmt: skip
-        expect(answer.body["error_code"], Error.NONE, f"ShareFetch with session epoch {self.epoch}")
+        expect(response.body["error_code"], Error.NONE, f"ShareFetch with session epoch {self.epoch}")
         self.epoch += 1
-        found: dict[int, int] = {}
-        for partition in (partition for topic in answer.body["responses"] for partition in topic["partitions"]):
+        deliveries: dict[int, int] = {}
+        for partition in (partition for topic in response.body["responses"] for partition in topic["partitions"]):
             expect(partition["error_code"], Error.NONE, "ShareFetch of the partition")
-            sent = {record["offset"] for partition in records.decode(partition["records"] or b"")
+            sent_offsets = {record["offset"] for partition in records.decode(partition["records"] or b"")
                     for record in partition.get("records", ())}  # fmt: skip
             for record in partition["acquired_records"]:
                 offsets = range(record["first_offset"], record["last_offset"] + 1)
-                if not all(offset in sent for offset in offsets):
-                    raise answer.failed("the response does not have all records that are acquired")
-                found.update(dict.fromkeys(offsets, record["delivery_count"]))
-        return found
+                if not all(offset in sent_offsets for offset in offsets):
+                    raise response.failed("the response does not have all records that are acquired")
+                deliveries.update(dict.fromkeys(offsets, record["delivery_count"]))
+        return deliveries
 
-    async def acknowledge(self, first: int, last: int, how: int) -> int:
+    async def acknowledge(self, first: int, last: int, acknowledge_type: int) -> int:
         """Acknowledge the records from `first` to `last`; returns the error code of the partition."""
-        answer = await self.ask("ShareAcknowledge", topics=self.partition(
-            {"first_offset": first, "last_offset": last, "acknowledge_types": [how]}
+        response = await self.ask("ShareAcknowledge", topics=self.partition(
+            {"first_offset": first, "last_offset": last, "acknowledge_types": [acknowledge_type]}
         ))  # fmt: skip
-        expect(answer.body["error_code"], Error.NONE, f"ShareAcknowledge with session epoch {self.epoch}")
+        expect(response.body["error_code"], Error.NONE, f"ShareAcknowledge with session epoch {self.epoch}")
         self.epoch += 1
-        code: int = answer.body["responses"][0]["partitions"][0]["error_code"]
+        code: int = response.body["responses"][0]["partitions"][0]["error_code"]
         return code
 
     async def end(self) -> None:
         """End the session, which releases what is still acquired."""
         self.epoch = END
-        answer = await self.ask("ShareAcknowledge")
-        expect(answer.body["error_code"], Error.NONE, "ShareAcknowledge with session epoch -1")
+        response = await self.ask("ShareAcknowledge")
+        expect(response.body["error_code"], Error.NONE, "ShareAcknowledge with session epoch -1")
 
     async def ask(self, api: str, **values: object) -> BrokerAnswer:
         """Send a request of the member's share session."""
@@ -91,12 +91,12 @@ async def share_group(target: Target, members: int = 1) -> AsyncIterator[list[Sh
         AsyncExitStack() as stack,
     ):
         topic_id = await topic.topic_id()
-        made = []
-        for identity in ids:
+        share_members = []
+        for member_id in ids:
             connection = await stack.enter_async_context(topic.target.connection())
-            made.append(ShareGroupMember(replace(topic, connection=connection), topic_id, group, identity))
-        await _start(topic, made[0])
-        yield made
+            share_members.append(ShareGroupMember(replace(topic, connection=connection), topic_id, group, member_id))
+        await _start(topic, share_members[0])
+        yield share_members
 
 
 async def _start(topic: ScratchTopic, member: ShareGroupMember) -> None:
@@ -117,17 +117,17 @@ async def joined(target: Target, topic: str, members: int = 1) -> AsyncIterator[
     """A share group whose members are assigned the topic's partition: its id and theirs. It is deleted afterwards."""
     target.version("ShareGroupHeartbeat", _VERSION)
     group, ids = target.new_name("share"), [new_member_id() for _ in range(members)]
-    at = await coordinator(target, group)
-    async with at.connection() as connection:
+    coordinator_target = await coordinator(target, group)
+    async with coordinator_target.connection() as connection:
         try:
             for member in ids:
-                await _join(at, connection, group, member, topic)
+                await _join(coordinator_target, connection, group, member, topic)
             yield group, ids
         finally:
             for member in ids:
-                await heartbeat(at, connection, group, member, END)
-            version = min(2, at.version("DeleteGroups"))
-            await at.ask(connection, "DeleteGroups", version, groups_names=[group])
+                await heartbeat(coordinator_target, connection, group, member, END)
+            version = min(2, coordinator_target.version("DeleteGroups"))
+            await coordinator_target.ask(connection, "DeleteGroups", version, groups_names=[group])
 
 
 async def _join(target: Target, connection: BrokerConnection, group: str, member: str, topic: str) -> None:
@@ -135,22 +135,22 @@ async def _join(target: Target, connection: BrokerConnection, group: str, member
     epoch = 0
     topics: list[str] | None = [topic]
 
-    async def beat() -> BrokerAnswer:
+    async def send_heartbeat() -> BrokerAnswer:
         nonlocal epoch, topics
-        answer = await heartbeat(target, connection, group, member, epoch, topics)
-        if answer.body["error_code"] == Error.UNSUPPORTED_VERSION:
+        heartbeat_response = await heartbeat(target, connection, group, member, epoch, topics)
+        if heartbeat_response.body["error_code"] == Error.UNSUPPORTED_VERSION:
             raise CheckSkipped("share groups are not enabled (the feature share.version)")
-        expect(answer.body["error_code"], Error.NONE, "ShareGroupHeartbeat")
-        epoch, topics = answer.body["member_epoch"], None
-        return answer
+        expect(heartbeat_response.body["error_code"], Error.NONE, "ShareGroupHeartbeat")
+        epoch, topics = heartbeat_response.body["member_epoch"], None
+        return heartbeat_response
 
-    answer = await until(target, beat, lambda answer: _assigned(answer) == [[0]])
-    if _assigned(answer) != [[0]]:
-        raise answer.failed(f"the member is assigned {answer.body['assignment']} instead of partition 0 of its topic")
+    response = await until(target, send_heartbeat, lambda answer: _assigned(answer) == [[0]])
+    if _assigned(response) != [[0]]:
+        raise response.failed(f"the member is assigned {response.body['assignment']} instead of partition 0 of its topic")
 
 
-def _assigned(answer: BrokerAnswer) -> list[list[int]]:
-    return [topic["partitions"] for topic in (answer.body["assignment"] or {}).get("topic_partitions", ())]
+def _assigned(response: BrokerAnswer) -> list[list[int]]:
+    return [topic["partitions"] for topic in (response.body["assignment"] or {}).get("topic_partitions", ())]
 
 
 async def heartbeat(

@@ -113,9 +113,9 @@ class Target:
 
     def frame(self, connection: BrokerConnection, api: str, version: int | None = None, **values: object) -> bytes:
         """A request frame with the next correlation id."""
-        known = api_of(api)
-        number = self.version(api) if version is None else version
-        return ClientRequest(known, number, values).frame(connection.next_correlation_id(), self.client_id)
+        kafka_api = api_of(api)
+        chosen_version = self.version(api) if version is None else version
+        return ClientRequest(kafka_api, chosen_version, values).frame(connection.next_correlation_id(), self.client_id)
 
     async def ask(
         self, connection: BrokerConnection, api: str, version: int | None = None, **values: object
@@ -127,55 +127,55 @@ class Target:
 
     async def receive(self, connection: BrokerConnection, request: bytes) -> BrokerAnswer:
         """The response to a request that was sent."""
-        answer = await self.receive_any(connection, request)
-        if answer.message.error or answer.message.opaque:
-            raise answer.failed(f"the {name_of(request)} response does not decode")
-        return answer
+        response = await self.receive_any(connection, request)
+        if response.message.error or response.message.opaque:
+            raise response.failed(f"the {name_of(request)} response does not decode")
+        return response
 
     async def receive_any(self, connection: BrokerConnection, request: bytes) -> BrokerAnswer:
         """Like `receive`, for a response that may not decode."""
         try:
-            response = await connection.receive()
-        except Silent as silent:
-            raise CheckFailed(f"{name_of(request)}: {silent}", explain(request)) from None
-        key, version = (int.from_bytes(request[at : at + 2], "big", signed=True) for at in (4, 6))
-        answer = BrokerAnswer(request, response, read_response(response, key, version))
-        if wrong := wrong_correlation_id(request, response):
-            raise answer.failed(f"{name_of(request)}: {wrong}")
-        return answer
+            frame = await connection.receive()
+        except Silent as no_response:
+            raise CheckFailed(f"{name_of(request)}: {no_response}", explain(request)) from None
+        key, version = (int.from_bytes(request[offset : offset + 2], "big", signed=True) for offset in (4, 6))
+        response = BrokerAnswer(request, frame, read_response(frame, key, version))
+        if mismatch := wrong_correlation_id(request, frame):
+            raise response.failed(f"{name_of(request)}: {mismatch}")
+        return response
 
-    async def refused(self, connection: BrokerConnection, what: str) -> bytes | None:
+    async def refused(self, connection: BrokerConnection, description: str) -> bytes | None:
         """The response to a request that the broker must reject; None if it closes the connection instead.
 
-        Fails if it does neither. `what` was sent.
+        Fails if it does neither. `description` was sent.
         """
         try:
             return await connection.receive()
-        except Silent as silent:
-            if not silent.closed:
-                raise CheckFailed(f"{what} is neither answered nor does it close the connection") from None
+        except Silent as no_response:
+            if not no_response.closed:
+                raise CheckFailed(f"{description} is neither answered nor does it close the connection") from None
             return None
 
-    async def closes(self, connection: BrokerConnection, what: str) -> None:
-        """Fail unless the broker closes the connection because of `what`."""
-        if (response := await self.refused(connection, what)) is not None:
-            raise CheckFailed(f"{what} is answered with {len(response)} bytes: {response[:16].hex(' ')}")
+    async def closes(self, connection: BrokerConnection, description: str) -> None:
+        """Fail unless the broker closes the connection because of `description`."""
+        if (response := await self.refused(connection, description)) is not None:
+            raise CheckFailed(f"{description} is answered with {len(response)} bytes: {response[:16].hex(' ')}")
 
     async def still_serves(self) -> None:
         """Check on another connection that the broker has survived what a check sent."""
         async with self.connection() as connection:
             try:
                 await self.ask(connection, "ApiVersions", 0)
-            except CheckFailed as failed:
-                raise CheckFailed(f"the broker does not survive it: on another connection, {failed}") from None
+            except CheckFailed as error:
+                raise CheckFailed(f"the broker does not survive it: on another connection, {error}") from None
 
-    def new_name(self, what: str) -> str:
+    def new_name(self, kind: str) -> str:
         """A name for a topic, group or transaction that no other check uses, in this run or another."""
-        return f"{self.prefix}-{what}-{self._run}-{next(self._numbers)}"
+        return f"{self.prefix}-{kind}-{self._run}-{next(self._numbers)}"
 
 
 def name_of(request: bytes) -> str:
     """``Metadata v9``, of a request frame."""
-    key, version = (int.from_bytes(request[at : at + 2], "big", signed=True) for at in (4, 6))
+    key, version = (int.from_bytes(request[offset : offset + 2], "big", signed=True) for offset in (4, 6))
     api = schemas.api(key)
     return f"{api.name if api else f'API {key}'} v{version}"

@@ -43,7 +43,7 @@ def parse_listen(text: str, option: str = "--listen") -> Address:
     Raises:
         ValueError: One sentence with the valid form.
     """
-    return _parse(text, option, least_port=0)
+    return _parse(text, option, min_port=0)
 
 
 def parse_upstream(text: str, option: str = "--upstream") -> Address:
@@ -54,33 +54,33 @@ def parse_upstream(text: str, option: str = "--upstream") -> Address:
     Raises:
         ValueError: One sentence with the valid form.
     """
-    return _parse(text, option, least_port=1)
+    return _parse(text, option, min_port=1)
 
 
-def _parse(text: str, option: str, *, least_port: int) -> Address:
+def _parse(text: str, option: str, *, min_port: int) -> Address:
     if text.startswith(_UNIX):
         return _parse_unix(text)
     if "@" in text or "?" in text or "#" in text:  # a password or a token: the message must not repeat it
         raise ValueError(f"{option} takes HOST:PORT, without a user, a query or a fragment")
     if "," in text:
         raise ValueError(f"{option} takes one address, not {text!r}: repeat --listen and --upstream once per broker")
-    scheme, separator, rest = text.partition("://")
+    scheme, separator, location = text.partition("://")
     if separator:
-        raise ValueError(f"{option} does not take {scheme}://: use {rest or 'HOST:PORT'}")
+        raise ValueError(f"{option} does not take {scheme}://: use {location or 'HOST:PORT'}")
     host, separator, port = text.rpartition(":")
     if not separator and not text.isdecimal():
         raise ValueError(f"{option} {text!r} has no port: use {text or 'HOST'}:9092")
-    if not (port.isascii() and port.isdecimal()) or not least_port <= int(port) <= 65535:
-        raise ValueError(_wrong_port(text, option, port, least_port))
+    if not (port.isascii() and port.isdecimal()) or not min_port <= int(port) <= 65535:
+        raise ValueError(_wrong_port(text, option, port, min_port))
     return TcpAddress(_host(host, int(port), text, option) if host else None, int(port))
 
 
-def _wrong_port(text: str, option: str, port: str, least_port: int) -> str:
+def _wrong_port(text: str, option: str, port: str, min_port: int) -> str:
     if text.count(":") > 1 and not text.startswith("["):
         return f"{option} {text!r} is an IPv6 address without brackets: use [{text}]:9092"
     if text.endswith("]"):
         return f"{option} {text!r} has no port: use {text}:9092"
-    return f"{option} {text!r}: invalid port {port!r}: use {least_port} to 65535"
+    return f"{option} {text!r}: invalid port {port!r}: use {min_port} to 65535"
 
 
 def _host(host: str, port: int, text: str, option: str) -> str:

@@ -122,16 +122,16 @@ class AdvertisedListeners:
                 upstream = str(broker.bound.listener.upstream)
                 self._report(BrokerListenerClosed(node_id, upstream, "its bootstrap listener was removed"))
 
-    def rewriter(self, bound: BoundListener, reached: str) -> AddressRewriter:
+    def rewriter(self, bound: BoundListener, local_host: str) -> AddressRewriter:
         """Return the rewriter for the responses of one connection.
 
         Args:
             bound: The listener that accepted the client.
-            reached: The IP address that the client reached.
+            local_host: The IP address that the client reached.
         """
 
         def translate(addresses: list[BrokerAddress], complete: bool) -> list[tuple[str, int] | None]:
-            return self._translate(bound, reached, addresses, complete)
+            return self._translate(bound, local_host, addresses, complete)
 
         return AddressRewriter(translate, self._newer_version)
 
@@ -147,46 +147,46 @@ class AdvertisedListeners:
         return bound
 
     def _translate(
-        self, bound: BoundListener, reached: str, addresses: list[BrokerAddress], complete: bool
+        self, bound: BoundListener, local_host: str, addresses: list[BrokerAddress], complete: bool
     ) -> list[tuple[str, int] | None]:
         view = self._views.get(bound.bootstrap or bound)
         if view is None:  # its bootstrap listener was removed
             return [None] * len(addresses)
         now = time.monotonic()
-        own = self._own_addresses(reached)
+        own_addresses = self._own_addresses(local_host)
         names = self._options.names
-        places: list[tuple[str, int] | None] = []
+        advertised: list[tuple[str, int] | None] = []
         for address in addresses:
-            if (canonical(address.host), address.port) in own or (
+            if (canonical(address.host), address.port) in own_addresses or (
                 names is not None and names.is_one(address.host, address.port, (bound.bootstrap or bound).port)
             ):
-                places.append(None)
+                advertised.append(None)
                 continue
             broker = self._broker(bound.bootstrap or bound, address, now)
             broker.seen_at = now
-            places.append(self._place(broker, bound.bootstrap or bound, reached))
+            advertised.append(self._place(broker, bound.bootstrap or bound, local_host))
         if complete and addresses:
             self._forget_gone(view, now)
-        return places
+        return advertised
 
-    def _place(self, broker: _Broker, bootstrap: BoundListener, reached: str) -> tuple[str, int] | None:
+    def _place(self, broker: _Broker, bootstrap: BoundListener, local_host: str) -> tuple[str, int] | None:
         """Return the host and port that clients get; None if they get the broker's own."""
         if broker.bound is None:
             return None
         if self._options.names is not None:
             return self._options.names.place(broker.address.node_id, bootstrap.port)
-        return self._host(broker.bound, reached), broker.bound.port
+        return self._host(broker.bound, local_host), broker.bound.port
 
     def _broker(self, bootstrap: BoundListener, address: BrokerAddress, now: float) -> _Broker:
         """Return the broker with this id and address; open or retarget its listener if needed."""
         view = self._views[bootstrap]
-        known = view.get(address.node_id)
-        if known is not None and known.address == address:
-            if known.bound is None and now >= self._reopen_at.get(address.node_id, 0.0):
-                known.bound = self._open(bootstrap, address, now)
-            return known
-        for other in self._views.values():
-            shared = other.get(address.node_id)
+        broker = view.get(address.node_id)
+        if broker is not None and broker.address == address:
+            if broker.bound is None and now >= self._reopen_at.get(address.node_id, 0.0):
+                broker.bound = self._open(bootstrap, address, now)
+            return broker
+        for other_view in self._views.values():
+            shared = other_view.get(address.node_id)
             if shared is not None and shared.address == address:
                 view[address.node_id] = shared
                 return shared
@@ -195,11 +195,11 @@ class AdvertisedListeners:
             if _is_same(listener.listener.upstream, upstream):
                 view[address.node_id] = _Broker(address, listener, now)
                 return view[address.node_id]
-        if known is not None and known.bound is not None and known.bound not in self._bootstraps:
-            self._report(BrokerMoved(address.node_id, str(known.bound.listener.upstream), str(upstream)))
-            self._listeners.retarget(known.bound, replace(known.bound.listener, upstream=upstream))
-            known.address = address
-            return known
+        if broker is not None and broker.bound is not None and broker.bound not in self._bootstraps:
+            self._report(BrokerMoved(address.node_id, str(broker.bound.listener.upstream), str(upstream)))
+            self._listeners.retarget(broker.bound, replace(broker.bound.listener, upstream=upstream))
+            broker.address = address
+            return broker
         if len(view) >= MAX_BROKERS:
             if not self._too_many:
                 self._too_many = True
@@ -214,8 +214,8 @@ class AdvertisedListeners:
         upstream = TcpAddress(address.host, address.port)
         template = replace(bootstrap.listener, upstream=upstream)
         if self._options.names is not None:
-            place = TcpAddress(*self._options.names.place(address.node_id, bootstrap.port))
-            self._report(BrokerListening(address.node_id, str(upstream), str(place)))
+            advertised = TcpAddress(*self._options.names.place(address.node_id, bootstrap.port))
+            self._report(BrokerListening(address.node_id, str(upstream), str(advertised)))
             return BoundListener(template, bootstrap=bootstrap)
         failure = "all ports are taken"
         for port in self._ports(bootstrap, address.node_id):
@@ -251,27 +251,27 @@ class AdvertisedListeners:
             return [0]
         return range(first, min(first + 10 * _STEP, _LARGEST_PORT + 1), _STEP)
 
-    def _host(self, bound: BoundListener, reached: str) -> str:
+    def _host(self, bound: BoundListener, local_host: str) -> str:
         if self._options.host is not None:
             return self._options.host
         address = (bound.bootstrap or bound).listener.listen
         assert isinstance(address, TcpAddress)
-        return reached if address.host in _WILDCARDS else address.host or "localhost"
+        return local_host if address.host in _WILDCARDS else address.host or "localhost"
 
-    def _own_addresses(self, reached: str) -> set[tuple[str, int]]:
+    def _own_addresses(self, local_host: str) -> set[tuple[str, int]]:
         """Return the relay's own addresses. Brokers that advertise one of these keep it."""
         brokers = (broker for view in self._views.values() for broker in view.values())
         bound = {
             *self._bootstraps,
             *(broker.bound for broker in brokers if broker.bound is not None and broker.bound.acceptors),
         }
-        own = set()
+        own_addresses = set()
         for listener in bound:
-            hosts = [*listener.hosts, reached, self._host(listener, reached)]
+            hosts = [*listener.hosts, local_host, self._host(listener, local_host)]
             if any(host in _WILDCARDS for host in hosts):
                 hosts.append(LOOPBACK)
-            own |= {(canonical(host), listener.port) for host in hosts}
-        return own
+            own_addresses |= {(canonical(host), listener.port) for host in hosts}
+        return own_addresses
 
     def _forget_gone(self, view: dict[int, _Broker], now: float) -> None:
         for node_id, broker in list(view.items()):
@@ -280,7 +280,7 @@ class AdvertisedListeners:
             del view[node_id]
             if broker.bound is None or broker.bound in self._bootstraps:
                 continue
-            if any(broker in other.values() for other in self._views.values()):
+            if any(broker in other_view.values() for other_view in self._views.values()):
                 continue
             self._listeners.close(broker.bound)
             upstream = str(broker.bound.listener.upstream)
@@ -292,10 +292,10 @@ class AdvertisedListeners:
             self._report(NewerVersion(api_key, api_version))
 
 
-def _is_same(address: Address, other: TcpAddress) -> bool:
+def _is_same(address: Address, broker_address: TcpAddress) -> bool:
     if not isinstance(address, TcpAddress):
         return False
-    return address.port == other.port and canonical(address.host or LOOPBACK) == canonical(other.host or LOOPBACK)
+    return address.port == broker_address.port and canonical(address.host or LOOPBACK) == canonical(broker_address.host or LOOPBACK)
 
 
 def local_address(sock: socket.socket) -> str:

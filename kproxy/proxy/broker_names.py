@@ -24,8 +24,8 @@ class BrokerNames:
     _expression: re.Pattern[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        before, _, after = self.pattern.rstrip(".").partition(PLACEHOLDER)
-        expression = re.escape(before) + rf"(0|[1-9]\d{{0,{_MAX_DIGITS - 1}}})" + re.escape(after) + r"\.?"
+        prefix, _, suffix = self.pattern.rstrip(".").partition(PLACEHOLDER)
+        expression = re.escape(prefix) + rf"(0|[1-9]\d{{0,{_MAX_DIGITS - 1}}})" + re.escape(suffix) + r"\.?"
         object.__setattr__(self, "_expression", re.compile(expression, re.ASCII | re.IGNORECASE))
 
     def place(self, node_id: int, port: int) -> tuple[str, int]:

@@ -84,15 +84,15 @@ class ClientConnections:
 
         Returns after this many seconds, or when `at_once` is set.
         """
-        seen: dict[RelayedConnection, tuple[int, float]] = {}
+        last_totals: dict[RelayedConnection, tuple[int, float]] = {}
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while (now := loop.time()) < end and self._connections:
             for connection in self._connected():
                 total = connection.request_bytes + connection.response_bytes
-                before, since = seen.get(connection, (-1, now))
-                seen[connection] = total, since if total == before else now
-                if total == before and now - since >= _QUIET_S:
+                last_total, since = last_totals.get(connection, (-1, now))
+                last_totals[connection] = total, since if total == last_total else now
+                if total == last_total and now - since >= _QUIET_S:
                     connection.close()
             if at_once is not None and at_once.is_set():
                 return

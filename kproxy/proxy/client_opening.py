@@ -35,9 +35,9 @@ class Opening:
     """
 
     def __init__(
-        self, number: int, accepted: socket.socket, client: str, listener: Listener, own: OwnAddresses
+        self, number: int, accepted: socket.socket, client: str, listener: Listener, own_addresses: OwnAddresses
     ) -> None:
-        self._own = own
+        self._own = own_addresses
         self.listener = listener
         self.tls: tuple[TlsStream | None, TlsStream | None] = (None, None)
         self._number = number
@@ -78,7 +78,7 @@ class Opening:
         self._own.check_client(self._client, self._local)
         client = self._client.rpartition(":")[0].strip("[]")
         upstream, stream = await connect_upstream(
-            self.listener, connect_within, handshake_within, client=client, certificate=certificate, own=self._own
+            self.listener, connect_within, handshake_within, client=client, certificate=certificate, own_addresses=self._own
         )
         self.tls = (self.tls[0], stream)
         return upstream
@@ -114,21 +114,21 @@ async def connect_upstream(
     *,
     client: str = "127.0.0.1",
     certificate: Mapping[str, Any] | None = None,
-    own: OwnAddresses | None = None,
+    own_addresses: OwnAddresses | None = None,
 ) -> tuple[socket.socket, TlsStream | None]:
     """Connect to the upstream of a listener, with TLS if the listener has it.
 
-    `client` and `certificate` are for a server in this process, see `Dial`. `own` is what the upstream must not be.
+    `client` and `certificate` are for a server in this process, see `Dial`. `own_addresses` is what the upstream must not be.
 
     Raises:
         OSError: The upstream is unreachable; a `TlsError` if the handshake failed.
     """
     if listener.dial is not None:
         return await listener.dial(client, certificate), None
-    if own is None:
+    if own_addresses is None:
         upstream = await connect(listener.upstream, connect_within)
     else:
-        upstream = await connect(listener.upstream, connect_within, own.check)
+        upstream = await connect(listener.upstream, connect_within, own_addresses.check)
     try:
         set_tcp_options(upstream)
         if listener.tls.upstream is None:
@@ -140,10 +140,10 @@ async def connect_upstream(
         raise
 
 
-async def check_upstream(listener: Listener, within: float = 3.0, own: OwnAddresses | None = None) -> OSError | None:
+async def check_upstream(listener: Listener, within: float = 3.0, own_addresses: OwnAddresses | None = None) -> OSError | None:
     """Connect to the upstream and disconnect; return why that failed, or None."""
     try:
-        upstream, stream = await connect_upstream(listener, within, within, own=own)
+        upstream, stream = await connect_upstream(listener, within, within, own_addresses=own_addresses)
     except OSError as error:
         return error
     with upstream:

@@ -105,8 +105,8 @@ class RelayedConnection:
         """The peer of this side will send nothing more; the other direction may continue."""
         self._note(side, "fin")
         if side.peer.ended:
-            for opened in self._sides:
-                opened.close()
+            for open_side in self._sides:
+                open_side.close()
         else:
             side.peer.finish()
 

@@ -115,9 +115,9 @@ class InspectorNotResponding:
     api: str | None = None
 
     def __str__(self) -> str:
-        what = "a frame" if self.api is None else f"a frame of {self.api}"
-        where = "" if self.connection is None else f" at {what} of connection {self.connection}"
-        return f"the inspector has not responded for {self.seconds:.0f} s{where}: traffic is relayed uninspected"
+        frame_text = "a frame" if self.api is None else f"a frame of {self.api}"
+        location = "" if self.connection is None else f" at {frame_text} of connection {self.connection}"
+        return f"the inspector has not responded for {self.seconds:.0f} s{location}: traffic is relayed uninspected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +144,10 @@ class InspectorGivenUp:
 
     def __str__(self) -> str:
         connections = f"{self.connections} connection{'' if self.connections == 1 else 's'}"
-        left = "" if self.trace is None else f"; the trace in {self.trace} has gap lines about them"
+        trace_note = "" if self.trace is None else f"; the trace in {self.trace} has gap lines about them"
         return (
             f"the inspector did not finish in time and was killed: {self.bytes} bytes ({self.frames} frames) of "
-            f"{connections} were not inspected{left}"
+            f"{connections} were not inspected{trace_note}"
         )
 
 

@@ -14,9 +14,9 @@ class MissedConnections:
 
     def add(self, connections: int, size: int, frames: int, *, restarted: bool) -> None:
         """Add connections with their bytes and frames; `restarted` is true if no inspector ran."""
-        before = self._unsent[restarted]
-        self._unsent[restarted] = before._replace(
-            connections=before.connections + connections, size=before.size + size, frames=before.frames + frames
+        unsent = self._unsent[restarted]
+        self._unsent[restarted] = unsent._replace(
+            connections=unsent.connections + connections, size=unsent.size + size, frames=unsent.frames + frames
         )
 
     def take(self, at: int) -> list[Missed]:
@@ -30,7 +30,7 @@ class MissedConnections:
 
     def take_back(self, confirmed: tuple[int, int, int]) -> Missed:
         """The inspector is lost: what it has not confirmed is to be sent again. Return the sum of that."""
-        connections, size, frames = (sent - known for sent, known in zip(self._sent, confirmed, strict=True))
+        connections, size, frames = (sent - reported for sent, reported in zip(self._sent, confirmed, strict=True))
         self.add(connections, size, frames, restarted=True)
         self._sent = confirmed
         return self._unsent[True]

@@ -165,21 +165,21 @@ class Relay:
         Returns:
             What failed, as sentences.
         """
-        failed = []
-        wanted = {listener.listen: listener for listener in listeners}
+        failures = []
+        listeners_by_address = {listener.listen: listener for listener in listeners}
         for bound in self.listeners.open:
             if bound.bootstrap is None:
-                if (listener := wanted.pop(bound.listener.listen, None)) is None:
+                if (listener := listeners_by_address.pop(bound.listener.listen, None)) is None:
                     self.listeners.close(bound)
                     self._interception.remove_bootstrap(bound)
                 else:
                     self.listeners.retarget(bound, listener)
-        for listener in wanted.values():
+        for listener in listeners_by_address.values():
             try:
                 self.add(listener, await asyncio.to_thread(listen, listener.listen))
             except ListenError as error:
-                failed.append(str(error))
-        return [*failed, *map(str, await self.own_upstreams())]
+                failures.append(str(error))
+        return [*failures, *map(str, await self.own_upstreams())]
 
     async def own_upstreams(self) -> list[UpstreamIsProxy]:
         """The upstreams that are listeners of this relay."""
@@ -202,7 +202,7 @@ class Relay:
             return
         totals = self.clients.closed
         counts = (totals.connections, totals.request_bytes, totals.response_bytes)
-        if not await self._tap.close(*counts, patience=self._inspector_patience) and not self._tap.lost:
+        if not await self._tap.close(*counts, within=self._inspector_patience) and not self._tap.lost:
             self._report(InspectorLost(f"it has not read for {self._inspector_patience:g} s"))
 
     async def _serve(self, bound: BoundListener, accepted: socket.socket, client: str) -> None:
@@ -253,12 +253,12 @@ class Relay:
         self.clients.closed.turned_away += 1
         if is_shortage(error):
             self.listeners.pause_for(error)
-        elif self._down.get(upstream) != (why := reason(error)):
-            self._down[upstream] = why
+        elif self._down.get(upstream) != (cause := reason(error)):
+            self._down[upstream] = cause
             if isinstance(error, LeadsBackError):
                 self._report(UpstreamIsProxy(str(upstream), error.listener))
             else:
-                self._report(UpstreamUnreachable(str(upstream), why))
+                self._report(UpstreamUnreachable(str(upstream), cause))
 
     def _press(self, pressed: bool) -> None:
         """Stop accepting and reading until the inspector has caught up, or continue."""

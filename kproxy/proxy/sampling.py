@@ -13,9 +13,9 @@ def parse_sample(text: str) -> float:
     Raises:
         ValueError: The text is not a share; the message is a sentence for the user.
     """
-    number, percent, rest = text.strip().partition("%")
+    number, percent, suffix = text.strip().partition("%")
     try:
-        share = float(number) / 100 if percent and not rest else float(text)
+        share = float(number) / 100 if percent and not suffix else float(text)
     except ValueError:
         share = 0.0
     if not 0 < share <= 1:

@@ -29,8 +29,8 @@ class Outbox(Protocol):
     def put(self, buffer: bytes) -> None:
         """Queue a buffer."""
 
-    async def close(self, patience: float) -> bool:
-        """Take no more; False if nothing was taken further for `patience` seconds."""
+    async def close(self, within: float) -> bool:
+        """Take no more; False if nothing was taken further for `within` seconds."""
 
     def abandon(self) -> None:
         """Drop what is queued, and take no more; may be called again."""
@@ -81,17 +81,17 @@ class SendQueue:
         elif self._timer is None:
             self._timer = self._loop.call_later(_PATIENCE_S, self._send)
 
-    async def close(self, patience: float) -> bool:
-        """Send what is queued, then close the socket; False if nothing was sent for `patience` seconds."""
+    async def close(self, within: float) -> bool:
+        """Send what is queued, then close the socket; False if nothing was sent for `within` seconds."""
         try:
             while self._buffers:
-                before = self.queued
+                queued_before = self.queued
                 self._empty.clear()
                 try:
-                    async with asyncio.timeout(patience):
+                    async with asyncio.timeout(within):
                         await self._empty.wait()
                 except TimeoutError:
-                    if self.queued >= before:
+                    if self.queued >= queued_before:
                         return False
             return True
         finally:
@@ -139,17 +139,17 @@ class SendQueue:
             self._empty.set()
         self._on_sent()
 
-    def _forget(self, sent: int) -> None:
+    def _forget(self, sent_bytes: int) -> None:
         buffers = self._buffers
-        while sent:
+        while sent_bytes:
             size = len(buffers[0])
-            if size > sent:
-                buffers[0] = memoryview(buffers[0])[sent:]
-                self.queued -= sent
+            if size > sent_bytes:
+                buffers[0] = memoryview(buffers[0])[sent_bytes:]
+                self.queued -= sent_bytes
                 return
             buffers.popleft()
             self.queued -= size + BUFFER_COST
-            sent -= size
+            sent_bytes -= size
 
     def _unwatch(self) -> None:
         if self._watching:

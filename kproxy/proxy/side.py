@@ -85,16 +85,16 @@ class Side:
         if not self._held and not self.ended:
             self._loop.add_reader(self._socket, self._on_readable)
 
-    def hold(self, why: Held) -> None:
+    def hold(self, reason: Held) -> None:
         """Do not read until everything that holds this side has released it."""
         if not self._held and not self.ended:
             self._loop.remove_reader(self._socket)
-        self._held |= why
+        self._held |= reason
 
-    def release(self, why: Held) -> None:
+    def release(self, reason: Held) -> None:
         """Undo `hold` for this reason."""
         if self._held:
-            self._held &= ~why
+            self._held &= ~reason
             self.start()
 
     def finish(self) -> None:

@@ -152,14 +152,14 @@ def _listen_tcp(address: TcpAddress, option: str) -> list[socket.socket]:
     with contextlib.ExitStack() as stack:
         sockets: list[socket.socket] = []
         port = address.port
-        for family, (host, *rest) in targets:
+        for family, (host, *target_rest) in targets:
             optional = address.host is None and family == socket.AF_INET6
             try:
                 sock = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
                     sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                sock.bind((host, port, *rest[1:]))  # flow and scope, of IPv6
+                sock.bind((host, port, *target_rest[1:]))  # flow and scope, of IPv6
                 sock.listen(_BACKLOG)
             except OSError as error:
                 if optional and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):

@@ -178,11 +178,11 @@ class Tap:
             self.connections.add(connection)
         return connection
 
-    async def close(self, connections: int, request_bytes: int, response_bytes: int, patience: float) -> bool:
+    async def close(self, connections: int, request_bytes: int, response_bytes: int, within: float) -> bool:
         """Send the last message, and wait until everything is sent.
 
         Returns:
-            False if the inspector read nothing for `patience` seconds.
+            False if the inspector read nothing for `within` seconds.
         """
         if self._begun:
             self._announce_all()
@@ -192,7 +192,7 @@ class Tap:
                 now, connections, request_bytes, response_bytes, self.dropped_bytes, self.dropped_frames, self.left_out
             )
             self.put(tap_protocol.encode_bye(bye))
-        return await self._outbox.close(patience) and not self.lost
+        return await self._outbox.close(within) and not self.lost
 
     def put(self, *buffers: bytes) -> None:
         """Queue the parts of a message."""

@@ -161,8 +161,8 @@ class TapDecoder:
 
 
 def _read_hello(_id: int, _direction: Direction, at: int, payload: bytes) -> Hello:
-    node, pid, listeners, *rest = json.loads(payload)
-    return Hello(at, node, pid, [(listener, upstream) for listener, upstream in listeners], *rest)
+    node, pid, listeners, *optional = json.loads(payload)
+    return Hello(at, node, pid, [(listener, upstream) for listener, upstream in listeners], *optional)
 
 
 def _read_listeners(_id: int, _direction: Direction, at: int, payload: bytes) -> ListenersChanged:

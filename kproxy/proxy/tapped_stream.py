@@ -166,7 +166,7 @@ class TappedStream:
 
     def _send_some(self, chunk: bytes, ends: Sequence[int], at_start: bool, at: int) -> None:
         """Send some frames of the chunk and drop the others; frames end at `ends`."""
-        start, kept = 0, -1  # kept: start of the bytes to send
+        start, send_start = 0, -1  # kept: start of the bytes to send
         for index, end in enumerate(ends if ends and ends[-1] == len(chunk) else (*ends, len(chunk))):
             if at_start:
                 self._fate = self._choose(at)
@@ -174,17 +174,17 @@ class TappedStream:
                 self._fate = _Fate.CUT
             whole = index < len(ends)
             if self._fate is _Fate.SENT:
-                kept = start if kept < 0 else kept
+                send_start = start if send_start < 0 else send_start
             else:
-                if kept >= 0:
-                    self._send(chunk[kept:start], at)
-                    kept = -1
+                if send_start >= 0:
+                    self._send(chunk[send_start:start], at)
+                    send_start = -1
                 self._drop(chunk, start, end)
                 if whole:
                     self._drop_whole(at)
             start, at_start = end, whole
-        if kept >= 0:
-            self._send(chunk[kept:], at)
+        if send_start >= 0:
+            self._send(chunk[send_start:], at)
         if not self._boundaries.framed:
             self._break_off()
 

@@ -35,10 +35,10 @@ class BackgroundSource:
     """
 
     def __init__(
-        self, source: SchemaSource, *, patience: float = _PATIENCE, now: Callable[[], float] = time.monotonic
+        self, source: SchemaSource, *, timeout: float = _PATIENCE, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._source = source
-        self._patience = patience
+        self._patience = timeout
         self._now = now
         self._changed = threading.Condition()
         self._waiting: dict[SchemaKey, None] = {}
@@ -47,7 +47,7 @@ class BackgroundSource:
         self._known: BoundedDict[SchemaKey, tuple[float, Schema | str]] = BoundedDict(_MAX_KEPT)
         self._thread: threading.Thread | None = None
         #: How long lookups may wait now, in seconds, and when that was calculated.
-        self._may_wait = patience
+        self._may_wait = timeout
         self._at = now()
 
     def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
@@ -64,8 +64,8 @@ class BackgroundSource:
         """Give the thread the keys without a valid answer; return whether one never had an answer."""
         is_new = False
         for key in keys:
-            until, _ = self._known.get(key, (float("-inf"), ""))
-            if until > self._now() or key in self._waiting or key in self._asked or len(self._waiting) >= _MAX_WAITING:
+            expires_at, _ = self._known.get(key, (float("-inf"), ""))
+            if expires_at > self._now() or key in self._waiting or key in self._asked or len(self._waiting) >= _MAX_WAITING:
                 continue
             is_new = is_new or key not in self._known
             self._waiting[key] = None
@@ -78,11 +78,11 @@ class BackgroundSource:
 
     def _wait(self) -> None:
         """Wait until the thread has all answers, but no longer than lookups may wait now."""
-        began = self._now()
-        self._may_wait = min(self._patience, self._may_wait + (began - self._at) * self._patience)
+        started_at = self._now()
+        self._may_wait = min(self._patience, self._may_wait + (started_at - self._at) * self._patience)
         self._changed.wait_for(lambda: not (self._waiting or self._asked), self._may_wait)
         self._at = self._now()
-        self._may_wait = max(0.0, self._may_wait - (self._at - began))
+        self._may_wait = max(0.0, self._may_wait - (self._at - started_at))
 
     def _run(self) -> None:
         while True:
@@ -90,18 +90,18 @@ class BackgroundSource:
                 self._changed.wait_for(lambda: self._waiting)
                 self._asked, self._waiting = {*self._waiting}, {}
             try:
-                found = self._source.lookup(self._asked)
+                results = self._source.lookup(self._asked)
             except Exception as error:  # noqa: BLE001  # the thread must go on
-                found = dict.fromkeys(self._asked, f"looking up its schema failed with {type(error).__name__}")
+                results = dict.fromkeys(self._asked, f"looking up its schema failed with {type(error).__name__}")
             with self._changed:
                 for key in self._asked:
-                    answer = found.get(key, NOT_YET)
-                    self._known[key] = self._now() + _lifetime(answer), answer
+                    result = results.get(key, NOT_YET)
+                    self._known[key] = self._now() + _lifetime(result), result
                 self._asked = set()
                 self._changed.notify_all()
 
 
-def _lifetime(answer: Schema | str) -> float:
-    if isinstance(answer, Schema):
+def _lifetime(result: Schema | str) -> float:
+    if isinstance(result, Schema):
         return float("inf")
-    return _KEEP_MISSING if isinstance(answer, NotRegistered) else _KEEP_FAILURE
+    return _KEEP_MISSING if isinstance(result, NotRegistered) else _KEEP_FAILURE

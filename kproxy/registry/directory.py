@@ -68,8 +68,8 @@ def _files(path: Path) -> list[Path]:
 
 def _text(file: Path) -> str:
     try:
-        with file.open(encoding="utf-8-sig") as opened:
-            text = opened.read(_MAX_BYTES + 1)
+        with file.open(encoding="utf-8-sig") as f:
+            text = f.read(_MAX_BYTES + 1)
     except OSError as error:
         raise UserError(f"--schemas: {file}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -81,22 +81,22 @@ def _text(file: Path) -> str:
 
 def _names(stem: str) -> tuple[list[SchemaKey], str | None]:
     """The keys in the name of a file, and its subject."""
-    first, _, rest = stem.partition(".")
-    match = _ID.fullmatch(first.lower())
+    id_text, _, rest = stem.partition(".")
+    match = _ID.fullmatch(id_text.lower())
     if match is None:
         return [SchemaKey("subject", stem)], stem
     subject = rest or None
     if match["number"]:
-        return [SchemaKey(form, int(first)) for form in ("id", "global_id", "content_id")], subject
+        return [SchemaKey(form, int(id_text)) for form in ("id", "global_id", "content_id")], subject
     if match["uuid"]:
-        return [SchemaKey(form, first.lower()) for form in ("guid", "glue")], subject
-    return [SchemaKey("azure", first.lower())], subject
+        return [SchemaKey(form, id_text.lower()) for form in ("guid", "glue")], subject
+    return [SchemaKey("azure", id_text.lower())], subject
 
 
-def _reference_name(schema: Schema, relative: Path) -> str:
+def _reference_name(schema: Schema, relative_path: Path) -> str:
     if schema.type == "AVRO":
         try:
             return full_name(json.loads(schema.text))
         except (SchemaError, ValueError, RecursionError):
             pass  # it has no name, or cannot be used, which values that need it report
-    return relative.as_posix()
+    return relative_path.as_posix()

@@ -88,21 +88,21 @@ class SchemaRegistry:
 
     def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
         """The schemas with these keys, from the cache or the registry; see `SchemaSource`."""
-        answers: dict[SchemaKey, Schema | str] = {}
-        wanted = []
+        results: dict[SchemaKey, Schema | str] = {}
+        to_fetch = []
         for key in dict.fromkeys(keys):
             if key in self._found:
                 self._found.move_to_end(key)
-                answers[key] = self._found[key]
+                results[key] = self._found[key]
             elif key.form in ("glue", "azure"):
-                answers[key] = f"schemas with {key} are not fetched: put them into the directory of --schemas"
+                results[key] = f"schemas with {key} are not fetched: put them into the directory of --schemas"
             elif key in self._missing and self._missing[key][0] > self._now():
-                answers[key] = self._missing[key][1]
+                results[key] = self._missing[key][1]
             elif key.form in _PATHS:
-                wanted.append(key)
-        if wanted:
-            answers |= asyncio.run(self._fetch_all(wanted))
-        return answers
+                to_fetch.append(key)
+        if to_fetch:
+            results |= asyncio.run(self._fetch_all(to_fetch))
+        return results
 
     async def _fetch_all(self, keys: list[SchemaKey]) -> dict[SchemaKey, Schema | str]:
         headers = {"Accept": _ACCEPT}
@@ -115,12 +115,12 @@ class SchemaRegistry:
             connector=aiohttp.TCPConnector(ssl=self._access.tls or True, limit=_MAX_AT_ONCE),
         ) as session:
 
-            async def one(key: SchemaKey) -> Schema | str:
+            async def fetch_one(key: SchemaKey) -> Schema | str:
                 async with limit:
                     return await self._fetch(session, key)
 
-            found = await asyncio.gather(*map(one, keys))
-        return dict(zip(keys, found, strict=True))
+            schemas = await asyncio.gather(*map(fetch_one, keys))
+        return dict(zip(keys, schemas, strict=True))
 
     async def _fetch(self, session: aiohttp.ClientSession, key: SchemaKey) -> Schema | str:
         if self._now() < self._resting_until:
@@ -160,28 +160,28 @@ class SchemaRegistry:
     async def _made(
         self,
         session: aiohttp.ClientSession,
-        answer: Any,
+        response: Any,
         known: dict[str, Schema],
         path: str | None = None,
         subject: str | None = None,
     ) -> Schema:
         """The schema in an answer, with its references; those in `known`, by path, are not fetched."""
-        if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
+        if not isinstance(response, dict) or not isinstance(response.get("schema"), str):
             raise _Failed("answered something that is no schema")
         references: dict[str, Schema] = {}
-        schema = Schema(str(answer.get("schemaType") or "AVRO"), answer["schema"], subject, references)
+        schema = Schema(str(response.get("schemaType") or "AVRO"), response["schema"], subject, references)
         if path is not None:
             known[path] = schema  # before its references, which may be a circle
-        declared = answer.get("references") or []
+        declared = response.get("references") or []
         if not isinstance(declared, list):
             declared = [None]
         for reference in declared:
-            name, at, of = _reference(reference)
+            name, reference_path, reference_subject = _reference(reference)
             if len(known) >= _MAX_REFERENCES:
                 raise _Failed(f"answered a schema with more than {_MAX_REFERENCES} references")
-            if at not in known:
-                await self._made(session, await self._answer(session, at), known, at, of)
-            references[name] = known[at]
+            if reference_path not in known:
+                await self._made(session, await self._answer(session, reference_path), known, reference_path, reference_subject)
+            references[name] = known[reference_path]
         return schema
 
     async def _subjects(self, session: aiohttp.ClientSession, path: str) -> tuple[str, ...]:
@@ -202,8 +202,8 @@ class SchemaRegistry:
                     hint = ": check its credentials" if response.status in (401, 403) else ""
                     raise _Failed(f"answered with status {response.status}{hint}")
                 body = await response.content.read(_MAX_BYTES + 1)
-                while len(body) <= _MAX_BYTES and (more := await response.content.read(_MAX_BYTES + 1)):
-                    body += more
+                while len(body) <= _MAX_BYTES and (chunk := await response.content.read(_MAX_BYTES + 1)):
+                    body += chunk
                 type_ = response.headers.get("X-Registry-ArtifactType")
         except TimeoutError:
             raise _Failed(f"did not answer within {self._seconds:g} s") from None

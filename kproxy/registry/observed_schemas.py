@@ -27,11 +27,11 @@ class ObservedSchemas:
         if value is None or len(value) > _LONGEST or (record := schemas_record(key, value)) is None:
             return
         if (stored := stored_schema(record)) is None or self._versions.get(
-            place := (stored.subject, stored.version)
+            subject_version := (stored.subject, stored.version)
         ) == stored:
             return
-        self._versions[place] = stored
-        self._versions.move_to_end(place)
+        self._versions[subject_version] = stored
+        self._versions.move_to_end(subject_version)
         if len(self._versions) > _MAX_KEPT:
             self._versions.popitem(last=False)
         self._found = None
@@ -57,16 +57,16 @@ class ObservedSchemas:
 
 def _by_key(versions: Iterable[StoredSchema]) -> dict[SchemaKey, StoredSchema]:
     """The versions by what names them: of several subjects with a schema the first, of several versions the last."""
-    found: dict[SchemaKey, StoredSchema] = {}
+    by_key: dict[SchemaKey, StoredSchema] = {}
     for stored in versions:
         for key in _keys(stored):
-            other = found.get(key)
-            is_newer = other and (
-                stored.version > other.version if key.form == "subject" else stored.text != other.text
+            known = by_key.get(key)
+            is_newer = known and (
+                stored.version > known.version if key.form == "subject" else stored.text != known.text
             )
-            if other is None or is_newer:
-                found[key] = stored
-    return found
+            if known is None or is_newer:
+                by_key[key] = stored
+    return by_key
 
 
 def _keys(stored: StoredSchema) -> Iterator[SchemaKey]:

@@ -57,13 +57,13 @@ class CapturedAnswers:
                     self._api_versions = exchange.response
         keys = sorted(self._by_version)
         self._versions = {
-            key: (versions[0], versions[-1])
+            key: (key_versions[0], key_versions[-1])
             for key, group in groupby(keys, key=itemgetter(0))
-            if (versions := [version for _, version in group])
+            if (key_versions := [version for _, version in group])
         }
 
     def __len__(self) -> int:
-        return sum(len(answers.exchanges) for answers in self._by_version.values())
+        return sum(len(exchanges.exchanges) for exchanges in self._by_version.values())
 
     def __str__(self) -> str:
         return f"{len(self)} captured exchanges"
@@ -80,13 +80,13 @@ class CapturedAnswers:
         """
         request = read_request(frame)
         key = request.api_key, request.version
-        turns = self._by_body.get((key, _body(request))) or self._by_version.get(key)
+        exchanges = self._by_body.get((key, _body(request))) or self._by_version.get(key)
         correlation_id = int.from_bytes(frame[8:12], "big", signed=True)
-        if turns is None and key[0] == ApiKey.API_VERSIONS and self._api_versions is not None:
+        if exchanges is None and key[0] == ApiKey.API_VERSIONS and self._api_versions is not None:
             return CapturedAnswer(api_versions(self._api_versions, key[1], correlation_id, self._versions), 0)
-        if turns is None:
+        if exchanges is None:
             raise UnknownRequestError(f"the capture has no {request.api or f'API {key[0]}'} v{key[1]}")
-        exchange = turns.next(self._used)
+        exchange = exchanges.next(self._used)
         self._used.add(exchange)
         response = exchange.response
         if response is None:
@@ -96,8 +96,8 @@ class CapturedAnswers:
             return CapturedAnswer(api_versions(response, key[1], correlation_id, self._versions), delay)
         rewriter = AddressRewriter(lambda addresses, complete: [address] * len(addresses))
         action = rewriter.on_response(response.frame, RequestHeader(*key, response.correlation_id))
-        captured = action.frame if isinstance(action, Replace) else response.frame
-        return CapturedAnswer(captured[:4] + frame[8:12] + captured[8:], delay)
+        captured_frame = action.frame if isinstance(action, Replace) else response.frame
+        return CapturedAnswer(captured_frame[:4] + frame[8:12] + captured_frame[8:], delay)
 
 
 class _Turns:
@@ -109,8 +109,8 @@ class _Turns:
 
     def next(self, used: set[CapturedExchange]) -> CapturedExchange:
         """Return the next exchange that was not used, or the last one."""
-        last: Final = len(self.exchanges) - 1
-        while self._at < last and self.exchanges[self._at] in used:
+        last_index: Final = len(self.exchanges) - 1
+        while self._at < last_index and self.exchanges[self._at] in used:
             self._at += 1
         return self.exchanges[self._at]
 

@@ -88,8 +88,8 @@ class Replayer:
         if request is None or captured is None or not request.well_formed or captured.api in _ONCE:
             return None
         live = self._read(exchange, frame)
-        new = {error.code for error in summary.errors(live)} - {error.code for error in summary.errors(captured)}
-        if not live.well_formed or not new or not new <= _RETRIED:
+        new_errors = {error.code for error in summary.errors(live)} - {error.code for error in summary.errors(captured)}
+        if not live.well_formed or not new_errors or not new_errors <= _RETRIED:
             return None
         if live.api != "Produce":
             return self._values.applied(request)
@@ -109,8 +109,8 @@ class Replayer:
         assert request is not None
         if self._routes is not None:
             self._routes.learn(request, live)
-        if (wrong := wrong_correlation_id(request.frame, frame)) is not None:
-            return ReplayedExchange(exchange, ReplayOutcome.DIFFERENT, wrong, live=live)
+        if (mismatch := wrong_correlation_id(request.frame, frame)) is not None:
+            return ReplayedExchange(exchange, ReplayOutcome.DIFFERENT, mismatch, live=live)
         if captured is None:
             return ReplayedExchange(exchange, ReplayOutcome.NOT_COMPARED, "the capture has no response", live=live)
         if not captured.well_formed:
@@ -122,15 +122,15 @@ class Replayer:
             return ReplayedExchange(
                 exchange, ReplayOutcome.DIFFERENT, f"the response does not decode: {problem}", live=live
             )
-        names = self._values.captured_topics.get, self._values.live_topics.get
+        topic_names = self._values.captured_topics.get, self._values.live_topics.get
         comparison = compare_bodies(
             f"{captured.api}Response",
-            body := embedded.presentable(captured, names[0]),
+            body := embedded.presentable(captured, topic_names[0]),
             _in_order(
-                body, embedded.presentable(live, names[1]), partial(self._values.counterpart, ValueKind.MEMBER_ID)
+                body, embedded.presentable(live, topic_names[1]), partial(self._values.counterpart, ValueKind.MEMBER_ID)
             ),
             may_differ=self._may_differ,
-            topic_names=names,
+            topic_names=topic_names,
         )
         self._values.learn(request, captured, comparison.pairs)
         outcome = ReplayOutcome.DIFFERENT if comparison.differences else ReplayOutcome.EQUAL
@@ -139,8 +139,8 @@ class Replayer:
     def _read(self, exchange: CapturedExchange, frame: bytes) -> Message:
         assert exchange.request is not None
         live = read_response(frame, exchange.request.api_key, exchange.request.version)
-        if live.well_formed and (before := self._so_far.get(exchange)) is not None:
-            live.body = produce_again.merged(before, live.body)
+        if live.well_formed and (earlier_body := self._so_far.get(exchange)) is not None:
+            live.body = produce_again.merged(earlier_body, live.body)
         return live
 
 
@@ -155,4 +155,4 @@ def _in_order(captured: Any, live: Any, live_member: Callable[[str], str]) -> An
         live = sorted(live, key=lambda member: order.get(member["member_id"], len(order)))
     if len(captured) != len(live):
         return live
-    return [_in_order(one, other, live_member) for one, other in zip(captured, live, strict=True)]
+    return [_in_order(captured_element, live_element, live_member) for captured_element, live_element in zip(captured, live, strict=True)]

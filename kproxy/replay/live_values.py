@@ -73,16 +73,16 @@ class LiveValues:
             captured: Its captured response.
             pairs: See `kproxy.comparison.bodies.compare_bodies`, with the captured response as A.
         """
-        around = self._place({}, request.body)
-        others = []
+        outer_scopes = self._place({}, request.body)
+        other_members = []
         for pair in pairs:
             path = parts(pair.path)
             if pair.kind is ValueKind.MEMBER_ID and path != ["member_id"]:
-                others.append(pair)
-            elif pair.kind in SCOPES and (place := self._place_of(path, captured.body, around)) is not None:
-                self._note(captured.api, path, pair, place)
+                other_members.append(pair)
+            elif pair.kind in SCOPES and (scopes := self._place_of(path, captured.body, outer_scopes)) is not None:
+                self._note(captured.api, path, pair, scopes)
         if captured.api == "JoinGroup":
-            self._learn_members([difference for difference in others if difference.path.startswith("members")])
+            self._learn_members([difference for difference in other_members if difference.path.startswith("members")])
 
     def _learn_members(self, pairs: list[ValuePair]) -> None:
         """Learn the ids of the other members, which the leader gets in any order, unless they are known."""
@@ -119,61 +119,61 @@ class LiveValues:
             return request.frame
         return len(frame).to_bytes(4, "big") + frame
 
-    def _place(self, place: _Place, row: Row) -> _Place:
+    def _place(self, outer: _Place, row: Row) -> _Place:
         """The place of the fields of a struct in a place."""
-        identity = dict(place)
+        scopes = dict(outer)
         if row.get("member_id"):
-            identity[Scope.MEMBER] = row["member_id"]
+            scopes[Scope.MEMBER] = row["member_id"]
         for key in ("producer_id", "v3_and_below_producer_id"):
             if key in row:
-                identity[Scope.PRODUCER] = row[key]
+                scopes[Scope.PRODUCER] = row[key]
         topic_id = row.get("topic_id")
         name = row.get("topic") or row.get("name") or self.captured_topics.get(topic_id or "", topic_id)
         if isinstance(name, str):
-            identity[Scope.PARTITION] = name
+            scopes[Scope.PARTITION] = name
             if topic_id not in (None, NULL_UUID, name):
                 self.captured_topics[topic_id] = name
         index = next((row[key] for key in ("partition_index", "partition", "index") if key in row), None)
         if isinstance(index, int):
-            identity[Scope.PARTITION] = (identity.get(Scope.PARTITION), index)
-        return identity
+            scopes[Scope.PARTITION] = (scopes.get(Scope.PARTITION), index)
+        return scopes
 
-    def _place_of(self, path: list[str], body: Row, around: _Place) -> _Place | None:
+    def _place_of(self, path: list[str], body: Row, outer: _Place) -> _Place | None:
         """The place of a field; None if it is in a payload or in records."""
-        place, value = around, body
+        scopes, value = outer, body
         for part in path[:-1]:
             if isinstance(value, dict) and part in value:
-                place, value = self._place(place, value), value[part]
+                scopes, value = self._place(scopes, value), value[part]
             elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
                 value = value[int(part)]
             else:
                 return None
-        return self._place(place, value) if isinstance(value, dict) else None
+        return self._place(scopes, value) if isinstance(value, dict) else None
 
-    def _note(self, api: str, path: list[str], pair: ValuePair, place: _Place) -> None:
+    def _note(self, api: str, path: list[str], pair: ValuePair, scopes: _Place) -> None:
         kind, captured, live = pair.kind, pair.a, pair.b
         if kind is ValueKind.OFFSET and (api, path[-1]) not in _RECORD_OFFSETS:
             return
-        known = self._known[kind, place.get(SCOPES[kind])]
+        known = self._known[kind, scopes.get(SCOPES[kind])]
         known.pop(captured, None)  # so that the newest is last
         known[captured] = live
         if kind is ValueKind.TOPIC_ID and captured in self.captured_topics:
             self.live_topics[live] = self.captured_topics[captured]
 
-    def _replaced(self, message: str, row: Row, place: _Place) -> Row:
+    def _replaced(self, message: str, row: Row, scopes: _Place) -> Row:
         """The struct with its values replaced; the same object if none is."""
-        place = self._place(place, row)
+        scopes = self._place(scopes, row)
         adapted = row
         for name, value in row.items():
-            if (new := self._value(message, name, value, place)) is not value:
-                adapted = {**adapted, name: new}
+            if (new_value := self._value(message, name, value, scopes)) is not value:
+                adapted = {**adapted, name: new_value}
         return adapted
 
-    def _value(self, message: str, name: str, value: Any, place: _Place) -> Any:
+    def _value(self, message: str, name: str, value: Any, scopes: _Place) -> Any:
         if isinstance(value, dict):
-            return self._replaced(message, value, place)
+            return self._replaced(message, value, scopes)
         if isinstance(value, list):
-            elements = [self._value(message, name, element, place) for element in value]
+            elements = [self._value(message, name, element, scopes) for element in value]
             return value if all(map(_is, elements, value)) else elements
         if isinstance(value, memoryview):  # records
             data = shift_times(replace_producers(value, self._producer), self._shift_ms)
@@ -185,8 +185,8 @@ class LiveValues:
             return value
         if value == 0 and kind is ValueKind.GENERATION:  # a member that joins
             return value
-        new = self.counterpart(kind, value, place.get(SCOPES[kind]))
-        return value if new == value else new
+        live_value = self.counterpart(kind, value, scopes.get(SCOPES[kind]))
+        return value if live_value == value else live_value
 
     def _producer(self, producer_id: int, epoch: int) -> tuple[int, int]:
         return (
@@ -195,5 +195,5 @@ class LiveValues:
         )
 
 
-def _is(one: object, other: object) -> bool:
-    return one is other
+def _is(a: object, b: object) -> bool:
+    return a is b

@@ -34,9 +34,9 @@ def limited(request: Row, partitions: set[_Partition]) -> Row:
     return {**request, "topic_data": topics}
 
 
-def merged(before: Row, after: Row) -> Row:
-    """The body of a response in which the partitions of `after` take the place of those of `before`."""
-    newer = dict(_partitions(after))
+def merged(earlier: Row, later: Row) -> Row:
+    """The body of a response in which the partitions of `later` take the place of those of `earlier`."""
+    newer = dict(_partitions(later))
     topics = [
         {
             **topic,
@@ -44,17 +44,17 @@ def merged(before: Row, after: Row) -> Row:
                 newer.get((_name(topic), response["index"]), response) for response in topic["partition_responses"]
             ],
         }
-        for topic in before["responses"]
+        for topic in earlier["responses"]
     ]
-    return {**before, **after, "responses": topics}
+    return {**earlier, **later, "responses": topics}
 
 
-def with_ids(body: Row, array: str, other: Callable[[str], str]) -> Row:
+def with_ids(body: Row, array: str, map_id: Callable[[str], str]) -> Row:
     """A body whose array of topics has other topic ids."""
     return {
         **body,
         array: [
-            {**topic, "topic_id": other(topic["topic_id"])} if "topic_id" in topic else topic for topic in body[array]
+            {**topic, "topic_id": map_id(topic["topic_id"])} if "topic_id" in topic else topic for topic in body[array]
         ],
     }
 

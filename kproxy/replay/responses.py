@@ -27,18 +27,18 @@ def api_versions(captured: Message, version: int, correlation_id: int, versions:
         correlation_id: Of the request.
         versions: Those of the capture.
     """
-    own = schemas.api(ApiKey.API_VERSIONS)
-    assert own is not None
+    api = schemas.api(ApiKey.API_VERSIONS)
+    assert api is not None
     served = {key["api_key"]: (key["min_version"], key["max_version"]) for key in captured.body["api_keys"]}
     for key, (lowest, highest) in versions.items():
         if key in served and served[key][0] <= lowest and highest <= served[key][1]:  # a wrong range stays wrong
             served[key] = lowest, highest
-    served[own.key] = own.min_version, own.max_version
-    listed = {*versions, own.key, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE} & served.keys()
+    served[api.key] = api.min_version, api.max_version
+    listed = {*versions, api.key, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE} & served.keys()
     keys = [{"api_key": key, "min_version": served[key][0], "max_version": served[key][1]} for key in sorted(listed)]
-    if version not in own.versions:
-        return _response(own.key, 0, correlation_id, {"error_code": Error.UNSUPPORTED_VERSION, "api_keys": keys})
-    return _response(own.key, version, correlation_id, {**captured.body, "api_keys": keys})
+    if version not in api.versions:
+        return _response(api.key, 0, correlation_id, {"error_code": Error.UNSUPPORTED_VERSION, "api_keys": keys})
+    return _response(api.key, version, correlation_id, {**captured.body, "api_keys": keys})
 
 
 class AcceptedLogin:
@@ -57,9 +57,9 @@ class AcceptedLogin:
         if request.api_key == ApiKey.SASL_AUTHENTICATE:
             body: dict[str, Any] = {"error_message": None, "auth_bytes": b""}
         elif request.api_key == ApiKey.SASL_HANDSHAKE:
-            known = request.body["mechanism"] in _ACCEPTED
-            self._token_follows = known and request.version == 0
-            body = {"mechanisms": _ACCEPTED, "error_code": 0 if known else Error.UNSUPPORTED_SASL_MECHANISM}
+            is_accepted = request.body["mechanism"] in _ACCEPTED
+            self._token_follows = is_accepted and request.version == 0
+            body = {"mechanisms": _ACCEPTED, "error_code": 0 if is_accepted else Error.UNSUPPORTED_SASL_MECHANISM}
         else:
             return None
         return _response(request.api_key, request.version, request.correlation_id, body)
@@ -68,9 +68,9 @@ class AcceptedLogin:
 def _response(api_key: int, version: int, correlation_id: int | None, body: Mapping[str, Any]) -> bytes:
     layouts = api_layouts(api_key, version)
     assert layouts is not None
-    known = {field.name for field in (*layouts.response.fields, *layouts.response.tagged)}
+    field_names = {field.name for field in (*layouts.response.fields, *layouts.response.tagged)}
     values = {
         "header": {"correlation_id": correlation_id},
-        "body": {name: value for name, value in body.items() if name in known},
+        "body": {name: value for name, value in body.items() if name in field_names},
     }
     return write(None, frame_layout(layouts.response_header, layouts.response), values)

@@ -94,22 +94,22 @@ class ClusterRoutes:
         replicas = self._assigned(name, range(count))
         if not replicas or topic["assignments"]:
             return topic
-        assignments = [{"partition_index": index, "broker_ids": replica} for index, replica in enumerate(replicas)]
+        assignments = [{"partition_index": index, "broker_ids": broker_ids} for index, broker_ids in enumerate(replicas)]
         return {**topic, "num_partitions": -1, "replication_factor": -1, "assignments": assignments}
 
     def _extended(self, topic: Row) -> Row:
-        first = self._partitions.get(topic["name"])
-        if first is None or topic["assignments"]:
+        old_count = self._partitions.get(topic["name"])
+        if old_count is None or topic["assignments"]:
             return topic
-        replicas = self._assigned(topic["name"], range(first, topic["count"]))
+        replicas = self._assigned(topic["name"], range(old_count, topic["count"]))
         if not replicas:
             return topic
-        return {**topic, "assignments": [{"broker_ids": replica} for replica in replicas]}
+        return {**topic, "assignments": [{"broker_ids": broker_ids} for broker_ids in replicas]}
 
     def _assigned(self, topic: str, partitions: Iterable[int]) -> list[list[int]]:
         """The live replicas of each partition; empty if they are not known, or two are on the same broker."""
-        known = self._replicas.get(topic, {})
-        replicas = [[self._nodes.get(node, -1) for node in known.get(index, ())] for index in partitions]
+        captured_replicas = self._replicas.get(topic, {})
+        replicas = [[self._nodes.get(node, -1) for node in captured_replicas.get(index, ())] for index in partitions]
         return (
             replicas
             if all(replica and -1 not in replica and len({*replica}) == len(replica) for replica in replicas)
@@ -121,7 +121,7 @@ def _paired(captured: set[int], live: Iterable[int]) -> dict[int, int]:
     """The live node of each captured one: the same id if there is one, else one that is not paired yet, if possible."""
     nodes = sorted(live)
     paired = {node: node for node in captured if node in nodes}
-    free = [node for node in nodes if node not in paired]
-    for number, node in enumerate(sorted(captured - paired.keys())):
-        paired[node] = free[number] if number < len(free) else nodes[number % len(nodes)]
+    free_nodes = [node for node in nodes if node not in paired]
+    for index, node in enumerate(sorted(captured - paired.keys())):
+        paired[node] = free_nodes[index] if index < len(free_nodes) else nodes[index % len(nodes)]
     return paired

@@ -56,11 +56,11 @@ class Replay:
         Raises:
             UserError: The first connection, or its login, fails.
         """
-        began = time.monotonic()
+        started_at = time.monotonic()
         try:
             for step in steps:
                 if self._speed is not None and step.action is Action.SEND:
-                    due = began + (step.at - steps[0].at) / 1e9 / self._speed
+                    due = started_at + (step.at - steps[0].at) / 1e9 / self._speed
                     await asyncio.sleep(due - time.monotonic())
                 if step.exchange is None:
                     for result in self._close(step.connection_id):
@@ -113,27 +113,27 @@ class Replay:
         """Receive responses up to that of this exchange."""
         connections = self._connections.get(exchange.connection_id, {}).values()
         live = next((connection for connection in connections if exchange in connection.waiting), None)
-        within = self._within + exchange.latency_us / 1e6
-        give_up_at = time.monotonic() + within
+        timeout = self._within + exchange.latency_us / 1e6
+        give_up_at = time.monotonic() + timeout
         while live is not None and live.connection is not None and exchange in live.waiting:
             try:
-                frame = await live.connection.receive(within)
-            except Silent as silent:
-                if silent.closed:
-                    live.broken = str(silent)
-                    ended, live.waiting = live.waiting, deque()
+                frame = await live.connection.receive(timeout)
+            except Silent as no_response:
+                if no_response.closed:
+                    live.broken = str(no_response)
+                    lost_exchanges, live.waiting = live.waiting, deque()
                 else:  # the response may still come, before the next one
-                    ended = deque([exchange])
-                for ended_exchange in ended:
-                    if ended_exchange not in self._given_up:
-                        yield ReplayedExchange(ended_exchange, ReplayOutcome.DIFFERENT, f"no response: {silent}")
-                self._given_up |= set(ended)
+                    lost_exchanges = deque([exchange])
+                for lost_exchange in lost_exchanges:
+                    if lost_exchange not in self._given_up:
+                        yield ReplayedExchange(lost_exchange, ReplayOutcome.DIFFERENT, f"no response: {no_response}")
+                self._given_up |= set(lost_exchanges)
                 return
             oldest = live.waiting[0]
-            is_alone = len(live.waiting) == 1 and time.monotonic() < give_up_at
-            if is_alone and (again := self._replayer.again(oldest, frame)) is not None:
+            may_retry = len(live.waiting) == 1 and time.monotonic() < give_up_at
+            if may_retry and (retry_frame := self._replayer.again(oldest, frame)) is not None:
                 await asyncio.sleep(_RETRY_S)
-                live.connection.send(again)
+                live.connection.send(retry_frame)
                 continue
             live.waiting.popleft()
             result = self._replayer.received(oldest, frame)
@@ -142,13 +142,13 @@ class Replay:
 
     def _close(self, connection_id: str) -> list[ReplayedExchange]:
         """Close a connection. Requests without a captured response are not waited for."""
-        closed = self._connections.pop(connection_id, {}).values()
-        for live in closed:
+        live_connections = self._connections.pop(connection_id, {}).values()
+        for live in live_connections:
             if live.connection is not None:
                 live.connection.close()
         return [
             ReplayedExchange(exchange, ReplayOutcome.NOT_COMPARED, "the capture has no response")
-            for live in closed
+            for live in live_connections
             for exchange in live.waiting
             if exchange not in self._given_up
         ]

@@ -62,13 +62,13 @@ class ReplayServer:
         with suppress(OSError, asyncio.IncompleteReadError):
             try:
                 while frame := await _read_frame(reader):
-                    if (accepted := login.answer(read_request(frame))) is not None:
-                        writer.write(accepted)
+                    if (login_response := login.answer(read_request(frame))) is not None:
+                        writer.write(login_response)
                         continue
-                    answer = self._answers.answer(frame, self._addresses[listener])
-                    await asyncio.sleep(answer.delay)
-                    if answer.frame is not None:
-                        writer.write(answer.frame)
+                    response = self._answers.answer(frame, self._addresses[listener])
+                    await asyncio.sleep(response.delay)
+                    if response.frame is not None:
+                        writer.write(response.frame)
                         await writer.drain()
             except UnknownRequestError as error:
                 self._report(f"{client_host}: {error}; connection closed")

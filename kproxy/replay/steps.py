@@ -98,16 +98,16 @@ def _steps(lines: Iterable[Line], wanted: Callable[[Line], bool] | None) -> Iter
             pairing.add(line, exchange)
             yield Step(nanoseconds(line.ts), Action.SEND, connection_id, exchange)
         elif isinstance(line, ResponseLine):
-            answered = pairing.match(line)
-            if answered is None or answered.request is None:
+            matched = pairing.match(line)
+            if matched is None or matched.request is None:
                 continue
             if line.frame is not None:
                 frame = base64.b64decode(line.frame)
-                answered.response = read_response(frame, answered.request.api_key, answered.request.version)
-                if _was_not_ready(answered.response):
-                    answered.left_out = answered.left_out or "the captured broker was not ready"
-            answered.latency_us = line.latency_us or 0
-            yield Step(nanoseconds(line.ts), Action.RECEIVE, connection_id, answered)
+                matched.response = read_response(frame, matched.request.api_key, matched.request.version)
+                if _was_not_ready(matched.response):
+                    matched.left_out = matched.left_out or "the captured broker was not ready"
+            matched.latency_us = line.latency_us or 0
+            yield Step(nanoseconds(line.ts), Action.RECEIVE, connection_id, matched)
         elif isinstance(line, OpenLine | CloseLine):
             pairing.end(line)
             if isinstance(line, CloseLine):

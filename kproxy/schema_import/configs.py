@@ -44,11 +44,11 @@ def main() -> None:
 def describe(address: str, topic: str) -> Facts:
     """The configs of a broker, by resource type. Types that the broker does not support are omitted."""
     host, _, port = address.rpartition(":")
-    kinds = {"topic": (2, topic), "broker": (4, "1"), "client_metrics": (16, "any"), "group": (32, "any")}
+    resource_types = {"topic": (2, topic), "broker": (4, "1"), "client_metrics": (16, "any"), "group": (32, "any")}
     with socket.create_connection((host, int(port)), timeout=30) as broker:
         versions = {key["api_key"]: key["max_version"] for key in _request(broker, "ApiVersions", 0, {})["api_keys"]}
-        found: dict[str, Sequence[Mapping[str, Any]]] = {}
-        for kind, (code, name) in kinds.items():
+        configs_by_type: dict[str, Sequence[Mapping[str, Any]]] = {}
+        for kind, (code, name) in resource_types.items():
             body = {
                 "resources": [{"resource_type": code, "resource_name": name, "configuration_keys": None}],
                 "include_synonyms": True,
@@ -56,10 +56,10 @@ def describe(address: str, topic: str) -> Facts:
             }
             [result] = _request(broker, _API, min(versions[_KEY], 4), body)["results"]
             if not result["error_code"]:
-                found[kind] = [
+                configs_by_type[kind] = [
                     _fact(entry) for entry in sorted(result["configs"], key=lambda entry: str(entry["name"]))
                 ]
-    return found
+    return configs_by_type
 
 
 def merge(by_line: Mapping[str, Facts]) -> Facts:
@@ -68,43 +68,43 @@ def merge(by_line: Mapping[str, Facts]) -> Facts:
     A config has the description of the last line that has it. ``since`` and ``until`` are the first and last line with
     it, omitted if they are the first or last of all; ``older`` maps lines to the default up to that line.
     """
-    known = list(by_line)
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    lines_in_order = list(by_line)
+    merged: dict[str, list[Mapping[str, Any]]] = {}
     for kind in dict.fromkeys(kind for facts in by_line.values() for kind in facts):
         configs: dict[str, dict[str, Any]] = {}
         for line, facts in _without_gaps(by_line, kind):
             for fact in facts:
-                previous = known[known.index(line) - 1]
+                previous = lines_in_order[lines_in_order.index(line) - 1]
                 configs[fact["name"]] = _merge_config(configs.get(fact["name"]), fact, previous, line)
         for config in configs.values():
-            for bound, end in (("since", known[0]), ("until", known[-1])):
+            for bound, end in (("since", lines_in_order[0]), ("until", lines_in_order[-1])):
                 if config[bound] == end:
                     del config[bound]
-        found[kind] = [configs[name] for name in sorted(configs)]
-    return found
+        merged[kind] = [configs[name] for name in sorted(configs)]
+    return merged
 
 
 def _without_gaps(by_line: Mapping[str, Facts], kind: str) -> list[tuple[str, Sequence[Mapping[str, Any]]]]:
     """The configs of each line with this resource type. Lines that describe only set configs get the next line's."""
-    found: list[tuple[str, Sequence[Mapping[str, Any]]]] = []
+    filled: list[tuple[str, Sequence[Mapping[str, Any]]]] = []
     newer: Sequence[Mapping[str, Any]] = ()
     for line, facts in reversed(list(by_line.items())):
         if kind in facts:
             newer = facts[kind] or newer
-            found.append((line, newer))
-    return found[::-1]
+            filled.append((line, newer))
+    return filled[::-1]
 
 
 def _merge_config(
-    before: Mapping[str, Any] | None, fact: Mapping[str, Any], previous: str, line: str
+    merged: Mapping[str, Any] | None, fact: Mapping[str, Any], previous: str, line: str
 ) -> dict[str, Any]:
     """A config as one line describes it, with the different defaults of earlier lines."""
-    if before is None:
+    if merged is None:
         return {**fact, "since": line, "until": line, "older": {}}
-    older = dict(before["older"])
-    if "default" in before and "default" in fact and before["default"] != fact["default"]:
-        older[previous] = before["default"]
-    return {**before, **fact, "until": line, "older": older}
+    older_defaults = dict(merged["older"])
+    if "default" in merged and "default" in fact and merged["default"] != fact["default"]:
+        older_defaults[previous] = merged["default"]
+    return {**merged, **fact, "until": line, "older": older_defaults}
 
 
 def _request(broker: socket.socket, name: str, version: int, body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -152,9 +152,9 @@ def _print(facts: Facts) -> None:
 def _receive_exactly(broker: socket.socket, size: int) -> bytes:
     data = bytearray()
     while len(data) < size:
-        if not (more := broker.recv(size - len(data))):
+        if not (chunk := broker.recv(size - len(data))):
             raise SystemExit("the broker closed the connection")
-        data += more
+        data += chunk
     return bytes(data)
 
 

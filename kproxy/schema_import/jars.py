@@ -68,18 +68,18 @@ def fetch_jars(
         UserError: Maven is missing, the network fails, or a release does not exist.
     """
     artifacts = {_LOGGING, *((component, release) for release in releases for component in components)}
-    while absent := _copy(sorted(artifacts), directory):
-        if absent[0] == "kafka-clients" or absent not in artifacts:
-            raise UserError(f"Maven cannot find {absent[0]} {absent[1]}: check the Kafka release")
-        artifacts.remove(absent)
+    while missing := _copy(sorted(artifacts), directory):
+        if missing[0] == "kafka-clients" or missing not in artifacts:
+            raise UserError(f"Maven cannot find {missing[0]} {missing[1]}: check the Kafka release")
+        artifacts.remove(missing)
     return find_jars(releases, directory)
 
 
 def _copy(artifacts: Sequence[tuple[str, str]], directory: Path) -> tuple[str, str] | None:
     """Copy all artifacts. Returns the first one that the repositories do not have, None if all were copied."""
     items = "".join(_ITEM.format(_GROUPS.get(name, "org.apache.kafka"), name, version) for name, version in artifacts)
-    with tempfile.TemporaryDirectory() as work:
-        pom = Path(work, "pom.xml")
+    with tempfile.TemporaryDirectory() as temporary:
+        pom = Path(temporary, "pom.xml")
         pom.write_text(_POM.format(items=items), encoding="utf-8")
         goal = ["dependency:copy", f"-DoutputDirectory={directory.absolute()}"]
         try:

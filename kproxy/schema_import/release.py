@@ -56,5 +56,5 @@ def _java(program: str, release: str, jars: Mapping[str, Path], *arguments: str)
     if process.returncode:
         output = next((line for line in process.stderr.splitlines() if not line.startswith("SLF4J")), "")
         raise UserError(f"Java cannot read the classes of {release}: {output or f'status {process.returncode}'}")
-    printed: dict[str, Any] = json.loads(process.stdout)
-    return printed
+    facts: dict[str, Any] = json.loads(process.stdout)
+    return facts

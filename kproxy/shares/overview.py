@@ -70,7 +70,7 @@ class SharesOverview:
 
     def held(self, group: str, now: int) -> dict[str, list[HeldRecords]]:
         """The records that each member of a group, by its id, holds at time `now` (ns)."""
-        held: dict[str, list[HeldRecords]] = {}
+        records_by_member: dict[str, list[HeldRecords]] = {}
         share = self._groups.get(group)
         for (topic, number), partition in share.partitions.items() if share is not None else ():
             for acquisition in partition.held:
@@ -84,10 +84,10 @@ class SharesOverview:
                         acquisition.until,
                         acquisition.gone,
                     )
-                    held.setdefault(acquisition.member, []).append(records)
-        for rows in held.values():
+                    records_by_member.setdefault(acquisition.member, []).append(records)
+        for rows in records_by_member.values():
             rows.sort()
-        return held
+        return records_by_member
 
     def acknowledged(self, group: str) -> dict[str, int]:
         """How many records of a group were acknowledged, by type: accept, release, reject, renew, gap."""
@@ -106,11 +106,11 @@ class SharesOverview:
             partition = share.partitions.get((acknowledged_entry.topic, acknowledged_entry.partition))
             if partition is None:
                 continue
-            taken = partition.take(acknowledged_entry.first, acknowledged_entry.last)
+            acquisitions = partition.take(acknowledged_entry.first, acknowledged_entry.last)
             if acknowledged_entry.type == _RENEW:
-                for renewed in taken:
+                for renewed in acquisitions:
                     renewed.until = until or renewed.until
-                partition.held += taken
+                partition.held += acquisitions
         for new in line.acquired:
             partition = share.partitions.touch((new.topic, new.partition), AcquiredPartition)
             partition.take(new.first, new.last)

@@ -53,5 +53,5 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("kproxy.spark.jobs")
     if name not in _FROM:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, own = _FROM[name]
-    return getattr(importlib.import_module(module), own)
+    module, attribute = _FROM[name]
+    return getattr(importlib.import_module(module), attribute)

@@ -38,8 +38,8 @@ def carries_records() -> Column:
 
 def view(by: str, value: Column, **others: Column) -> Column:
     """A struct for grouping: `by` is the kind of group, `value` its name, and `others`."""
-    named = (column.alias(name) for name, column in others.items())
-    return F.struct(F.lit(by).alias("by"), value.alias("value"), *named)
+    columns = (column.alias(name) for name, column in others.items())
+    return F.struct(F.lit(by).alias("by"), value.alias("value"), *columns)
 
 
 def place_in(order: Iterable[str], column: str) -> Column:
@@ -54,8 +54,8 @@ def direction() -> Column:
 
 def constants(pairs: Mapping[int, int] | Mapping[int, str] | Mapping[str, str]) -> Column:
     """A Spark map as one expression: building a column for each key and value is slow."""
-    words = (f"{each}L" if isinstance(each, int) else f"'{each}'" for pair in pairs.items() for each in pair)
-    return F.expr(f"map({', '.join(words)})")
+    literals = (f"{item}L" if isinstance(item, int) else f"'{item}'" for pair in pairs.items() for item in pair)
+    return F.expr(f"map({', '.join(literals)})")
 
 
 def once(value: Column) -> Column:

@@ -44,10 +44,10 @@ def times(count: Column) -> Column:
     return F.when(count == 1, "once").otherwise(text(count.cast("string"), " times"))
 
 
-def names(labels: Column, most: int = 3) -> Column:
+def names(labels: Column, max_names: int = 3) -> Column:
     """The first names of an array: ``shop-a, shop-b, shop-c and 4 more``."""
-    more = F.size(labels) - most
-    shown = F.array_join(F.slice(labels, 1, most), ", ")
+    more = F.size(labels) - max_names
+    shown = F.array_join(F.slice(labels, 1, max_names), ", ")
     return F.when(more > 0, text(shown, " and ", more.cast("string"), " more")).otherwise(shown)
 
 
@@ -59,11 +59,11 @@ def host(address: Column) -> Column:
 def member_label(client_id: Column, member_id: Column) -> Column:
     """A short label of a member: client id, and a distinguishing suffix."""
     client = F.coalesce(client_id, F.lit(""))
-    own = text(client, "-")
-    rest = F.when(F.startswith(member_id, own), F.substring(member_id, F.length(own) + 1, F.length(member_id)))
-    rest = F.coalesce(rest, member_id, F.lit(""))
-    short = F.when(F.rlike(rest, F.lit(_WITH_UUID)), F.regexp_replace(rest, _WITH_UUID, "$1-$2"))
-    label = F.trim(text(F.left(client, F.lit(30)), " ", F.coalesce(short, F.left(rest, F.lit(6)))))
+    prefix = text(client, "-")
+    suffix = F.when(F.startswith(member_id, prefix), F.substring(member_id, F.length(prefix) + 1, F.length(member_id)))
+    suffix = F.coalesce(suffix, member_id, F.lit(""))
+    short_suffix = F.when(F.rlike(suffix, F.lit(_WITH_UUID)), F.regexp_replace(suffix, _WITH_UUID, "$1-$2"))
+    label = F.trim(text(F.left(client, F.lit(30)), " ", F.coalesce(short_suffix, F.left(suffix, F.lit(6)))))
     return F.when(label == "", "(no client id)").otherwise(label)
 
 

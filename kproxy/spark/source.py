@@ -63,8 +63,8 @@ class KproxyDataSource(DataSource):
         if not path.is_dir():
             raise ValueError(f"{path}: a stream needs a directory of traces")
         since = self.options.get("since")
-        known = schema if schema == TEXT else _checked(schema)
-        return _StreamReader(known, str(path.absolute()), datetime.fromisoformat(since) if since else None)
+        checked_schema = schema if schema == TEXT else _checked(schema)
+        return _StreamReader(checked_schema, str(path.absolute()), datetime.fromisoformat(since) if since else None)
 
     def _path(self) -> str:
         path = self.options.get("path")
@@ -79,11 +79,11 @@ class KproxyDataSource(DataSource):
 
 def _checked(schema: StructType) -> StructType:
     for field in schema:
-        known = ROW[field.name].dataType if field.name in ROW.names else None
-        if field.dataType != known:
-            there = f"is {known.simpleString()}" if known else "is not a column of a trace"
+        column_type = ROW[field.name].dataType if field.name in ROW.names else None
+        if field.dataType != column_type:
+            problem = f"is {column_type.simpleString()}" if column_type else "is not a column of a trace"
             raise ValueError(
-                f"{field.name} {field.dataType.simpleString()}: it {there} (kproxy.spark.ingest.schema.ROW)"
+                f"{field.name} {field.dataType.simpleString()}: it {problem} (kproxy.spark.ingest.schema.ROW)"
             )
     return schema
 
@@ -138,8 +138,8 @@ class _StreamReader(DataSourceStreamReader):
         return next_hour(start, sizes)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        grown = ((name, start.get(name, 0), size) for name, size in end.items())
-        return [_File(uri_of(Path(self._directory, name)), old, new) for name, old, new in grown if new > old]
+        ranges = ((name, start.get(name, 0), size) for name, size in end.items())
+        return [_File(uri_of(Path(self._directory, name)), old, new) for name, old, new in ranges if new > old]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _File)

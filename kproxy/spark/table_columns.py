@@ -39,9 +39,9 @@ def described(job: Job) -> TableDescription:
     Raises:
         ValueError: The docstring has no such description.
     """
-    text, _, rest = inspect.cleandoc(job.run.__doc__ or "").partition("\n\nArgs:\n")
-    returned = inspect.cleandoc(rest.partition("\nReturns:\n")[2].partition("\n\nRaises:\n")[0])
-    rows, *items = (_joined(part) for part in re.split(r"\n\s*(?=- )", returned))
+    text, _, sections = inspect.cleandoc(job.run.__doc__ or "").partition("\n\nArgs:\n")
+    returns = inspect.cleandoc(sections.partition("\nReturns:\n")[2].partition("\n\nRaises:\n")[0])
+    rows, *items = (_joined(part) for part in re.split(r"\n\s*(?=- )", returns))
     columns = [match for item in items if (match := _COLUMN.fullmatch(item))]
     if not rows or not columns or len(columns) < len(items):
         raise ValueError(f"the docstring of {job.name} must describe its rows, and columns as: - name (type, unit): …")

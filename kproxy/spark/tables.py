@@ -62,7 +62,7 @@ def _write_file(table: DataFrame, folder: Path, form: str) -> None:
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+        return {name: _without_nulls(member) for name, member in value.items() if member is not None}
     return [_without_nulls(element) for element in value] if isinstance(value, list) else value
 
 
@@ -86,32 +86,32 @@ def write_csv(table: DataFrame, file: TextIO) -> None:
         writer.writerow(["" if value is None else value for value in _plain(row.asDict()).values()])
 
 
-def first_rows(table: DataFrame, most: int) -> list[Row]:
+def first_rows(table: DataFrame, max_rows: int) -> list[Row]:
     """Return the first rows, and one more if there are more."""
-    return list(table.limit(most + 1).collect())
+    return list(table.limit(max_rows + 1).collect())
 
 
-def write_table(table: DataFrame, title: str, found: Sequence[Row], most: int, file: TextIO) -> None:
+def write_table(table: DataFrame, title: str, collected: Sequence[Row], max_rows: int, file: TextIO) -> None:
     """Write the result of `first_rows` as text: aligned on a terminal, else tab-separated; units from column names."""
-    rows = [[cell(name, value) for name, value in row.asDict().items()] for row in found]
-    more = len(rows) > most
+    rows = [[cell(name, value) for name, value in row.asDict().items()] for row in collected]
+    has_more = len(rows) > max_rows
     if not file.isatty():
-        file.write(f"# {title}\n" + "".join("\t".join(row) + "\n" for row in [table.columns, *rows[:most]]))
-        if more:
-            file.write(f"# more rows omitted: use --rows N to show more than {most}\n")
+        file.write(f"# {title}\n" + "".join("\t".join(row) + "\n" for row in [table.columns, *rows[:max_rows]]))
+        if has_more:
+            file.write(f"# more rows omitted: use --rows N to show more than {max_rows}\n")
         file.write("\n")
         return
     if not rows:
         file.write(f"{title}: no rows\n")
         return
 
-    numbers = {field.name for field in table.schema if isinstance(field.dataType, T.NumericType)}
-    cells = zip(*rows[:most], strict=True)
+    numeric_columns = {field.name for field in table.schema if isinstance(field.dataType, T.NumericType)}
+    cells = zip(*rows[:max_rows], strict=True)
     columns = [
-        Column(_heading(name), column_cells, name in numbers)
+        Column(_heading(name), column_cells, name in numeric_columns)
         for name, column_cells in zip(table.columns, cells, strict=True)
     ]
-    write_columns(title, columns, f"more rows omitted: use --rows N to show more than {most}" if more else "", file)
+    write_columns(title, columns, f"more rows omitted: use --rows N to show more than {max_rows}" if has_more else "", file)
 
 
 def _heading(name: str) -> str:
@@ -138,10 +138,10 @@ def cell(name: str, value: Any) -> str:
 
 
 def _flat(table: DataFrame) -> DataFrame:
-    nested = (T.ArrayType, T.MapType, T.StructType)
+    nested_types = (T.ArrayType, T.MapType, T.StructType)
     return table.select(
         *(
-            F.to_json(field.name).alias(field.name) if isinstance(field.dataType, nested) else F.col(field.name)
+            F.to_json(field.name).alias(field.name) if isinstance(field.dataType, nested_types) else F.col(field.name)
             for field in table.schema
         )
     )
@@ -149,7 +149,7 @@ def _flat(table: DataFrame) -> DataFrame:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
+        return {name: _plain(member) for name, member in value.items()}
     if isinstance(value, list):
         return [_plain(element) for element in value]
     if isinstance(value, datetime):  # Spark returns it in this process's time zone

@@ -79,17 +79,17 @@ class InspectedBroker(Inspected, Broker):
         await super().start_node(number)
         for (name, node), bound in list(self._bounds.items()):
             if node == number:
-                again = BoundListener(replace(bound.listener, listen=TcpAddress(_HOST, bound.port)))
-                self._relay.listeners.add(again, listen(TcpAddress(_HOST, bound.port)))
-                self._bounds[name, node] = again
+                reopened = BoundListener(replace(bound.listener, listen=TcpAddress(_HOST, bound.port)))
+                self._relay.listeners.add(reopened, listen(TcpAddress(_HOST, bound.port)))
+                self._bounds[name, node] = reopened
 
     async def _start(self) -> None:
         await super()._start()
         listeners = [self._listener(name, index, node) for name in self.listeners for index, node in self._nodes()]
         self._stack.callback(self._traffic.end)
         self._relay = await self._stack.enter_async_context(serve(listeners, tap=self._traffic.tap()))
-        places = [(name, node) for name in self.listeners for _, node in self._nodes()]
-        for (name, node), bound in zip(places, self._relay.listeners.open, strict=True):
+        listener_nodes = [(name, node) for name in self.listeners for _, node in self._nodes()]
+        for (name, node), bound in zip(listener_nodes, self._relay.listeners.open, strict=True):
             self._bounds[name, node] = bound
             self.advertise(name, node, _HOST, bound.port)
 
@@ -98,7 +98,7 @@ class InspectedBroker(Inspected, Broker):
 
     def _listener(self, name: str, index: int, node: int) -> Listener:
         ports = by_listener(self.listeners, "ports", self._relay_ports, len(self.cluster.nodes)).get(name)
-        listen_at = TcpAddress(_HOST, ports[index] if ports else 0)
+        address = TcpAddress(_HOST, ports[index] if ports else 0)
         has_tls = next(listener.tls for listener in listeners_of(self.options) if listener.name == name)
         tls = TlsPolicy(client=tls_context(self.options)) if has_tls else PLAINTEXT
-        return Listener(listen_at, TcpAddress(f"broker-{node}", 9092), tls, partial(self.connect, name, node))
+        return Listener(address, TcpAddress(f"broker-{node}", 9092), tls, partial(self.connect, name, node))

@@ -151,10 +151,10 @@ class _Memory:
 
     def take(self) -> bytes:
         """Everything since the last call."""
-        waiting, self._waiting, self._scheduled = bytes(self._waiting), bytearray(), False
-        return waiting
+        buffered, self._waiting, self._scheduled = bytes(self._waiting), bytearray(), False
+        return buffered
 
-    async def close(self, patience: float) -> bool:
+    async def close(self, within: float) -> bool:
         """Do nothing: the messages are read in this process."""
         return True
 

@@ -83,8 +83,8 @@ def parse_line(data: bytes | str) -> Line:
 
 def as_mapping(line: Line) -> dict[str, Any]:
     """A line as plain dicts and lists, with the column names of the trace and without nulls."""
-    made: dict[str, Any] = msgspec.to_builtins(line, builtin_types=(bytes, memoryview))
-    return made
+    mapping: dict[str, Any] = msgspec.to_builtins(line, builtin_types=(bytes, memoryview))
+    return mapping
 
 
 class ColumnReader:

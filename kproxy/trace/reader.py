@@ -88,8 +88,8 @@ def read_trace(
         TraceError: The first line is not a trace line, or is of a newer format.
     """
     damaged = damaged or warn
-    bad = count = 0
-    named: list[str] = []
+    bad_count = count = 0
+    messages: list[str] = []
     for number, raw in _numbered_lines(source, name, warn, damaged):
         count += 1
         try:
@@ -97,14 +97,14 @@ def read_trace(
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             if count == 1:
                 raise TraceError(_error_text(name, raw, error)) from None
-            bad += 1
-            if bad <= _MAX_NAMED:
-                named.append(f"line {number}: {safe(str(error))}")
+            bad_count += 1
+            if bad_count <= _MAX_NAMED:
+                messages.append(f"line {number}: {safe(str(error))}")
             continue
         yield line
-    if bad:
-        more = [f"and {bad - _MAX_NAMED} more"] if bad > _MAX_NAMED else []
-        damaged(f"{name}: {bad} of {count} lines could not be read and were skipped: {'; '.join(named + more)}")
+    if bad_count:
+        more = [f"and {bad_count - _MAX_NAMED} more"] if bad_count > _MAX_NAMED else []
+        damaged(f"{name}: {bad_count} of {count} lines could not be read and were skipped: {'; '.join(messages + more)}")
 
 
 def _error_text(name: str, raw: bytes, error: Exception) -> str:
@@ -126,31 +126,31 @@ def _numbered_lines(
     source: io.BufferedReader[Any], name: str, warn: Callable[[str], None], damaged: Callable[[str], None]
 ) -> Iterator[tuple[int, bytes]]:
     """The lines that are not empty or too long, with their numbers in the file, from 1."""
-    rest = bytearray()
+    partial = bytearray()
     number, is_skipped = 1, False  # of the line that `rest` begins
     for chunk in _plain(source, name, warn, damaged):
-        first, *others = chunk.split(b"\n")
+        first, *following_lines = chunk.split(b"\n")
         if not is_skipped:
-            rest += first
-            if len(rest) > MAX_PER_LINE:
+            partial += first
+            if len(partial) > MAX_PER_LINE:
                 damaged(f"{name}: line {number} is longer than {MAX_PER_LINE >> 20} MiB and was skipped")
-                rest, is_skipped = bytearray(), True
-        if others:
-            if rest:
-                yield number, bytes(rest)
-            *whole, last = others
+                partial, is_skipped = bytearray(), True
+        if following_lines:
+            if partial:
+                yield number, bytes(partial)
+            *whole, last = following_lines
             for at, line in enumerate(whole, number + 1):
                 if line:
                     yield at, line
-            rest, is_skipped = bytearray(last), False
-            number += len(others)
-    if rest:
+            partial, is_skipped = bytearray(last), False
+            number += len(following_lines)
+    if partial:
         try:
-            parse_line(bytes(rest))
+            parse_line(bytes(partial))
         except (msgspec.DecodeError, UnicodeDecodeError):
             warn(f"{name}: the last line is incomplete and was skipped")
         else:
-            yield number, bytes(rest)
+            yield number, bytes(partial)
 
 
 def _plain(

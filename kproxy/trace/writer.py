@@ -216,13 +216,13 @@ class TraceWriter:
 
     def _fail(self, error: OSError, lines: int, at: int | None) -> None:
         """Count these lines as lost; they were to be written at this time (ns)."""
-        why = error.strerror or str(error)
+        reason = error.strerror or str(error)
         if self._state.failure is None:
             self._warn(
-                f"trace stopped: {self.directory}: {why}; traffic is still relayed; lost lines are counted, and kproxy "
+                f"trace stopped: {self.directory}: {reason}; traffic is still relayed; lost lines are counted, and kproxy "
                 f"tries again every {RETRY_NS // 1_000_000_000} s"
             )
-        self._state.failure = why
+        self._state.failure = reason
         self._interrupted = True
         self._lose(lines)
         self._failed_at = at
@@ -237,33 +237,33 @@ class TraceWriter:
         if self._fd < 0:
             return
         part, name = self._part, _final_name(self._part).name
-        place: Path | None = part
+        path: Path | None = part
         if not _is_file(part, self._fd):
-            place = _place(self._fd)
-            if place is None:
+            path = _place(self._fd)
+            if path is None:
                 self._deleted()
             else:
-                self._warn(f"the trace file {part} was moved to {place}; the trace continues in {self.directory}")
-                self.moved_to.append(place.parent)
-                name = name if place.name == part.name else place.name
+                self._warn(f"the trace file {part} was moved to {path}; the trace continues in {self.directory}")
+                self.moved_to.append(path.parent)
+                name = name if path.name == part.name else path.name
         fd, self._fd = self._fd, -1
         try:
             os.close(fd)
         except OSError as error:  # of a file system with quotas or behind a network: which lines it has is unknown
             self._fail(error, self._lines, None)
-        if place is not None:
-            self._complete(place, name)
+        if path is not None:
+            self._complete(path, name)
 
-    def _complete(self, place: Path, name: str) -> None:
+    def _complete(self, path: Path, name: str) -> None:
         """Give a closed file its final name."""
         try:
             if self._size:
                 self.is_written = True
-                place.rename(place.with_name(name))
+                path.rename(path.with_name(name))
             else:
-                place.unlink()
+                path.unlink()
         except OSError as error:
-            self._warn(f"the trace file {place} keeps this name: {error.strerror}; kproxy can read it")
+            self._warn(f"the trace file {path} keeps this name: {error.strerror}; kproxy can read it")
 
     def _deleted(self) -> None:
         """The open file was deleted: what was written to it is lost."""
@@ -292,9 +292,9 @@ def _is_file(path: Path, fd: int) -> bool:
 def _place(fd: int) -> Path | None:
     """The path of an open file; None if it was deleted."""
     with contextlib.suppress(OSError):
-        place = Path(f"/proc/self/fd/{fd}").readlink()
-        if _is_file(place, fd):
-            return place
+        path = Path(f"/proc/self/fd/{fd}").readlink()
+        if _is_file(path, fd):
+            return path
     return None
 
 

@@ -226,24 +226,24 @@ class TransactionsOverview:
     def _release(self, line: ResponseLine) -> None:
         """Forget that partitions are held that a response does not show as held."""
         if self._held and not line.errors:
-            still = {(partition.topic, partition.partition) for partition in line.held}
+            still_held = {(partition.topic, partition.partition) for partition in line.held}
             for topic in line.topics:
                 for partition in topic.partitions:
-                    place = topic.topic or topic.topic_id or "", partition
-                    if place in self._held and place not in still:
-                        del self._held[place]
+                    topic_partition = topic.topic or topic.topic_id or "", partition
+                    if topic_partition in self._held and topic_partition not in still_held:
+                        del self._held[topic_partition]
 
     def _hold(self, entries: Iterable[HeldEntry], row: int, at: int) -> None:
         """Note the partitions that an open transaction holds."""
         for held_entry in entries:
-            place = held_entry.topic, held_entry.partition
-            held = self._held.get(place)
-            if held is None or held.offset < held_entry.last_stable_offset:
-                held = self._held[place] = _Held(held_entry.last_stable_offset, at, held_entry.high_watermark)
-            if held.offset == held_entry.last_stable_offset:
-                held.end = max(held.end, held_entry.high_watermark)
-                if held_entry.producer_id is not None and held.producer_id < 0:
-                    held.producer_id = held_entry.producer_id
+            topic_partition = held_entry.topic, held_entry.partition
+            held_partition = self._held.get(topic_partition)
+            if held_partition is None or held_partition.offset < held_entry.last_stable_offset:
+                held_partition = self._held[topic_partition] = _Held(held_entry.last_stable_offset, at, held_entry.high_watermark)
+            if held_partition.offset == held_entry.last_stable_offset:
+                held_partition.end = max(held_partition.end, held_entry.high_watermark)
+                if held_entry.producer_id is not None and held_partition.producer_id < 0:
+                    held_partition.producer_id = held_entry.producer_id
                     self._add_unobserved(held_entry.producer_id, held_entry.producer_epoch or 0, row, at)
 
     def _add_unobserved(self, producer_id: int, epoch: int, row: int, at: int) -> None:
@@ -256,9 +256,9 @@ class TransactionsOverview:
 
     def rows(self, now: int) -> list[TransactionRow]:
         """The transactional ids at time `now` (ns), ordered by when they were first seen."""
-        held = self._held_by_producer()
+        held_by_producer = self._held_by_producer()
         histories = sorted(self._histories.values(), key=lambda history: history.first_at)
-        return [_row(history, held.get(history.producer_id, ())) for history in histories]
+        return [_row(history, held_by_producer.get(history.producer_id, ())) for history in histories]
 
     def spans(self, key: str) -> tuple[TransactionSpan, ...]:
         """The transactions of a row, the oldest first."""
@@ -266,25 +266,25 @@ class TransactionsOverview:
         return () if history is None else tuple(history.spans)
 
     def _held_by_producer(self) -> dict[int, list[HeldRow]]:
-        found: dict[int, list[HeldRow]] = {}
-        for (topic, partition), held in self._held.items():
-            holder = held.producer_id if held.producer_id >= 0 else self._open_with((topic, partition))
+        rows_by_producer: dict[int, list[HeldRow]] = {}
+        for (topic, partition), held_partition in self._held.items():
+            holder = held_partition.producer_id if held_partition.producer_id >= 0 else self._open_with((topic, partition))
             if holder is not None:
-                entry = HeldRow(topic, partition, held.offset, held.since, held.end - held.offset)
-                found.setdefault(holder, []).append(entry)
-        return found
+                entry = HeldRow(topic, partition, held_partition.offset, held_partition.since, held_partition.end - held_partition.offset)
+                rows_by_producer.setdefault(holder, []).append(entry)
+        return rows_by_producer
 
-    def _open_with(self, place: _Place) -> int | None:
+    def _open_with(self, topic_partition: _Place) -> int | None:
         """The producer whose transaction with a partition is open for the longest time."""
         open_ones = [
             history.open
             for history in self._histories.values()
-            if history.open is not None and place in history.partitions
+            if history.open is not None and topic_partition in history.partitions
         ]
         return min(open_ones, key=lambda transaction: transaction.begun_at).producer_id if open_ones else None
 
 
-def _row(history: _History, held: Iterable[HeldRow]) -> TransactionRow:
+def _row(history: _History, held_rows: Iterable[HeldRow]) -> TransactionRow:
     return TransactionRow(
         transactional_id=history.name,
         producer_id=history.producer_id,
@@ -305,7 +305,7 @@ def _row(history: _History, held: Iterable[HeldRow]) -> TransactionRow:
         markers=history.markers,
         longest_ns=history.longest,
         errors=history.errors.row(),
-        held=tuple(held),
+        held=tuple(held_rows),
         first_at=history.first_at,
         row=history.row,
         last_row=history.last_row,

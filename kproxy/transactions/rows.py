@@ -103,20 +103,20 @@ class TransactionRow(Struct, frozen=True):
         """What is wrong with it, empty if nothing is."""
         if self.is_hanging(now):
             whose = "its requests were not observed" if self.transactional_id is None else "no transaction is open"
-            return f"holds {self._places()} for {_seconds(now - min(each.since for each in self.held))}, but {whose}"
+            return f"holds {self._places()} for {_seconds(now - min(held_row.since for held_row in self.held))}, but {whose}"
         if self.begun_at is None:
             return ""
         text = ""
         if self.held and now - min(partition.since for partition in self.held) >= STILL:
             text = f"holds {self._places()} for {_seconds(now - min(partition.since for partition in self.held))}"
         if self.gone_at is not None:
-            left = f"its producer left {_seconds(now - self.gone_at)} ago"
-            text = f"{text}; {left}" if text else left
+            producer_text = f"its producer left {_seconds(now - self.gone_at)} ago"
+            text = f"{text}; {producer_text}" if text else producer_text
         return text
 
     def _places(self) -> str:
-        places = [f"{partition.topic}[{partition.partition}]" for partition in self.held]
-        return ", ".join(places[:3]) + (f" and {len(places) - 3} more" if len(places) > 3 else "")
+        partitions = [f"{partition.topic}[{partition.partition}]" for partition in self.held]
+        return ", ".join(partitions[:3]) + (f" and {len(partitions) - 3} more" if len(partitions) > 3 else "")
 
 
 def _seconds(ns: int) -> str:

@@ -41,21 +41,21 @@ LEGEND: Final = tuple(f"{GLYPHS[kind]} {meaning}" for kind, meaning in _MEANINGS
 Spans = Callable[[str], Sequence[TransactionSpan]]
 
 
-def drawing(rows: Sequence[TransactionRow], chosen: TransactionRow, spans: Spans, now: int) -> Drawing:
+def drawing(rows: Sequence[TransactionRow], selected: TransactionRow, spans: Spans, now: int) -> Drawing:
     """The timeline of the chosen transactional id, and below it of the others, in the order of the table.
 
     It begins where the first of them was seen, whichever is chosen. `spans` are those of a row's key.
     """
-    shown = [chosen, *(row for row in rows if row.key != chosen.key)][:MAX_LANES]
-    lanes = [(row.key, row.key) for row in shown]
+    visible_rows = [selected, *(row for row in rows if row.key != selected.key)][:MAX_LANES]
+    lanes = [(row.key, row.key) for row in visible_rows]
     return Drawing(
         "transactions",
-        min(row.first_at for row in shown),
+        min(row.first_at for row in visible_rows),
         now,
         lanes,
         "",
         LEGEND,
-        partial(lay_out, shown, spans, now),
+        partial(lay_out, visible_rows, spans, now),
     )
 
 
@@ -77,9 +77,9 @@ def _lane(row: TransactionRow, spans: Sequence[TransactionSpan], now: int, windo
         first, last = window.column(since, columns), window.column(min(until, now), columns)
         return range(max(first, 0), min(last, columns - 1) + 1)
 
-    for held in row.held:
-        if now - held.since >= STILL:
-            lane.fill(columns_of(held.since, now), _HELD, "warning", row.last_row)
+    for held_row in row.held:
+        if now - held_row.since >= STILL:
+            lane.fill(columns_of(held_row.since, now), _HELD, "warning", row.last_row)
     for span in spans:
         until = now if span.ended_at is None else span.ended_at
         if span.begun_at >= window.end or until < window.start:

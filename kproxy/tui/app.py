@@ -69,8 +69,8 @@ class KproxyApp(App[None]):
         self._bar = Bar()
         self._filter = FilterLine()
         self._frames = ExchangeView(session)
-        others = (ConnectionView, ApiView, TopicView, GroupsView, FindingView, ClientView, TransactionsView)
-        self._views: Sequence[View] = [self._frames, *(view(session) for view in others)]
+        overviews = (ConnectionView, ApiView, TopicView, GroupsView, FindingView, ClientView, TransactionsView)
+        self._views: Sequence[View] = [self._frames, *(view(session) for view in overviews)]
         self._tabs = ViewTabs(self._views)
         self._switcher = ContentSwitcher(initial=self._frames.id)
 
@@ -101,8 +101,8 @@ class KproxyApp(App[None]):
             tasks.create_task(self.session.source.run())
             while True:
                 more = self.session.work(SLICE)
-                turn = self._last_input_at + _INPUT_PAUSE_S - time.monotonic()
-                await asyncio.sleep(max(turn, _PAUSE_S if more else _IDLE))
+                input_pause = self._last_input_at + _INPUT_PAUSE_S - time.monotonic()
+                await asyncio.sleep(max(input_pause, _PAUSE_S if more else _IDLE))
 
     async def on_event(self, event: events.Event) -> None:
         """Record the time of user input; move the focus to the view if the focused widget is now hidden.
@@ -132,8 +132,8 @@ class KproxyApp(App[None]):
 
     def _is_clock_update_due(self) -> bool:
         """Whether it is time to update values that change by themselves, such as the age of waiting requests."""
-        every = _WAITING if self.session.index.waiting() else _QUIET
-        return self.session.source.live and time.monotonic() - self._looked >= every
+        interval = _WAITING if self.session.index.waiting() else _QUIET
+        return self.session.source.live and time.monotonic() - self._looked >= interval
 
     @property
     def view(self) -> View:

@@ -57,11 +57,11 @@ class CausesPanel(Static):
         for number, cause in enumerate(self._causes):
             finding = cause.finding
             text.append("\n" if number else "")
-            here = Style(meta={"row": cause.first_row})
-            text.append(safe(f"{finding.code} {finding.name} "), STYLES.get(finding.severity, STYLES[""]) + here)
-            text.append(f"{cause.count:,}x ", Style(dim=True) + here)
-            text.append("it lasts: " if cause.lasts else "", Style(bold=True) + here).append(
-                safe(finding.message), here
+            style = Style(meta={"row": cause.first_row})
+            text.append(safe(f"{finding.code} {finding.name} "), STYLES.get(finding.severity, STYLES[""]) + style)
+            text.append(f"{cause.count:,}x ", Style(dim=True) + style)
+            text.append("it lasts: " if cause.lasts else "", Style(bold=True) + style).append(
+                safe(finding.message), style
             )
         if (more := len(causes) - len(self._causes)) > 0 and self._causes:
             text.append(f"  and {more} more", "dim")

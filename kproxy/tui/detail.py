@@ -62,13 +62,13 @@ class SidePane(Vertical):
         yield self._head
         yield self.tree_of_fields
 
-    def show(self, detail: FrameDetail | None, why: str) -> None:
-        """Show one side; if it is missing, show the reason `why`."""
+    def show(self, detail: FrameDetail | None, empty_text: str) -> None:
+        """Show one side; if it is missing, show the reason `empty_text`."""
         self.side = detail
         title = Text(no_wrap=True, overflow="ellipsis")
         title.append(self._title, "bold")
         if detail is None:
-            title.append(f"  {why}", "dim")
+            title.append(f"  {empty_text}", "dim")
         else:
             line = detail.line
             title.append(f"  {safe(line.api)} v{line.api_version}" if line.api else "  ?")
@@ -260,8 +260,8 @@ def _bytes(detail: FrameDetail | None) -> tuple[bytes, int]:
     """Return the bytes of a side, or those in its findings' excerpts, and the offset of the first one."""
     if detail is None or detail.frame is not None:
         return (detail and detail.frame) or b"", 0
-    found = next((finding.excerpt for finding in detail.findings if finding.excerpt is not None), None)
-    return (b"", 0) if found is None else (excerpt_bytes(found), found.start)
+    finding_excerpt = next((finding.excerpt for finding in detail.findings if finding.excerpt is not None), None)
+    return (b"", 0) if finding_excerpt is None else (excerpt_bytes(finding_excerpt), finding_excerpt.start)
 
 
 def _severity(detail: FrameDetail) -> int:
@@ -300,11 +300,11 @@ def _text_of(
     return text
 
 
-def _late(late: LateResponse, clock: TimeDisplay) -> Text:
+def _late(late_response: LateResponse, clock: TimeDisplay) -> Text:
     """Return why a response is late, as reported at some time."""
-    text = Text().append(f"late: {safe(late.wait)}", "yellow").append(f"  {safe(late.why)}\n")
-    more = f", {late.others:,} more wait{'s' * (late.others == 1)} behind it" if late.others else ""
-    return text.append(f"  as of {safe(clock.time(late.at)[:8])} {clock.label(late.at)}{more}\n", "dim")
+    text = Text().append(f"late: {safe(late_response.wait)}", "yellow").append(f"  {safe(late_response.why)}\n")
+    more = f", {late_response.others:,} more wait{'s' * (late_response.others == 1)} behind it" if late_response.others else ""
+    return text.append(f"  as of {safe(clock.time(late_response.at)[:8])} {clock.label(late_response.at)}{more}\n", "dim")
 
 
 def _head(exchange: Exchange, clock: TimeDisplay) -> Text:
@@ -340,13 +340,13 @@ def _short(finding: FindingEntry) -> Text:
 
 def _repeated(repeat: RepeatedFinding, connection_id: str) -> Text:
     """Return what a frame repeats, and where it was reported."""
-    where = f"connection {repeat.connection_id or connection_id}"
+    location = f"connection {repeat.connection_id or connection_id}"
     if repeat.offset is not None:
-        where = (
-            f"byte {repeat.offset} of the {f'{repeat.direction} stream' if repeat.direction else 'stream'} of {where}"
+        location = (
+            f"byte {repeat.offset} of the {f'{repeat.direction} stream' if repeat.direction else 'stream'} of {location}"
         )
-    again = f"{repeat.code} again"
-    return painted([(again, repeat.severity), (f"  reported first at {where}; ! or view 6 has it", "dim")]).append("\n")
+    title = f"{repeat.code} again"
+    return painted([(title, repeat.severity), (f"  reported first at {location}; ! or view 6 has it", "dim")]).append("\n")
 
 
 def _with_bytes(finding: FindingEntry, detail: FrameDetail) -> FindingEntry:

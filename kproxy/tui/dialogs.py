@@ -76,10 +76,10 @@ class Menu(ModalScreen[str | None]):
         """Select a choice with enter or the mouse."""
         self.dismiss(event.option.id)
 
-    def action_move(self, where: str) -> None:
+    def action_move(self, direction: str) -> None:
         """Move the cursor with the usual keys."""
         options = self.query_one(OptionList)
-        options.action_cursor_down() if where == "down" else options.action_cursor_up()
+        options.action_cursor_down() if direction == "down" else options.action_cursor_up()
 
     def action_leave(self) -> None:
         """Choose nothing."""

@@ -126,9 +126,9 @@ class ExchangeRows:
             return [("no answer", "dim")]
         if exchange.state == RowState.UNANSWERED:
             return [("never", "error")]
-        waited = self._session.index.waited(exchange.row, self._session.now)
+        latency = self._session.index.waited(exchange.row, self._session.now)
         style = "warning" if exchange.state == RowState.WAITING else ""
-        return [(duration(waited), style)] if waited is not None else []
+        return [(duration(latency), style)] if latency is not None else []
 
 
 def _size(frame: RequestLine | ResponseLine | None) -> Cell:

@@ -185,10 +185,10 @@ class ExchangeView(View):
             self.remove_class("whole")
             self.detail.set_fullscreen(fullscreen=False)
         elif self._before:
-            before = self._before.pop()
-            self._narrow(before.filter, only_findings=before.only_findings, row=before.row)
-            if before.view is not None:
-                self.post_message(self.Return(before.view))
+            state = self._before.pop()
+            self._narrow(state.filter, only_findings=state.only_findings, row=state.row)
+            if state.view is not None:
+                self.post_message(self.Return(state.view))
                 return
         elif self._session.visible.is_narrowed:
             self.narrow(None)
@@ -210,13 +210,13 @@ class ExchangeView(View):
         """Return to the list."""
         self.table.focus()
 
-    def narrow(self, chosen: Filter | None, *, only_findings: bool = False) -> None:
+    def narrow(self, row_filter: Filter | None, *, only_findings: bool = False) -> None:
         """Show the rows that match a filter; None shows all. The cursor stays on its row if that matches."""
-        self._narrow(chosen, only_findings=only_findings, row=self.row)
+        self._narrow(row_filter, only_findings=only_findings, row=self.row)
 
-    def _narrow(self, chosen: Filter | None, *, only_findings: bool, row: int | None) -> None:
+    def _narrow(self, row_filter: Filter | None, *, only_findings: bool, row: int | None) -> None:
         visible = self._session.visible
-        visible.choose(chosen, only_findings=only_findings)
+        visible.choose(row_filter, only_findings=only_findings)
         visible.work(_SLICE)  # a short trace shows its matches immediately
         self.table.aim(row)
         self.update()
@@ -230,8 +230,8 @@ class ExchangeView(View):
         """Filter the visible rows further on behalf of `view`, which back returns to."""
         visible = self._session.visible
         self._remember(view)
-        both = text if visible.filter is None else f"({visible.filter}) and ({text})"
-        self.narrow(parse(both), only_findings=visible.only_findings)
+        combined = text if visible.filter is None else f"({visible.filter}) and ({text})"
+        self.narrow(parse(combined), only_findings=visible.only_findings)
 
     def jump_from(self, view: View, row: int) -> None:
         """Move the cursor to an exchange on behalf of `view`, which back returns to."""
@@ -327,9 +327,9 @@ class ExchangeView(View):
     @work
     async def action_sort(self) -> None:
         """Choose the sort order; choosing it again reverses it."""
-        chosen = await self.app.push_screen_wait(Menu("sort by", _ORDERS))
-        if chosen is not None:
-            await self._sort(Order(chosen))
+        name = await self.app.push_screen_wait(Menu("sort by", _ORDERS))
+        if name is not None:
+            await self._sort(Order(name))
 
     @on(Table.HeadClicked)
     @work(exclusive=True)

@@ -30,15 +30,15 @@ _WAYS = (
 
 async def copy(app: App[None], exchange: Exchange, *, request: bool) -> None:
     """Ask for a format, and copy the exchange to the terminal's clipboard."""
-    chain = await app.push_screen_wait(Menu("copy as", _WAYS))
-    if chain is None:
+    choice = await app.push_screen_wait(Menu("copy as", _WAYS))
+    if choice is None:
         return
     text: str | None
-    if chain == "JSON":
+    if choice == "JSON":
         text = copies.as_json(exchange)
-    elif chain == "Markdown":
+    elif choice == "Markdown":
         text = copies.as_markdown(exchange)
-    elif chain == "command":
+    elif choice == "command":
         text = copies.as_command(exchange, request=request)
     else:
         side = exchange.request if request else exchange.response
@@ -47,7 +47,7 @@ async def copy(app: App[None], exchange: Exchange, *, request: bool) -> None:
         app.notify(NO_BYTES, severity="warning", markup=False)
         return
     app.copy_to_clipboard(text)
-    app.notify(f"copied {chain}, {size(len(text.encode(errors='replace')))}", markup=False)
+    app.notify(f"copied {choice}, {size(len(text.encode(errors='replace')))}", markup=False)
 
 
 async def save_visible(app: App[None], session: BrowseSession) -> None:
@@ -58,7 +58,7 @@ async def save_visible(app: App[None], session: BrowseSession) -> None:
     if not name:
         return
     path = Path(name)
-    shown = len(session.visible)
+    row_count = len(session.visible)
     is_capture = path.suffix.lower() in SUFFIXES
     written = 0
     try:
@@ -74,8 +74,8 @@ async def save_visible(app: App[None], session: BrowseSession) -> None:
     if is_capture:
         sentence = f"{written:,} frames written to {safe(str(path))}"
     else:
-        more = f", and {written - shown:,} with the begin or end of their connections" if written > shown else ""
-        sentence = f"{shown:,} rows written to {safe(str(path))}{more}"
+        more = f", and {written - row_count:,} with the begin or end of their connections" if written > row_count else ""
+        sentence = f"{row_count:,} rows written to {safe(str(path))}{more}"
     app.notify(sentence, markup=False)
 
 

@@ -70,8 +70,8 @@ class FilterBar(Vertical):
     def _changed(self, event: Input.Changed) -> None:
         self._show_status(event.value)
 
-    def _show_status(self, text: str, *, done: bool = False) -> FilterError | None:
-        """Show the error below its position, or unless `done`, completions if there are any."""
+    def _show_status(self, text: str, *, submitted: bool = False) -> FilterError | None:
+        """Show the error below its position, or unless `submitted`, completions if there are any."""
         status = StyledText(no_wrap=True, overflow="ellipsis")
         completions = complete(text, self._input.cursor_position)
         error_found: FilterError | None = None
@@ -81,7 +81,7 @@ class FilterBar(Vertical):
                 searched = [str(leaf) for leaf in leaves(parse(text).node) if isinstance(leaf, Text)]
             except FilterError as error:
                 error_found = error
-        if error_found is not None and (done or not completions):
+        if error_found is not None and (submitted or not completions):
             carets = max(1, min(error_found.end, len(text)) - error_found.start)
             status.append(" " * error_found.start + "^" * carets + " ", "red bold").append(str(error_found), "red")
         else:
@@ -99,7 +99,7 @@ class FilterBar(Vertical):
         event.stop()
         if not event.value.strip():
             self.post_message(self.Chosen(None))
-        elif self._show_status(event.value, done=True) is not None:
+        elif self._show_status(event.value, submitted=True) is not None:
             return
         else:
             self.post_message(self.Chosen(parse(event.value)))
@@ -129,9 +129,9 @@ class _Next(Suggester):
 
 def _with(text: str, cursor: int, completion: str) -> tuple[str, int]:
     """Return the text with the word at the cursor replaced by `completion`, and the new cursor position."""
-    before = text[:cursor]
+    prefix = text[:cursor]
     for size in range(len(completion), 0, -1):
-        if before.lower().endswith(completion[:size].lower()):
-            before = before[: len(before) - size]
+        if prefix.lower().endswith(completion[:size].lower()):
+            prefix = prefix[: len(prefix) - size]
             break
-    return before + completion + text[cursor:], len(before + completion)
+    return prefix + completion + text[cursor:], len(prefix + completion)

@@ -49,11 +49,11 @@ class FilterLine(Static):
         visible = session.visible
         if self._choice != visible.choices:
             self._choice, self._percent = visible.choices, 0
-        searched, there = min(visible.progress, session.counted, key=lambda progress: progress[0])
-        if self._percent == 100 or searched >= there:
+        searched, total = min(visible.progress, session.counted, key=lambda progress: progress[0])
+        if self._percent == 100 or searched >= total:
             self._percent = 100
             return None
-        self._percent = max(self._percent, min(99, 100 * searched // there))
+        self._percent = max(self._percent, min(99, 100 * searched // total))
         return self._percent
 
 
@@ -63,17 +63,17 @@ def filter_text(visible: VisibleRows) -> str:
     return "  ".join([*parts, *(["(only rows with findings)"] if visible.only_findings else [])])
 
 
-def empty_message(session: BrowseSession, what: str) -> str:
+def empty_message(session: BrowseSession, items: str) -> str:
     """Return the message for an empty table: the reason, and what to do."""
     visible, source = session.visible, session.source
     if not visible.is_narrowed or not session.index.at:
         if session.index.at:
-            return f"{source.name} has no {what}."
+            return f"{source.name} has no {items}."
         return source.empty_message
-    searched, there = min(visible.progress, session.counted, key=lambda progress: progress[0])
-    if searched < there:
-        return f"Searching {there:,} rows for {filter_text(visible)} ..."
+    searched, total = min(visible.progress, session.counted, key=lambda progress: progress[0])
+    if searched < total:
+        return f"Searching {total:,} rows for {filter_text(visible)} ..."
     return (
-        f"No {what} match the filter {filter_text(visible)}; there are {there:,} rows.\n"
+        f"No {items} match the filter {filter_text(visible)}; there are {total:,} rows.\n"
         "Press c to clear the filter, or / to edit it."
     )

@@ -28,9 +28,9 @@ class Keys(Static):
         for active in self.screen.active_bindings.values():
             binding = active.binding
             if binding.show:
-                here = Style(meta={"key": binding.key})
-                text.append(key_name(binding), Style(bold=True, color="yellow") + here)
-                text.append(f" {binding.description}", here).append("  ")
+                style = Style(meta={"key": binding.key})
+                text.append(key_name(binding), Style(bold=True, color="yellow") + style)
+                text.append(f" {binding.description}", style).append("  ")
         self.update(text)
 
     def on_click(self, event: events.Click) -> None:

@@ -70,9 +70,9 @@ class HexView(ScrollView, can_focus=True):
         self._first = 0
         self._found: Sequence[tuple[int, int, str]] = ()
 
-    def show(self, frame: bytes, first: int = 0, found: Sequence[tuple[int, int, str]] = ()) -> None:
-        """Show bytes of a frame, starting with its byte `first`; `found` are ``(start, end, severity)``."""
-        self._frame, self._first, self._found = frame, first, found
+    def show(self, frame: bytes, first: int = 0, finding_spans: Sequence[tuple[int, int, str]] = ()) -> None:
+        """Show bytes of a frame, starting with its byte `first`; `finding_spans` are ``(start, end, severity)``."""
+        self._frame, self._first, self._found = frame, first, finding_spans
         self.cursor = -1
         self.span = (0, 0)
         self.scroll_to(y=0, animate=False, immediate=True)
@@ -103,11 +103,11 @@ class HexView(ScrollView, can_focus=True):
         top, bottom = (
             (position - self._first) // self.row_bytes for position in (first, first if last is None else last)
         )
-        above = round(self.scroll_target_y)
-        if bottom >= above + height:
-            above = min(top, bottom - height + 1)
-        above = min(above, top)
-        self.scroll_to(y=above, animate=False, immediate=True)
+        scroll_top = round(self.scroll_target_y)
+        if bottom >= scroll_top + height:
+            scroll_top = min(top, bottom - height + 1)
+        scroll_top = min(scroll_top, top)
+        self.scroll_to(y=scroll_top, animate=False, immediate=True)
 
     def render_line(self, y: int) -> Strip:
         """Render a row: offset, hex, text."""
@@ -121,11 +121,11 @@ class HexView(ScrollView, can_focus=True):
         start += self._first
         styles = [self._style(start + number, byte) for number, byte in enumerate(row)]
         segments = [Segment(f"{start:>{_PLACE}}  ", base + self._of("place"))]
-        begin, end = self.span
+        start_of_span, end = self.span
         for number, byte in enumerate(row):
             segments.append(Segment(f"{byte:02x}", base + styles[number]))
             at = start + number
-            joined = begin <= at < end - 1 and number < len(row) - 1
+            joined = start_of_span <= at < end - 1 and number < len(row) - 1
             gap = "  " if number == 7 and row_bytes == 16 else " "
             segments.append(Segment(gap, base + (self._of("span") if joined else Style.null())))
         segments.append(Segment("   " * (row_bytes - len(row)) + " ", base))
@@ -177,11 +177,11 @@ class HexView(ScrollView, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         """Move the cursor to the clicked byte."""
-        place = event.get_content_offset(self)
-        if place is None:
+        offset_in_widget = event.get_content_offset(self)
+        if offset_in_widget is None:
             return
         row_bytes = self.row_bytes
-        x = place.x - _PLACE - 2
+        x = offset_in_widget.x - _PLACE - 2
         width = 3 * row_bytes + (row_bytes == 16)
         if 0 <= x < width:
             number = min((x - (x > 24 and row_bytes == 16)) // 3, row_bytes - 1)
@@ -190,4 +190,4 @@ class HexView(ScrollView, can_focus=True):
         else:
             return
         if 0 <= number < row_bytes:
-            self._go(self._first + (place.y + self.scroll_offset.y) * row_bytes + number)
+            self._go(self._first + (offset_in_widget.y + self.scroll_offset.y) * row_bytes + number)

@@ -169,9 +169,9 @@ class OverviewView(View, Generic[T]):
 
     def show_text(self, text: Text) -> None:
         """Show a text below the table, and the number of unlisted items."""
-        number, what = self.unlisted()
+        number, items = self.unlisted()
         if number:
-            text.append(f"\n{number:,} {what} not listed", "yellow")
+            text.append(f"\n{number:,} {items} not listed", "yellow")
         self._text_pane.update(text)
 
     @property
@@ -258,11 +258,11 @@ def count(number: int, style: str = "") -> Cell:
 
 def bars(counts: Sequence[int], width: int) -> str:
     """Return a sparkline of the last `width` counts; the highest is a full block."""
-    shown = list(counts)[-width:]
-    most = max(shown, default=0)
+    visible = list(counts)[-width:]
+    most = max(visible, default=0)
     if not most:
         return ""
-    return "".join(" " if not count else "▁▂▃▄▅▆▇█"[min(7, count * 8 // (most + 1))] for count in shown)
+    return "".join(" " if not count else "▁▂▃▄▅▆▇█"[min(7, count * 8 // (most + 1))] for count in visible)
 
 
 def names_and_counts(pairs: Sequence[tuple[str, int]]) -> str:

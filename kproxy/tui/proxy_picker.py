@@ -26,7 +26,7 @@ class Chooser(App[str | None]):
         super().__init__()
         self.ansi_theme_dark = DARK
         letters = _LETTERS.ljust(len(choices))
-        self._choices = [(letters[n], name, safe(what)) for n, (name, what) in enumerate(choices)]
+        self._choices = [(letters[n], name, safe(description)) for n, (name, description) in enumerate(choices)]
 
     def on_mount(self) -> None:
         """Ask."""

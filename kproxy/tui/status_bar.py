@@ -69,8 +69,8 @@ class Bar(Static):
         """Rows per second over the last two seconds."""
         now = time.monotonic()
         self._counts.append((now, rows))
-        began, before = self._counts[0]
-        return round((rows - before) / (now - began)) if now > began else 0
+        first_time, first_rows = self._counts[0]
+        return round((rows - first_rows) / (now - first_time)) if now > first_time else 0
 
 
 class ViewTabs(Widget):

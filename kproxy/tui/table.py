@@ -173,10 +173,10 @@ class Table(ScrollView, can_focus=True):
             self._aim = None
             self._go(aimed)
         elif self._key is not None and (position := self.rows.position(self._key)) is not None and count:
-            moved = min(position, count - 1) - self.cursor
-            self.cursor += moved
-            if moved:
-                self.scroll_to(y=max(0, self.scroll_offset.y + moved), animate=False, immediate=True)
+            distance = min(position, count - 1) - self.cursor
+            self.cursor += distance
+            if distance:
+                self.scroll_to(y=max(0, self.scroll_offset.y + distance), animate=False, immediate=True)
             self._post_moved(silent=True)
         else:
             self._go(min(self.cursor, max(0, count - 1)), silent=True)
@@ -340,9 +340,9 @@ class Table(ScrollView, can_focus=True):
                 segments.append(Segment(" " * available, base))
                 cell_width -= available
             for text, style in pieces:
-                shown = text if cell_len(text) <= cell_width else set_cell_size(text, max(cell_width - 1, 0)) + "…"
-                segments.append(Segment(shown, base + self.style_of(style) if style else base))
-                cell_width -= cell_len(shown)
+                visible_text = text if cell_len(text) <= cell_width else set_cell_size(text, max(cell_width - 1, 0)) + "…"
+                segments.append(Segment(visible_text, base + self.style_of(style) if style else base))
+                cell_width -= cell_len(visible_text)
                 if cell_width <= 0:
                     break
             segments.append(Segment(" " * (cell_width + 1), base))
@@ -360,9 +360,9 @@ def _fitted(columns: Sequence[TableColumn], width: int) -> list[int]:
         column.drop for column in remaining.values()
     ):
         del remaining[max(remaining, key=lambda number: remaining[number].drop)]
-    rest = max(0, width - sum(column.width + 1 for column in remaining.values()))
+    spare = max(0, width - sum(column.width + 1 for column in remaining.values()))
     shares = sum(column.grow for column in remaining.values())
     widths = {
-        number: column.width + (rest * column.grow // shares if shares else 0) for number, column in remaining.items()
+        number: column.width + (spare * column.grow // shares if shares else 0) for number, column in remaining.items()
     }
     return [widths.get(number, 0) for number in range(len(columns))]

@@ -83,9 +83,9 @@ class Timeline(Widget, can_focus=True):
 
     def show(self, view: Drawing | None) -> None:
         """Show the current state of a drawing; for one with another name, its whole time span."""
-        other = view is None or self._view is None or view.name != self._view.name
+        is_new = view is None or self._view is None or view.name != self._view.name
         self._view = view
-        if other:
+        if is_new:
             self._lane = self._top = 0
             self._follows = True
             self._window = None
@@ -144,11 +144,11 @@ class Timeline(Widget, can_focus=True):
         base = self.rich_style
         name = self._view.lanes[lane][1]
         label = safe(name.removesuffix(LEADER))[: _LABEL - 2] + LEADER * name.endswith(LEADER)
-        here = self.has_focus and lane == self._lane
-        segments = [Segment(f"{label:>{_LABEL}} ", base + (Style(bold=True) if here else self._of("dim")))]
+        is_selected = self.has_focus and lane == self._lane
+        segments = [Segment(f"{label:>{_LABEL}} ", base + (Style(bold=True) if is_selected else self._of("dim")))]
         for column, cell in enumerate(self._grid.cells[lane]):
             style = base + self._style(cell)
-            if here and column == self._column:
+            if is_selected and column == self._column:
                 style += self._of("cursor")
             segments.append(Segment(cell.glyph, style))
         return Strip(segments).adjust_cell_length(width, base)
@@ -232,12 +232,12 @@ class Timeline(Widget, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         """Move the cursor to the clicked cell; a double click shows the frame."""
-        place = event.get_content_offset(self)
-        lane = -1 if place is None else self._top + place.y - _HEAD
-        if place is None or self._view is None or not 0 <= lane < len(self._view.lanes):
+        offset = event.get_content_offset(self)
+        lane = -1 if offset is None else self._top + offset.y - _HEAD
+        if offset is None or self._view is None or not 0 <= lane < len(self._view.lanes):
             return
         self._lane = lane
-        self._column = max(0, min(place.x - _LABEL - 1, self._columns - 1))
+        self._column = max(0, min(offset.x - _LABEL - 1, self._columns - 1))
         self._point()
         if event.chain > 1:
             self.action_choose()

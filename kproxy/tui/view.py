@@ -56,8 +56,8 @@ class View(Container):
     def commands(self) -> list[Binding]:
         """Return the view's actions other than navigation, for the help and the command palette."""
         kinds = [kind for kind in reversed(type(self).__mro__) if issubclass(kind, View) and kind is not View]
-        declared = (binding for kind in kinds for binding in vars(kind).get("BINDINGS", ()))
-        return [binding for binding in declared if isinstance(binding, Binding) and binding.description]
+        bindings = (binding for kind in kinds for binding in vars(kind).get("BINDINGS", ()))
+        return [binding for binding in bindings if isinstance(binding, Binding) and binding.description]
 
     def update(self) -> bool:
         """Show the current state; return False if the update is postponed and must be retried."""

@@ -108,8 +108,8 @@ class Cause:
     @property
     def seen(self) -> str:
         """How often and where it was found, and whether it lasts: ``12 times on 3 connections, it lasts``."""
-        on = f"{len(self.connections):,} connection{'s' * (len(self.connections) != 1)}"
-        text = "once" if self.count == 1 else f"{self.count:,} times on {on}"
+        connections_text = f"{len(self.connections):,} connection{'s' * (len(self.connections) != 1)}"
+        text = "once" if self.count == 1 else f"{self.count:,} times on {connections_text}"
         if self.lasts:
             text += ", it lasts"
         if self.unassigned:

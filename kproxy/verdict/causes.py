@@ -117,22 +117,22 @@ class Causes:
             self._lasting.begin_request(cause, request.connection_id, request.offset)
 
     def _add_finding(self, finding: FindingEntry, line: RequestLine | ResponseLine | FindingLine, row: int) -> Cause:
-        place = self._place(line)
+        location = self._place(line)
         # One fault stops requests of several APIs: what is reported without a frame is one cause for all of them.
-        api, version = (None, None) if isinstance(line, FindingLine) else (place.api, place.api_version)
-        key = cause_of(finding, api, version, place.direction)
+        api, version = (None, None) if isinstance(line, FindingLine) else (location.api, location.api_version)
+        key = cause_of(finding, api, version, location.direction)
         cause = self.find(finding.code, key)
         if cause is None:
             if self._kept >= MAX_CAUSES:
                 self._drop_causes()
-            cause = self._by_rule.setdefault(finding.code, {})[key] = Cause(key, finding, place, row, line.ts, line.ts)
+            cause = self._by_rule.setdefault(finding.code, {})[key] = Cause(key, finding, location, row, line.ts, line.ts)
             self._kept += 1
         elif RANK.get(finding.severity, 0) > RANK.get(cause.finding.severity, 0):
-            cause.finding, cause.place = finding, place
+            cause.finding, cause.place = finding, location
         elif finding.message != cause.finding.message and len(cause.sentences) < MAX_SENTENCES:
             cause.sentences[finding.message] = None
         cause.listed += 1
-        self._count(cause, line, (place.client, place.server), 1)
+        self._count(cause, line, (location.client, location.server), 1)
         if line.group_id is not None and line.group_id not in cause.groups and self._places < MAX_PLACES:
             self._places += 1
             cause.groups.add(line.group_id)
@@ -154,7 +154,7 @@ class Causes:
             line.api, line.api_version, line.correlation_id, line.offset,
         )  # fmt: skip
 
-    def _count(self, cause: Cause, line: Line, ends: tuple[str | None, str | None], count: int) -> None:
+    def _count(self, cause: Cause, line: Line, endpoints: tuple[str | None, str | None], count: int) -> None:
         """Count `count` findings of a cause on the connection of a line."""
         if self.find(cause.finding.code, cause.key) is not cause:  # it was dropped
             self.others += count
@@ -162,14 +162,14 @@ class Causes:
         cause.count += count
         cause.last_ts = line.ts
         cause.files[self._file] += count
-        share = cause.connections.get(line.connection_id)
-        if share is None:
+        connection_findings = cause.connections.get(line.connection_id)
+        if connection_findings is None:
             if self._places >= MAX_PLACES:
                 cause.elsewhere += count
                 return
             self._places += 1
-            share = cause.connections[line.connection_id] = OnConnection(*ends)
-        share.count += count
+            connection_findings = cause.connections[line.connection_id] = OnConnection(*endpoints)
+        connection_findings.count += count
 
     def _add_unmarked(self, line: CloseLine) -> None:
         """Add repeats that no frame has marked to the only cause of their rule so far; if it has several, to none."""
@@ -184,10 +184,10 @@ class Causes:
                 self.others += count
 
     def _drop_causes(self) -> None:
-        least = heapq.nsmallest(
+        least_severe = heapq.nsmallest(
             _AT_ONCE, self._every(), key=lambda cause: (RANK.get(cause.finding.severity, 0), cause.last_ts)
         )
-        for cause in least:
+        for cause in least_severe:
             causes = self._by_rule[cause.finding.code]
             del causes[cause.key]
             if not causes:
@@ -211,8 +211,8 @@ class Causes:
             cause.explained_by = None
             cause.unassigned = self._unassigned[cause.finding.code]
             if self._whole is not None:
-                same = self._whole.find(cause.finding.code, cause.key)
-                cause.lasting = 0 if same is None else same.lasting
+                counterpart = self._whole.find(cause.finding.code, cause.key)
+                cause.lasting = 0 if counterpart is None else counterpart.lasting
         explain(sorted(self._every(), key=urgency))
         # A cause lasts as long as its consequences do.
         roots = sorted((cause for cause in self._every() if cause.explained_by is None), key=urgency)

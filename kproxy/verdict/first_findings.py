@@ -26,19 +26,19 @@ class FirstFindings(Generic[CauseT]):
 
     def add(self, code: str, line: RequestLine | ResponseLine | FindingLine, cause: CauseT) -> None:
         """Remember the cause of a finding in a line."""
-        place: _Place = (line.connection_id, None, None)
+        location: _Place = (line.connection_id, None, None)
         if not isinstance(line, FindingLine):
-            place = line.connection_id, _direction(line), line.offset
-        self._causes.setdefault((code, place), cause)
+            location = line.connection_id, _direction(line), line.offset
+        self._causes.setdefault((code, location), cause)
 
     def repeated(self, line: RequestLine | ResponseLine) -> Iterator[tuple[CauseT, RepeatedFinding]]:
         """The causes that a frame repeats. Without the line that a repeat refers to, its cause is not known."""
         for repeat in line.repeats:
             connection_id = repeat.connection_id or line.connection_id
-            place: _Place = (connection_id, None, None)
+            location: _Place = (connection_id, None, None)
             if repeat.offset is not None:
-                place = connection_id, repeat.direction or _direction(line), repeat.offset
-            cause = self._causes.get((repeat.code, place))
+                location = connection_id, repeat.direction or _direction(line), repeat.offset
+            cause = self._causes.get((repeat.code, location))
             if cause is not None:
                 key = repeat.code, line.connection_id
                 self._marked[key] = self._marked.get(key, 0) + repeat.count

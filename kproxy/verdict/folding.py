@@ -58,16 +58,16 @@ def explain(ranked: Sequence[Cause]) -> None:
     """Set `consequences` and `explained_by` of these causes, given the most urgent first."""
     candidates: dict[str, list[Cause]] = {}
     parents: dict[Cause, Cause] = {}
-    judged = [cause for cause in ranked if cause.finding.severity != Severity.INFO]
-    for cause in judged:
+    relevant = [cause for cause in ranked if cause.finding.severity != Severity.INFO]
+    for cause in relevant:
         code = cause.finding.code
         if (codes := EXPLAINED_BY.get(code)) is None:
             continue
         if code not in candidates:
-            causes = (cause for cause in judged if cause.finding.code.startswith(codes))
+            causes = (cause for cause in relevant if cause.finding.code.startswith(codes))
             candidates[code] = list(islice(causes, _MAX_CANDIDATES))
         parent = next(
-            (other for other in candidates[code] if other is not cause and _belongs_together(cause, other)), None
+            (candidate for candidate in candidates[code] if candidate is not cause and _belongs_together(cause, candidate)), None
         )
         if parent is not None:
             parents[cause] = parent
@@ -81,20 +81,20 @@ def _belongs_together(cause: Cause, other: Cause) -> bool:
     """Whether two causes meet, or name the same transaction, or the same request upon which a server closes."""
     if cause.meets(other):
         return True
-    both = cause.finding.code, other.finding.code
-    if _CLOSED.issuperset(both):
+    codes = cause.finding.code, other.finding.code
+    if _CLOSED.issuperset(codes):
         return not cause.requests.isdisjoint(other.requests)
-    if not all(code.startswith(_TRANSACTIONS) for code in both):
+    if not all(code.startswith(_TRANSACTIONS) for code in codes):
         return False
-    named, same = (_PRODUCER.search(judged_cause.finding.message) for judged_cause in (cause, other))
-    return named is not None and same is not None and named[0] == same[0]
+    producer, other_producer = (_PRODUCER.search(named_cause.finding.message) for named_cause in (cause, other))
+    return producer is not None and other_producer is not None and producer[0] == other_producer[0]
 
 
 def _root(cause: Cause, parents: Mapping[Cause, Cause]) -> Cause:
     """The cause that explains another one, and is not explained itself; the cause itself if there is none."""
-    earlier = [cause]
-    while (above := parents.get(earlier[-1])) is not None:
-        if above in earlier:
+    chain = [cause]
+    while (parent := parents.get(chain[-1])) is not None:
+        if parent in chain:
             return cause
-        earlier.append(above)
-    return earlier[-1]
+        chain.append(parent)
+    return chain[-1]

@@ -28,11 +28,11 @@ def cause_of(finding: FindingEntry, api: str | None, api_version: int | None, di
     numbers and names differ for the same bug. A trace has a finding for each server (not for habits of clients), client
     and subject (such as a topic) that has the cause (`dissectors.rules.check`); here they are one.
     """
-    place: object = place_of_cause(finding.path, finding.edit)
-    if isinstance(place, EditEntry):
-        place = place.kind, place.field, place.detail, place.then
+    location: object = place_of_cause(finding.path, finding.edit)
+    if isinstance(location, EditEntry):
+        location = location.kind, location.field, location.detail, location.then
     severity = None if finding.code[:1] == "G" else finding.severity
-    key = encode_json((finding.code, severity, api, api_version, direction, place))
+    key = encode_json((finding.code, severity, api, api_version, direction, location))
     return in_any_element(key.decode()).encode()
 
 
@@ -44,9 +44,9 @@ def urgency(cause: Cause) -> Urgency:
     consequences.
     """
     finding = cause.finding
-    stops = cause.lasts and finding.severity == Severity.ERROR
+    stops_client = cause.lasts and finding.severity == Severity.ERROR
     rank = RANK.get(finding.severity, 0)
-    return not stops, -rank, cause.is_harmless, finding.edit is None, -cause.count, finding.code
+    return not stops_client, -rank, cause.is_harmless, finding.edit is None, -cause.count, finding.code
 
 
 def was_served(line: ResponseLine) -> bool:

@@ -26,9 +26,9 @@ _RECORDS_S: Final = 0.2
 _WITH_RECORDS: Final = frozenset({0, 1, 78})
 
 
-def info(chosen: str) -> dict[str, Any]:
+def info(filter_text: str) -> dict[str, Any]:
     """Return what does not change: the version, the filter language, the filter of the command line."""
-    return {"version": __version__, "names": [], "notes": [], "filter": chosen, **filter_fields()}
+    return {"version": __version__, "names": [], "notes": [], "filter": filter_text, **filter_fields()}
 
 
 def state(session: BrowseSession) -> dict[str, Any]:
@@ -95,33 +95,33 @@ def causes(session: BrowseSession, view: SessionView) -> list[dict[str, Any]]:
 
 def table(session: BrowseSession, view: SessionView, name: str) -> dict[str, Any] | None:
     """Return a table; None if no table has the name."""
-    make = TABLES.get(name)
-    return None if make is None else table_json(make(session, view))
+    build_table = TABLES.get(name)
+    return None if build_table is None else table_json(build_table(session, view))
 
 
-def records(session: BrowseSession, view: SessionView, start: int, most: int) -> dict[str, Any]:
+def records(session: BrowseSession, view: SessionView, start: int, max_records: int) -> dict[str, Any]:
     """Return records of the rows of a view from a position on: ``exchanges`` of a row and its records, and ``next``.
 
     ``next`` is the position to continue at, null at the end.
     """
     visible, index = view.visible, session.index
     deadline = time.perf_counter() + _RECORDS_S
-    found: list[list[Any]] = []
-    count, at = 0, start
-    while at < len(visible) and count < min(most, MAX_ROWS) and time.perf_counter() < deadline:
-        row = visible[at]
-        at += 1
+    exchanges: list[list[Any]] = []
+    count, position = 0, start
+    while position < len(visible) and count < min(max_records, MAX_ROWS) and time.perf_counter() < deadline:
+        row = visible[position]
+        position += 1
         if index.api[row - index.first] not in _WITH_RECORDS or (exchange := session.exchange(row)) is None:
             continue
         if parts := records_json(exchange):
-            found.append([row_json(session, exchange, row), parts])
+            exchanges.append([row_json(session, exchange, row), parts])
             count += sum(len(part["rows"]) for part in parts)
-    return {"exchanges": found, "next": at if at < len(visible) else None}
+    return {"exchanges": exchanges, "next": position if position < len(visible) else None}
 
 
 def raw_lines(session: BrowseSession, view: SessionView) -> Iterator[bytes]:
     """Yield the lines of a view as a trace, which kproxy reads again."""
-    for at in range(len(view.visible)):
-        for line in session.raw(view.visible[at]):
+    for position in range(len(view.visible)):
+        for line in session.raw(view.visible[position]):
             if line:
                 yield line + b"\n"

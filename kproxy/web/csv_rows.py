@@ -18,18 +18,18 @@ _TITLES: Final = ("time", "connection", "client", "API", "version", "what", "byt
 def csv_rows(session: BrowseSession, view: SessionView) -> Iterator[bytes]:
     """Yield lines of CSV. A text that a spreadsheet would take for a formula begins with an apostrophe."""
     yield _line(_TITLES)
-    for at in range(len(view.visible)):
-        row = view.visible[at]
+    for position in range(len(view.visible)):
+        row = view.visible[position]
         if (exchange := session.exchange(row)) is None:
             continue
-        _, us, connection, client, api, version, what, size, latency, _, wrong, _, kind, *_ = row_json(
+        _, us, connection, client, api, version, subject, size, latency, _, problems, _, kind, *_ = row_json(
             session, exchange, row
         )
-        said = " ".join(text for text, _ in wrong)
-        yield _line((timestamp(us * 1000), connection, client, api or kind, version, what, size, latency, said))
+        problem_text = " ".join(text for text, _ in problems)
+        yield _line((timestamp(us * 1000), connection, client, api or kind, version, subject, size, latency, problem_text))
 
 
 def _line(values: tuple[Any, ...]) -> bytes:
     text = io.StringIO()
-    csv.writer(text).writerow([f"'{each}" if str(each).startswith(("=", "+", "-", "@")) else each for each in values])
+    csv.writer(text).writerow([f"'{cell}" if str(cell).startswith(("=", "+", "-", "@")) else cell for cell in values])
     return text.getvalue().encode()

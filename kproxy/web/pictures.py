@@ -44,8 +44,8 @@ class Pictures:
             self._pictures.popitem(last=False)
         async with picture.lock:
             version = view, view.visible.version
-            old = picture.version != version
-            if old and (picture.value is None or time.monotonic() - picture.at >= _SHARE * picture.took):
+            is_outdated = picture.version != version
+            if is_outdated and (picture.value is None or time.monotonic() - picture.at >= _SHARE * picture.took):
                 picture.version = version
                 picture.value, picture.took = await _made(make())
                 picture.at = time.monotonic()
@@ -53,13 +53,13 @@ class Pictures:
 
 
 async def _made(steps: Generator[None, None, Any]) -> tuple[Any, float]:
-    took = 0.0
+    seconds = 0.0
     while True:
-        began = time.perf_counter()
+        start = time.perf_counter()
         try:
-            while time.perf_counter() - began < _SLICE_S:
+            while time.perf_counter() - start < _SLICE_S:
                 next(steps)
         except StopIteration as end:
-            return end.value, took + time.perf_counter() - began
-        took += time.perf_counter() - began
+            return end.value, seconds + time.perf_counter() - start
+        seconds += time.perf_counter() - start
         await asyncio.sleep(0)

@@ -83,13 +83,13 @@ class WebServer:
         runner = web.AppRunner(self._application(), access_log=None, shutdown_timeout=1)
         await runner.setup()
         async with asyncio.TaskGroup() as tasks:
-            reading = [tasks.create_task(self._session.source.run()), tasks.create_task(self._read())]
+            reader_tasks = [tasks.create_task(self._session.source.run()), tasks.create_task(self._read())]
             try:
-                for listening in sockets:
-                    await web.SockSite(runner, listening).start()
+                for sock in sockets:
+                    await web.SockSite(runner, sock).start()
                 await stop.wait()
             finally:
-                for task in reading:
+                for task in reader_tasks:
                     task.cancel()
                 for window in tuple(self._windows):
                     await window.close(code=WSCloseCode.GOING_AWAY)
@@ -98,8 +98,8 @@ class WebServer:
     async def _read(self) -> None:
         """Read the source in slices, between which requests are answered."""
         while True:
-            more = self._session.work(_SLICE_S)
-            await asyncio.sleep(_PAUSE_S if more else _IDLE_S)
+            has_more = self._session.work(_SLICE_S)
+            await asyncio.sleep(_PAUSE_S if has_more else _IDLE_S)
 
     def _application(self) -> web.Application:
         app = web.Application(middlewares=[self._guard])
@@ -186,21 +186,21 @@ class WebServer:
         self._windows.add(window)
         try:
             async with asyncio.TaskGroup() as tasks:
-                sending = tasks.create_task(self._send_changes(window))
+                sender = tasks.create_task(self._send_changes(window))
                 async for _ in window:
                     pass  # windows only receive
-                sending.cancel()
+                sender.cancel()
         finally:
             self._windows.discard(window)
         return window
 
     async def _send_changes(self, window: web.WebSocketResponse) -> None:
-        sent = b""
+        last_state = b""
         with suppress(ConnectionError):
             while not window.closed:
-                if (state := self._encoded_state()) is not sent:
+                if (state := self._encoded_state()) is not last_state:
                     await window.send_str(state.decode())
-                    sent = state
+                    last_state = state
                 await asyncio.sleep(_EVENT_S)
 
     async def _view(self, request: web.Request, *, counts: bool = False) -> SessionView:
@@ -211,8 +211,8 @@ class WebServer:
         if counts:
             _ = view.matching
         while time.perf_counter() < deadline:
-            _, more = view.work(time.perf_counter() + _SLICE_S)
-            if not more:
+            _, has_more = view.work(time.perf_counter() + _SLICE_S)
+            if not has_more:
                 break
             await asyncio.sleep(0)
         return view
@@ -226,24 +226,24 @@ class WebServer:
         return _json({"position": answers.position(await self._view(request), _number(request, "row"))})
 
     async def _exchange(self, request: web.Request) -> web.Response:
-        answer = answers.exchange(self._session, int(request.match_info["row"]))
-        if answer is None:
+        result = answers.exchange(self._session, int(request.match_info["row"]))
+        if result is None:
             raise web.HTTPNotFound(text="This frame does not exist, or is no longer kept (--keep).\n")
-        return _json(answer)
+        return _json(result)
 
     async def _causes(self, request: web.Request) -> web.Response:
         return _json(answers.causes(self._session, await self._view(request, counts=True)))
 
     async def _table(self, request: web.Request) -> web.Response:
         view = await self._view(request, counts=True)
-        if (answer := answers.table(self._session, view, request.match_info["name"])) is None:
+        if (result := answers.table(self._session, view, request.match_info["name"])) is None:
             raise web.HTTPNotFound(text="Unknown table.\n")
-        return _json(answer)
+        return _json(result)
 
     async def _records(self, request: web.Request) -> web.Response:
         view = await self._view(request)
-        most = _number(request, "most", answers.MAX_ROWS)
-        return _json(answers.records(self._session, view, _number(request, "from"), most))
+        max_records = _number(request, "most", answers.MAX_ROWS)
+        return _json(answers.records(self._session, view, _number(request, "from"), max_records))
 
     async def _timeline(self, request: web.Request) -> web.Response:
         view = await self._view(request, counts=True)
@@ -281,7 +281,7 @@ class WebServer:
             rows: Iterable[int] = (_number(request, "row"),)
         else:
             visible = (await self._whole_view(request)).visible
-            rows = [visible[at] for at in range(len(visible))]
+            rows = [visible[position] for position in range(len(visible))]
         try:
             return await _send_file(request, pcapng(self._session, rows), "kproxy-rows.pcapng")
         except NoBytes:
@@ -292,20 +292,20 @@ async def _send_file(request: web.Request, parts: Iterator[bytes], name: str) ->
     """Send a file as it is made; other requests get their turn. What fails before its first byte is raised."""
     response = web.StreamResponse(headers={"Content-Disposition": f'attachment; filename="{name}"'})
     response.content_type = _DOWNLOADS[name.rpartition(".")[2]]
-    out, turn = bytearray(), time.perf_counter() + _SLICE_S
-    for part in parts:
-        out += part
-        if len(out) >= _CHUNK:
+    buffer, deadline = bytearray(), time.perf_counter() + _SLICE_S
+    for chunk in parts:
+        buffer += chunk
+        if len(buffer) >= _CHUNK:
             if not response.prepared:
                 await response.prepare(request)
-            await response.write(bytes(out))
-            out.clear()
-        if time.perf_counter() > turn:
+            await response.write(bytes(buffer))
+            buffer.clear()
+        if time.perf_counter() > deadline:
             await asyncio.sleep(0)
-            turn = time.perf_counter() + _SLICE_S
+            deadline = time.perf_counter() + _SLICE_S
     if not response.prepared:
         await response.prepare(request)
-    await response.write(bytes(out))
+    await response.write(bytes(buffer))
     return response
 
 
@@ -317,9 +317,9 @@ def _parts(request: web.Request) -> int:
     return min(max(_number(request, "parts", _PARTS), 1), _MAX_PARTS)
 
 
-def _number(request: web.Request, name: str, otherwise: int = 0) -> int:
+def _number(request: web.Request, name: str, default: int = 0) -> int:
     text = request.query.get(name, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else otherwise
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else default
 
 
 def _json(value: Any) -> web.Response:

@@ -65,10 +65,10 @@ class Views:
         return view
 
     def _drop_unused(self) -> None:
-        least = time.monotonic() - KEEP_S if self._session.source.live else 0.0
+        oldest_allowed = time.monotonic() - KEEP_S if self._session.source.live else 0.0
         while len(self._views) > 1:
             oldest = next(iter(self._views))
-            if len(self._views) <= MAX_VIEWS and self._used_at[oldest] >= least:
+            if len(self._views) <= MAX_VIEWS and self._used_at[oldest] >= oldest_allowed:
                 return
             self._session.views.remove(self._views.pop(oldest))
             del self._used_at[oldest]

@@ -58,7 +58,7 @@ def test_the_frame_alone_is_enough(name: str, expected: Expected) -> None:
     layout_problems = DEPARTED[name]
     found = api_by_name(layout_problems.api)
     assert found is not None
-    explained = explain(layout_problems.frame(2), answered=(found.key, layout_problems.version))
+    explained = explain(layout_problems.frame(2), answered_request=(found.key, layout_problems.version))
     first, *rest = best_first(finding_entry(finding, explained.frame) for finding in explained.findings)
     assert seen(first) == expected
     assert {finding.severity for finding in rest} <= {"info"}
@@ -80,14 +80,14 @@ FIXED = DEPARTED["metadata-v1-in-the-layout-of-v3"].frame(2)
     ],
 )
 def test_one_fixed_layout_whatever_the_version(version: int, written: object, span: object, path: str) -> None:
-    explained = explain(FIXED, answered=(3, version))
+    explained = explain(FIXED, answered_request=(3, version))
     first, *_ = map(finding_as_json, best_first(finding_entry(finding) for finding in explained.findings))
     assert (first["edit"], first["span"], first["path"]) == (written, span, path)
 
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_a_fixed_layout_is_right_for_its_own_versions(version: int) -> None:
-    assert explain(FIXED, answered=(3, version)).findings == []
+    assert explain(FIXED, answered_request=(3, version)).findings == []
 
 
 def test_the_sizes_are_those_of_the_frames_that_were_seen() -> None:

@@ -49,20 +49,20 @@ def all_stalls(group: GroupHistory, now: int) -> tuple[Stall, ...]:
 
     A finding that reports the same as a stall is not listed: its code is added to the stall's `codes`.
     """
-    lasting = sorted(lasting_stalls(group, now), key=lambda stall: (-RANK.get(stall.severity, 0), stall.since))
-    stalls = _distinct(lasting + sorted(group.ended_stalls, key=lambda stall: -stall.since), now)
+    ongoing = sorted(lasting_stalls(group, now), key=lambda stall: (-RANK.get(stall.severity, 0), stall.since))
+    stalls = _distinct(ongoing + sorted(group.ended_stalls, key=lambda stall: -stall.since), now)
     detected = [stall for stall in stalls if stall.kind is not StallKind.FINDING]
-    rest: list[Stall] = []
+    findings: list[Stall] = []
     for finding in (stall for stall in stalls if stall.kind is StallKind.FINDING):
-        for place, stall in enumerate(detected):
+        for index, stall in enumerate(detected):
             if _reports_same(finding, stall, now):
                 if finding.codes[0] not in stall.codes:
-                    detected[place] = replace(stall, codes=(*stall.codes, *finding.codes))
+                    detected[index] = replace(stall, codes=(*stall.codes, *finding.codes))
                 break
         else:
-            rest.append(finding)
-    lasting_detected = [stall for stall in detected if stall.until is None]
-    return (*lasting_detected, *sorted((*detected[len(lasting_detected) :], *rest), key=lambda stall: -stall.since))
+            findings.append(finding)
+    ongoing_detected = [stall for stall in detected if stall.until is None]
+    return (*ongoing_detected, *sorted((*detected[len(ongoing_detected) :], *findings), key=lambda stall: -stall.since))
 
 
 def lasting_stalls(group: GroupHistory, now: int) -> Iterator[Stall]:
@@ -95,19 +95,19 @@ def _distinct(stalls: list[Stall], now: int) -> list[Stall]:
         for stall in stalls
         if stall.kind not in _INCLUDED
         or not any(
-            {*wait.blamed}.issuperset(stall.blamed)
-            and wait.since <= (now if stall.until is None else stall.until)
-            and stall.since <= (now if wait.until is None else wait.until)
-            for wait in join_waits
+            {*join_wait.blamed}.issuperset(stall.blamed)
+            and join_wait.since <= (now if stall.until is None else stall.until)
+            and stall.since <= (now if join_wait.until is None else join_wait.until)
+            for join_wait in join_waits
         )
     ]
 
 
 def _reports_same(finding: Stall, stall: Stall, now: int) -> bool:
     """Whether a finding reports the same as a stall: same kind, time and member."""
-    ends = now if stall.until is None else stall.until
+    end = now if stall.until is None else stall.until
     return (
         stall.kind in _EQUIVALENT.get(finding.codes[0], ())
-        and stall.since <= finding.since <= ends + _MAX_DELAY
+        and stall.since <= finding.since <= end + _MAX_DELAY
         and (not finding.waiting or not {*finding.waiting}.isdisjoint((*stall.waiting, *stall.blamed)))
     )

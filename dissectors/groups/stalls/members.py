@@ -114,11 +114,11 @@ def not_rejoining(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
 
 def silence_limit(group: GroupHistory, lane: Lane, at: int) -> int | None:
     """The time (ns) that a member may send nothing, if it has exceeded it; else None."""
-    usual = lane.interval
-    if lane.state is not MembershipState.MEMBER or lane.end_reason or not usual:
+    interval = lane.interval
+    if lane.state is not MembershipState.MEMBER or lane.end_reason or not interval:
         return None
-    floor = MIN_SILENCE if group.protocol is Protocol.CLASSIC else MIN_SILENCE_OF_EPOCHS
-    limit = max(MISSED_HEARTBEATS * usual, floor)
+    minimum = MIN_SILENCE if group.protocol is Protocol.CLASSIC else MIN_SILENCE_OF_EPOCHS
+    limit = max(MISSED_HEARTBEATS * interval, minimum)
     return limit if at - lane.heartbeat_at > limit else None
 
 
@@ -148,10 +148,10 @@ def lost(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
         return
     if not lane.end_reason:  # it sends requests again
         return
-    others = any(
+    others_active = any(
         member.state is MembershipState.MEMBER and member.heartbeat_at > since for member in group.lanes.values()
     )
-    if not others and at - since > SESSION_TIMEOUT:
+    if not others_active and at - since > SESSION_TIMEOUT:
         return
     if group.moved_at > since - MAX_RETURN and not MAX_RETURN < at - max(group.moved_at, since) < SESSION_TIMEOUT:
         return
@@ -159,7 +159,7 @@ def lost(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     yield Stall(
         StallKind.LOST,
         # a lone client that ends without leaving harms nobody, nor does one whose partitions others read
-        "warning" if others and unread != [] else "info",
+        "warning" if others_active and unread != [] else "info",
         since,
         lane.row if lane.heartbeat_row < 0 else lane.heartbeat_row,
         f"{lane.label} disappeared without LeaveGroup ({lane.end_reason}) and has been silent for "
@@ -169,41 +169,41 @@ def lost(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     )
 
 
-def unread_partitions(group: GroupHistory, lost: Lane) -> list[TopicPartition] | None:
+def unread_partitions(group: GroupHistory, lost_lane: Lane) -> list[TopicPartition] | None:
     """The partitions of a lost member that no other member has as well; None if its assignment is unknown."""
-    if lost.assigned is None:
+    if lost_lane.assigned is None:
         return None
-    read = {
+    read_partitions = {
         partition
         for lane in group.lanes.values()
         if lane.state is MembershipState.MEMBER and lane.assigned
         for partition in lane.assigned
     }
-    return sorted(lost.assigned - read)
+    return sorted(lost_lane.assigned - read_partitions)
 
 
 def _left_behind(group: GroupHistory, unread: list[TopicPartition] | None) -> str:
     """What becomes of the partitions of a lost member, as the end of a sentence."""
     if unread is None:
-        shared = " that no other member has" if group.protocol is Protocol.SHARE else " assigned to it"
+        clause = " that no other member has" if group.protocol is Protocol.SHARE else " assigned to it"
         if group.protocol is Protocol.STREAMS:
             return "until its session expires, nobody runs the tasks assigned to it"
-        return f"until its session expires, nobody reads the partitions{shared}"
+        return f"until its session expires, nobody reads the partitions{clause}"
     if unread:
         if group.protocol is Protocol.STREAMS:
             tasks = ", ".join(f"{printable(subtopology)}_{number}" for subtopology, number in unread[:_MAX_NAMED])
             more = f" and {len(unread) - _MAX_NAMED} more tasks" if len(unread) > _MAX_NAMED else ""
             return f"until its session expires, nobody runs task {tasks}{more}, which no other member has"
-        named = [f"{printable(group.topic_names.get(topic, topic))}[{index}]" for topic, index in unread[:_MAX_NAMED]]
+        partitions = [f"{printable(group.topic_names.get(topic, topic))}[{index}]" for topic, index in unread[:_MAX_NAMED]]
         more = f" and {len(unread) - _MAX_NAMED} more" if len(unread) > _MAX_NAMED else ""
-        return f"until its session expires, nobody reads {', '.join(named)}{more}, which no other member is assigned"
+        return f"until its session expires, nobody reads {', '.join(partitions)}{more}, which no other member is assigned"
     if group.protocol is Protocol.SHARE:
         return (
             "other members are assigned all of its partitions and read on; records that it had acquired are delivered "
             "again when their locks run out"
         )
-    what = "tasks" if group.protocol is Protocol.STREAMS else "partitions"
-    return f"other members are assigned all of its {what}"
+    unit = "tasks" if group.protocol is Protocol.STREAMS else "partitions"
+    return f"other members are assigned all of its {unit}"
 
 
 def looping(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
@@ -228,35 +228,35 @@ def looping(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
 
 def disturbing(lane: Lane, at: int) -> Iterator[Stall]:
     """A process that causes one rebalance after the other."""
-    caused = lane.caused
-    if caused is None or caused.count < MAX_CAUSED or at - caused.last > DISTURBS_FOR or lane.unsynced >= MAX_UNSYNCED:
+    disturbance = lane.caused
+    if disturbance is None or disturbance.count < MAX_CAUSED or at - disturbance.last > DISTURBS_FOR or lane.unsynced >= MAX_UNSYNCED:
         return  # or it joins again because it gets no assignment: see `join_loop_stalls`
-    how = ", ".join(f"{_HOW[kind]} {times} time{'s' * (times != 1)}" for kind, times in caused.kinds.items())
+    causes = ", ".join(f"{_HOW[kind]} {times} time{'s' * (times != 1)}" for kind, times in disturbance.kinds.items())
     yield Stall(
         StallKind.DISTURBED,
         "warning",
-        caused.first,
-        caused.row,
-        f"{lane.label} caused {caused.count} rebalances within {elapsed(caused.last - caused.first)}: it {how}",
+        disturbance.first,
+        disturbance.row,
+        f"{lane.label} caused {disturbance.count} rebalances within {elapsed(disturbance.last - disturbance.first)}: it {causes}",
         "check that process: what it does between two polls, why it subscribes again or restarts, and its log; at each "
         "rebalance, all members of the group stop",
         blamed=(lane.key,),
-        times=caused.count,
+        times=disturbance.count,
     )
 
 
 def refusal(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
     """Consecutive refusals of a member, if they exceed the threshold of their error."""
     explanation = _explanation(group, lane, streak)
-    commit = streak.kind is EventKind.COMMIT
-    passes = not commit or streak.error in explanations.PASSING
-    if passes and (streak.count < explanation.threshold or streak.last - streak.first < explanation.patience):
+    is_commit = streak.kind is EventKind.COMMIT
+    needs_threshold = not is_commit or streak.error in explanations.PASSING
+    if needs_threshold and (streak.count < explanation.threshold or streak.last - streak.first < explanation.patience):
         return
     kind = (
         StallKind.FENCED
         if streak.error in explanations.FENCED
         else StallKind.COMMIT_REFUSED
-        if commit
+        if is_commit
         else StallKind.REFUSED
     )
     times = f" {streak.count} times within {elapsed(streak.last - streak.first)}" if streak.count > 1 else ""
@@ -264,7 +264,7 @@ def refusal(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
     text += f": {explanation.reason}" if explanation.reason else ""
     if streak.api == "ShareAcknowledge":
         text += "; the acknowledgements are not stored, so these records will be delivered again"
-    elif commit:
+    elif is_commit:
         text += "; the offsets are not stored" + (", so these records will be read again" if lane.member_id else "")
     severity = "error" if kind is StallKind.FENCED or streak.count >= max(3, explanation.threshold) else "warning"
     yield Stall(
@@ -290,10 +290,10 @@ def _explanation(group: GroupHistory, lane: Lane, streak: Streak) -> explanation
 
 def _was_just_accepted(group: GroupHistory, lane: Lane, streak: Streak) -> bool:
     """Whether a member that is unknown now was accepted so recently that its session cannot have expired."""
-    ended = lane.memberships[-1][1] if lane.memberships else None
+    ended_at = lane.memberships[-1][1] if lane.memberships else None
     return (
-        ended is not None
-        and lane.heartbeat_at <= ended
+        ended_at is not None
+        and lane.heartbeat_at <= ended_at
         and streak.first - lane.heartbeat_at < MIN_SESSION
         and streak.count == len(lane.refusals) == 1
         and group.rebalance is None
@@ -302,23 +302,23 @@ def _was_just_accepted(group: GroupHistory, lane: Lane, streak: Streak) -> bool:
 
 def unanswered(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     """Late responses to a member, except to requests that normally block."""
-    late = [
+    late_requests = [
         event
         for event in lane.in_flight.values()
         if at - event.at > MAX_LATENCY
         and (event.kind not in (EventKind.JOIN, EventKind.SYNC) or group.protocol is not Protocol.CLASSIC)
     ]
-    if not late or lane.end_reason:
+    if not late_requests or lane.end_reason:
         return
-    first = late[0]
+    first = late_requests[0]
     yield Stall(
         StallKind.UNANSWERED,
         severity_after(at - first.at),
         first.at,
         first.row,
         f"{lane.label} has waited {elapsed(at - first.at)} for the response to its {first.api} request"
-        + (f", and for {len(late) - 1} more" if len(late) > 1 else ""),
+        + (f", and for {len(late_requests) - 1} more" if len(late_requests) > 1 else ""),
         "check whether the coordinator answers others, and whether something in between drops packets",
         (lane.key,),
-        times=len(late),
+        times=len(late_requests),
     )

@@ -36,11 +36,11 @@ def join_waits(group: GroupHistory, at: int) -> Iterator[Stall]:
     if not waiting or at - waiting[0][0] <= MAX_JOIN_WAIT:
         return
     # The coordinator answers all joins of a round at the same time: earlier requests without a response were omitted.
-    left_out = [lane for since, lane in waiting if since + SECOND < group.generation_at < at - SECOND]
-    if left_out:
-        yield _left_out(group, left_out, at)
+    unanswered_lanes = [lane for since, lane in waiting if since + SECOND < group.generation_at < at - SECOND]
+    if unanswered_lanes:
+        yield _left_out(group, unanswered_lanes, at)
         return
-    since, first = waiting[0]
+    since, first_lane = waiting[0]
     lanes = [lane for _, lane in waiting]
     missing = [lane for lane in group.current_members() if lane.state is not MembershipState.JOINING]
     missing.sort(key=_likely_cause_first)
@@ -52,21 +52,21 @@ def join_waits(group: GroupHistory, at: int) -> Iterator[Stall]:
         for pending in list(group.pending_ids.values())[-1:]
         if at - pending.at <= SESSION_TIMEOUT
     ]
-    wait = f"{names(lanes)} {has_or_have(lanes)} waited {elapsed(at - since)} for the JoinGroup response"
+    waited_text = f"{names(lanes)} {has_or_have(lanes)} waited {elapsed(at - since)} for the JoinGroup response"
     if reasons:
-        text = f"{wait}: the coordinator waits until every member has joined; missing: {'; '.join(reasons)}"
+        text = f"{waited_text}: the coordinator waits until every member has joined; missing: {'; '.join(reasons)}"
     else:
         text = (
-            f"{wait}, although no member visible here is missing: the coordinator waits for one that does not use this "
+            f"{waited_text}, although no member visible here is missing: the coordinator waits for one that does not use this "
             "proxy, or it lost the request"
         )
-    assert first.request is not None
+    assert first_lane.request is not None
     hint = _hint(missing, bool(group.pending_ids))
     yield Stall(
         StallKind.JOIN_WAITS,
         severity_after(at - since),
         since,
-        first.request.row,
+        first_lane.request.row,
         text,
         hint,
         keys(lanes),
@@ -137,33 +137,33 @@ def _hint(missing: list[Lane], pending: bool) -> str:
 
 def sync_waits(group: GroupHistory, at: int) -> Iterator[Stall]:
     """Generations without an assignment: the leader has not sent it, or a member has not requested it."""
-    late = [lane for lane in group.in_state(MembershipState.JOINED) if at - lane.since > MAX_SYNC_WAIT]
-    waiting = [
+    late_lanes = [lane for lane in group.in_state(MembershipState.JOINED) if at - lane.since > MAX_SYNC_WAIT]
+    waiting_lanes = [
         lane
         for lane in group.in_state(MembershipState.SYNCING)
         if lane.request is not None and at - lane.request.at > MAX_SYNC_WAIT
     ]
-    if not late and not waiting:
+    if not late_lanes and not waiting_lanes:
         return
     leader = group.lanes.get(group.leader)
-    if leader is not None and leader.state is MembershipState.SYNCING and leader not in waiting:
+    if leader is not None and leader.state is MembershipState.SYNCING and leader not in waiting_lanes:
         return  # the leader has just sent the assignment
-    if leader in late or (late and not waiting):
-        assert late
-        yield _sync_missing(group, late, waiting, leader if leader in late else None, at)
-    elif waiting:
-        request = waiting[0].request
+    if leader in late_lanes or (late_lanes and not waiting_lanes):
+        assert late_lanes
+        yield _sync_missing(group, late_lanes, waiting_lanes, leader if leader in late_lanes else None, at)
+    elif waiting_lanes:
+        request = waiting_lanes[0].request
         assert request is not None
-        served = [
+        served_lanes = [
             lane for lane in group.lanes.values() if lane.state is MembershipState.MEMBER and lane.since > request.at
         ]
-        if served:
-            since = min(lane.since for lane in served)
+        if served_lanes:
+            since = min(lane.since for lane in served_lanes)
             if at - since < SECOND:
                 return
-            cause = f"{names(served)} {has_or_have(served)} been answered {elapsed(at - since)} earlier"
+            cause = f"{names(served_lanes)} {has_or_have(served_lanes)} been answered {elapsed(at - since)} earlier"
             hint = "the coordinator lost this request: check its log; the client gives up after its request timeout"
-        elif leader in waiting:
+        elif leader in waiting_lanes:
             cause = f"the leader, {leader.label}, has sent the assignment, but the coordinator does not respond"
             hint = "check the broker: it must write the assignment to __consumer_offsets first (min.insync.replicas)"
         else:
@@ -177,24 +177,24 @@ def sync_waits(group: GroupHistory, at: int) -> Iterator[Stall]:
             severity_after(at - request.at),
             request.at,
             request.row,
-            f"{names(waiting)} {has_or_have(waiting)} waited {elapsed(at - request.at)} for the SyncGroup response in "
+            f"{names(waiting_lanes)} {has_or_have(waiting_lanes)} waited {elapsed(at - request.at)} for the SyncGroup response in "
             f"generation {group.generation}: {cause}",
             hint,
-            keys(waiting),
-            () if served or leader is None or leader in waiting else (leader.key,),
+            keys(waiting_lanes),
+            () if served_lanes or leader is None or leader in waiting_lanes else (leader.key,),
         )
 
 
-def _sync_missing(group: GroupHistory, late: list[Lane], waiting: list[Lane], leader: Lane | None, at: int) -> Stall:
+def _sync_missing(group: GroupHistory, late_lanes: list[Lane], waiting_lanes: list[Lane], leader: Lane | None, at: int) -> Stall:
     """Members that have joined but send no SyncGroup."""
-    first = leader or min(late, key=lambda lane: lane.since)
+    first = leader or min(late_lanes, key=lambda lane: lane.since)
     text = (
-        f"{first.label if leader else names(late)} {'has' if leader else has_or_have(late)} sent no SyncGroup for "
+        f"{first.label if leader else names(late_lanes)} {'has' if leader else has_or_have(late_lanes)} sent no SyncGroup for "
         f"{elapsed(at - first.since)} after the JoinGroup response (generation {group.generation})"
     )
     if leader is not None:
         text += "; it is the leader, so no member has an assignment"
-        text += f", and {names(waiting)} {has_or_have(waiting)} to wait" if waiting else ""
+        text += f", and {names(waiting_lanes)} {has_or_have(waiting_lanes)} to wait" if waiting_lanes else ""
     else:
         text += ": it has no assignment and reads nothing"
     return Stall(
@@ -205,8 +205,8 @@ def _sync_missing(group: GroupHistory, late: list[Lane], waiting: list[Lane], le
         text,
         "check whether the client can read the JoinGroup response (its log; that frame's findings), and whether it is "
         "blocked in its assignor or a rebalance callback",
-        keys(waiting),
-        (first.key,) if leader else keys(late),
+        keys(waiting_lanes),
+        (first.key,) if leader else keys(late_lanes),
     )
 
 
@@ -215,44 +215,44 @@ def lagging_epochs(group: GroupHistory, at: int) -> Iterator[Stall]:
     if group.protocol in (Protocol.CLASSIC, Protocol.UNKNOWN) or at - group.generation_at < MAX_EPOCH_LAG:
         return
     members = [lane for lane in group.lanes.values() if lane.state is MembershipState.MEMBER]
-    behind = [lane for lane in members if 0 <= lane.generation < group.generation]
-    if not behind:
+    lagging = [lane for lane in members if 0 <= lane.generation < group.generation]
+    if not lagging:
         return
-    epochs = ", ".join(sorted({str(lane.generation) for lane in behind}))
-    last = group.boundaries[-1] if group.boundaries else None
+    epochs = ", ".join(sorted({str(lane.generation) for lane in lagging}))
+    boundary = group.boundaries[-1] if group.boundaries else None
     yield Stall(
         StallKind.LAGGING,
         severity_after(at - group.generation_at),
         group.generation_at,
-        last.row if last is not None else group.row,
-        f"{names(behind)} {'are' if len(behind) > 1 else 'is'} at epoch {epochs}, and the group at {group.generation} "
+        boundary.row if boundary is not None else group.row,
+        f"{names(lagging)} {'are' if len(lagging) > 1 else 'is'} at epoch {epochs}, and the group at {group.generation} "
         f"for {elapsed(at - group.generation_at)}: partitions that others wait for have not been revoked",
         "check the poll loop of the member that is behind: it gives up partitions in poll(); after "
         "max.poll.interval.ms it is fenced",
-        keys([lane for lane in members if lane not in behind]),
-        keys(behind),
-        times=len(behind),
+        keys([lane for lane in members if lane not in lagging]),
+        keys(lagging),
+        times=len(lagging),
     )
 
 
 def no_coordinator(group: GroupHistory, at: int) -> Iterator[Stall]:
     """A broker that is not the coordinator, or a coordinator that is unavailable or still loading."""
-    denied = group.denied
-    if denied is None:
+    streak = group.denied
+    if streak is None:
         return
-    explanation = explanations.explanation(denied.api, denied.error)
-    if denied.count < explanation.threshold or denied.last - denied.first < MIN_OUTAGE:
+    explanation = explanations.explanation(streak.api, streak.error)
+    if streak.count < explanation.threshold or streak.last - streak.first < MIN_OUTAGE:
         return
     yield Stall(
         StallKind.COORDINATOR,
-        severity_after(denied.last - denied.first),
-        denied.first,
-        denied.row,
-        f"members of the group got {denied.error} from {denied.api} {denied.count} times within "
-        f"{elapsed(denied.last - denied.first)}: {explanation.reason}",
+        severity_after(streak.last - streak.first),
+        streak.first,
+        streak.row,
+        f"members of the group got {streak.error} from {streak.api} {streak.count} times within "
+        f"{elapsed(streak.last - streak.first)}: {explanation.reason}",
         explanation.hint,
-        error=denied.error,
-        times=denied.count,
+        error=streak.error,
+        times=streak.count,
     )
 
 

@@ -34,20 +34,20 @@ ERRORS: Final[JudgementsByApi] = {
     ("ApiVersions", Error.UNSUPPORTED_VERSION): routine(
         "the broker does not have this version of ApiVersions (KIP-511)",
         "the client must repeat ApiVersions with a version that the response lists, or version 0",
-        patience=5.0,
+        grace_period=5.0,
     ),
     ("ApiVersions", Error.REBOOTSTRAP_REQUIRED): transient(
         "the address leads to another broker or cluster than the client expects (KIP-1242)",
         "check what the broker's advertised name resolves to, and load balancers between them",
-        fields=("cluster_id", "node_id"), patience=10.0,
+        fields=("cluster_id", "node_id"), grace_period=10.0,
     ),
     **_each(
         _DESCRIBE_GROUPS, Error.GROUP_ID_NOT_FOUND,
-        routine("the group does not exist, or is of another type", "check the group id", patience=30.0),
+        routine("the group does not exist, or is of another type", "check the group id", grace_period=30.0),
     ),
     **_each(
         _DESCRIBE_GROUPS, Error.UNSUPPORTED_VERSION,
-        routine("the broker does not have this type of group", "check the broker's release", patience=30.0),
+        routine("the broker does not have this type of group", "check the broker's release", grace_period=30.0),
     ),
     **_each(
         ("GetTelemetrySubscriptions", "PushTelemetry"), Error.INVALID_REQUEST,
@@ -95,12 +95,12 @@ ERRORS: Final[JudgementsByApi] = {
         "the replicas did not confirm the batch within timeout_ms; it may be written",
         "check the followers: their broker is slow or down (kafka-topics --describe --under-replicated-partitions); "
         "raise request.timeout.ms of the producer, and make it idempotent, which prevents duplicates",
-        fields=("timeout_ms", "acks"), patience=1.5,
+        fields=("timeout_ms", "acks"), grace_period=1.5,
     ),
     ("Produce", Error.KAFKA_STORAGE_ERROR): transient(
         "the broker cannot write to the partition's log directory",
         "check the broker's disks and their free space, and its log for the failed log directory",
-        patience=1.5,
+        grace_period=1.5,
     ),
     ("Produce", Error.CORRUPT_MESSAGE): transient(
         "the CRC or the size of the batch is wrong",
@@ -128,7 +128,7 @@ ERRORS: Final[JudgementsByApi] = {
     ("Fetch", Error.KAFKA_STORAGE_ERROR): transient(
         "the broker cannot read the partition's log directory",
         "check the broker's disks, and its log for the failed log directory",
-        patience=1.5,
+        grace_period=1.5,
     ),
     ("Fetch", Error.UNSUPPORTED_COMPRESSION_TYPE): final(
         "the batches are compressed with zstd, which this version of Fetch does not have",
@@ -147,7 +147,7 @@ ERRORS: Final[JudgementsByApi] = {
     ("OffsetCommit", Error.REBALANCE_IN_PROGRESS): routine(
         "the group is rebalancing, so the commit may belong to partitions that the member loses",
         "the client must rejoin, and commit again after it",
-        patience=15.0,
+        grace_period=15.0,
     ),
     ("OffsetCommit", Error.REQUEST_TIMED_OUT): transient(
         "the commit was not replicated in time",
@@ -185,12 +185,12 @@ ERRORS: Final[JudgementsByApi] = {
     ("StreamsGroupTopologyDescriptionUpdate", Error.UNKNOWN_MEMBER_ID): transient(
         "the streams group does not have this member: its session expired, or it left",
         "the client must rejoin with member_epoch 0, and push when the coordinator requests it again",
-        blame="client", patience=ELECTION, fields=("member_id",),
+        blame="client", grace_period=ELECTION, fields=("member_id",),
     ),
     # Transactions
     **_each(
         _TRANSACTIONS, Error.COORDINATOR_NOT_AVAILABLE,
-        transient("the transactional id has no coordinator", _TRANSACTION_STATE, patience=ELECTION),
+        transient("the transactional id has no coordinator", _TRANSACTION_STATE, grace_period=ELECTION),
     ),
     **_each(
         _TRANSACTIONS, Error.COORDINATOR_LOAD_IN_PROGRESS,
@@ -198,7 +198,7 @@ ERRORS: Final[JudgementsByApi] = {
             "the transaction coordinator is still loading its partition of __transaction_state",
             "wait, if the broker just started; if it takes longer than a minute, check that __transaction_state is "
             "compacted (log cleaner) and the broker's log",
-            patience=ELECTION,
+            grace_period=ELECTION,
         ),
     ),
     **_each(
@@ -207,7 +207,7 @@ ERRORS: Final[JudgementsByApi] = {
             "the coordinator is still completing the previous transaction of this id",
             "check the brokers that lead the partitions of the previous transaction: it cannot end while one of them "
             "takes no markers (kafka-transactions find-hanging); otherwise this passes in milliseconds",
-            patience=3.0,
+            grace_period=3.0,
         ),
     ),
     ("EndTxn", Error.CONCURRENT_TRANSACTIONS): transient(
@@ -215,7 +215,7 @@ ERRORS: Final[JudgementsByApi] = {
         "check the brokers that lead the partitions of the transaction: it cannot end while one of them takes no "
         "markers "
         "(kafka-transactions find-hanging)",
-        patience=3.0,
+        grace_period=3.0,
     ),
     ("EndTxn", Error.INVALID_TXN_STATE): final(
         "the transaction is in a state that cannot be committed or aborted",
@@ -233,12 +233,12 @@ ERRORS: Final[JudgementsByApi] = {
     ("Metadata", Error.UNKNOWN_TOPIC_OR_PARTITION): transient(
         "the topic does not exist",
         "create the topic, or correct its name in the client; auto.create.topics.enable of the broker may be false",
-        blame="client", patience=PROPAGATION,
+        blame="client", grace_period=PROPAGATION,
     ),
     ("Metadata", Error.LEADER_NOT_AVAILABLE): transient(
         "the topic is being created, or a partition has no leader",
         "check that the brokers with its replicas are up (kafka-topics --describe --unavailable-partitions)",
-        patience=ELECTION,
+        grace_period=ELECTION,
     ),
     ("CreateTopics", Error.REQUEST_TIMED_OUT): transient(
         "the topic was not created within timeout_ms; it may still appear",

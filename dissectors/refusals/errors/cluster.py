@@ -37,7 +37,7 @@ ERRORS: Final[Judgements] = {
     Error.NOT_CONTROLLER: transient(
         "the broker is not the controller",
         "the client must request Metadata and use its controller_id; if it does, the cluster has no controller",
-        blame="client", patience=ELECTION,
+        blame="client", grace_period=ELECTION,
     ),
     Error.INVALID_REQUEST: final(
         "the request has values that the API does not allow, or do not fit together",
@@ -49,7 +49,7 @@ ERRORS: Final[Judgements] = {
         "change the request as the broker's message says, or ask whoever runs the cluster",
     ),
     Error.OPERATION_NOT_ATTEMPTED: routine(
-        "another part of the request failed, so this one was not tried", "correct the part that failed", patience=10.0
+        "another part of the request failed, so this one was not tried", "correct the part that failed", grace_period=10.0
     ),
     Error.REASSIGNMENT_IN_PROGRESS: final(
         "the partition is being moved to other brokers", "repeat the request when the reassignment has ended"
@@ -123,6 +123,6 @@ ERRORS: Final[Judgements] = {
     Error.REBOOTSTRAP_REQUIRED: routine(
         "the server sends the client back to its bootstrap servers (KIP-1102)",
         "if it happens again and again, check that bootstrap.servers leads to the brokers that the client is to use",
-        patience=10.0,
+        grace_period=10.0,
     ),
 }  # fmt: skip

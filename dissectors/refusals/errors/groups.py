@@ -22,16 +22,16 @@ ERRORS: Final[Judgements] = {
         "wait, if the broker just started; if it takes longer than a minute, check that the internal topic is "
         "compacted "
         "(log cleaner) and the broker's log",
-        patience=ELECTION,
+        grace_period=ELECTION,
     ),
     Error.COORDINATOR_NOT_AVAILABLE: transient(
-        "the group or transactional id has no coordinator", _INTERNAL, patience=ELECTION
+        "the group or transactional id has no coordinator", _INTERNAL, grace_period=ELECTION
     ),
     Error.NOT_COORDINATOR: transient(
         "the broker is not the coordinator of this group or transactional id",
         "the client must ask FindCoordinator and use the broker that it names; if it does, brokers disagree about the "
         "leader of the internal topic's partition, or an address leads to another broker",
-        blame="client", patience=ELECTION,
+        blame="client", grace_period=ELECTION,
     ),
     Error.OFFSET_METADATA_TOO_LARGE: final(
         "the metadata of a committed offset is too long",
@@ -40,7 +40,7 @@ ERRORS: Final[Judgements] = {
     Error.ILLEGAL_GENERATION: transient(
         "the member uses another generation than the group has",
         f"the client must rejoin after this error; {_POLL}",
-        blame="client", patience=ELECTION, fields=("generation_id", "generation_id_or_member_epoch"),
+        blame="client", grace_period=ELECTION, fields=("generation_id", "generation_id_or_member_epoch"),
     ),
     Error.INCONSISTENT_GROUP_PROTOCOL: final(
         "the member shares no assignor or protocol type with the other members of the group",
@@ -55,7 +55,7 @@ ERRORS: Final[Judgements] = {
     Error.UNKNOWN_MEMBER_ID: transient(
         "the coordinator does not have this member: its session expired, or it left",
         f"the client must rejoin with an empty member id; {_POLL}",
-        blame="client", patience=ELECTION, fields=("member_id",),
+        blame="client", grace_period=ELECTION, fields=("member_id",),
     ),
     Error.INVALID_SESSION_TIMEOUT: final(
         "the session timeout is not between the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
@@ -63,7 +63,7 @@ ERRORS: Final[Judgements] = {
         fields=("session_timeout_ms",), harm=Harm.DATA,
     ),
     Error.REBALANCE_IN_PROGRESS: routine(
-        "the group is rebalancing", "the client must rejoin the group", patience=300.0
+        "the group is rebalancing", "the client must rejoin the group", grace_period=300.0
     ),
     Error.INVALID_COMMIT_OFFSET_SIZE: final(
         "the committed offsets are too large for a record of __consumer_offsets",
@@ -72,7 +72,7 @@ ERRORS: Final[Judgements] = {
     ),
     Error.MEMBER_ID_REQUIRED: routine(
         "a new member gets its id (KIP-394)", "the client must repeat JoinGroup with the member id of the response",
-        patience=5.0,
+        grace_period=5.0,
     ),
     Error.GROUP_MAX_SIZE_REACHED: final(
         "the group has as many members as the broker allows",
@@ -89,7 +89,7 @@ ERRORS: Final[Judgements] = {
     Error.UNRELEASED_INSTANCE_ID: transient(
         "another member still holds this group.instance.id",
         "give every process its own group.instance.id; otherwise wait until the session of the other one expires",
-        blame="client", patience=10.0, fields=("instance_id",),
+        blame="client", grace_period=10.0, fields=("instance_id",),
     ),
     Error.NON_EMPTY_GROUP: final(
         "the group still has members", "stop its members, or wait until their sessions expire, and repeat the request"
@@ -103,12 +103,12 @@ ERRORS: Final[Judgements] = {
     Error.FENCED_MEMBER_EPOCH: transient(
         "the coordinator has another epoch for this member",
         "the client must give up its partitions and rejoin with member_epoch 0, which the broker must accept (KIP-848)",
-        blame="client", patience=3.0, fields=("member_epoch",),
+        blame="client", grace_period=3.0, fields=("member_epoch",),
     ),
     Error.STALE_MEMBER_EPOCH: transient(
         "the member uses an epoch that it no longer has",
         "the client must use the member_epoch of its last heartbeat response",
-        blame="client", patience=ELECTION, fields=("member_epoch", "generation_id_or_member_epoch"),
+        blame="client", grace_period=ELECTION, fields=("member_epoch", "generation_id_or_member_epoch"),
     ),
     Error.UNSUPPORTED_ASSIGNOR: final(
         "the broker does not have the requested assignor",
@@ -126,11 +126,11 @@ ERRORS: Final[Judgements] = {
         "acknowledge within share.record.lock.duration.ms, and each record once",
     ),
     Error.SHARE_SESSION_NOT_FOUND: routine(
-        "the broker has no such share session: it restarted, or evicted the session", _SESSION, patience=10.0
+        "the broker has no such share session: it restarted, or evicted the session", _SESSION, grace_period=10.0
     ),
     Error.INVALID_SHARE_SESSION_EPOCH: transient(
         "the epoch of the share session is not the expected one", _SESSION, blame="client",
-        fields=("share_session_epoch",), patience=3.0,
+        fields=("share_session_epoch",), grace_period=3.0,
     ),
     Error.SHARE_SESSION_LIMIT_REACHED: transient(
         "the broker has as many share sessions as it allows",

@@ -23,7 +23,7 @@ ERRORS: Final[Judgements] = {
         "the offset is below the start or above the end of the log",
         "the client must reset its position (auto.offset.reset); check whether retention deletes records before they "
         "are read",
-        patience=10.0,
+        grace_period=10.0,
     ),
     Error.CORRUPT_MESSAGE: transient(
         "the record data is corrupt: its CRC or its size is wrong",
@@ -35,7 +35,7 @@ ERRORS: Final[Judgements] = {
         "the topic or partition does not exist on this broker",
         "create the topic, or correct its name or the partition; a topic that was just created or deleted takes a "
         "moment",
-        blame="client", patience=PROPAGATION,
+        blame="client", grace_period=PROPAGATION,
     ),
     Error.INVALID_FETCH_SIZE: final(
         "the requested fetch size is invalid", "request a positive size (max_bytes, partition_max_bytes)",
@@ -45,13 +45,13 @@ ERRORS: Final[Judgements] = {
         "the partition has no leader",
         "find the brokers with its replicas and start them (kafka-topics --describe --unavailable-partitions); this "
         "passes in seconds after a topic is created or a broker stops",
-        patience=ELECTION,
+        grace_period=ELECTION,
     ),
     Error.NOT_LEADER_OR_FOLLOWER: transient(
         "the broker does not have the partition as its leader or follower",
         "the client must request Metadata and use the leader that it names; if it does, brokers disagree about the "
         "leader, or an address leads to another broker",
-        blame="client", patience=ELECTION,
+        blame="client", grace_period=ELECTION,
     ),
     Error.REQUEST_TIMED_OUT: transient(
         "the broker did not finish the request within its timeout",
@@ -62,7 +62,7 @@ ERRORS: Final[Judgements] = {
         "a broker that is needed is not available", "start the broker; check the cluster's metadata", blame="broker"
     ),
     Error.REPLICA_NOT_AVAILABLE: transient(
-        "a replica of the partition is not available", "start the brokers with its replicas", patience=ELECTION
+        "a replica of the partition is not available", "start the brokers with its replicas", grace_period=ELECTION
     ),
     Error.MESSAGE_TOO_LARGE: final(
         "a batch or record is larger than the broker accepts",
@@ -84,12 +84,12 @@ ERRORS: Final[Judgements] = {
     ),
     Error.NOT_ENOUGH_REPLICAS: transient(
         "the partition has fewer in-sync replicas than min.insync.replicas, so that acks=all is refused", _ISR,
-        patience=1.5,
+        grace_period=1.5,
     ),
     Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND: transient(
         "the batch was written, but to fewer in-sync replicas than min.insync.replicas; a retry may write it twice",
         f"{_ISR}; make the producer idempotent, which prevents duplicates",
-        patience=1.5,
+        grace_period=1.5,
     ),
     Error.INVALID_REQUIRED_ACKS: final(
         "acks must be -1 (all), 0 or 1", "set acks to -1, 0 or 1", fields=("acks",), harm=Harm.DATA
@@ -117,33 +117,33 @@ ERRORS: Final[Judgements] = {
     Error.FETCH_SESSION_ID_NOT_FOUND: routine(
         "the broker has no such fetch session: it restarted, or evicted the session",
         "the client must send a full fetch with epoch 0; raise max.incremental.fetch.session.cache.slots of the broker",
-        blame="broker", patience=10.0,
+        blame="broker", grace_period=10.0,
     ),
     Error.INVALID_FETCH_SESSION_EPOCH: routine(
         "the epoch of the fetch session is not the expected one",
         "the client must increase the epoch by 1 with each fetch, and send epoch 0 after this error",
-        patience=10.0,
+        grace_period=10.0,
     ),
     Error.FETCH_SESSION_TOPIC_ID_ERROR: routine(
         "the fetch session mixes requests with and without topic ids",
         "the client must send a full fetch with epoch 0 after this error",
-        patience=10.0,
+        grace_period=10.0,
     ),
     Error.FENCED_LEADER_EPOCH: transient(
         "the leader epoch in the request is older than the broker's",
         "the client must request Metadata and use the leader epoch that it names",
-        blame="client", patience=ELECTION, fields=("current_leader_epoch",),
+        blame="client", grace_period=ELECTION, fields=("current_leader_epoch",),
     ),
     Error.UNKNOWN_LEADER_EPOCH: transient(
         "the leader epoch in the request is newer than the broker's",
         "the broker's metadata is behind: check whether it reaches the controller; the client's epoch must come from "
         "Metadata",
-        patience=ELECTION, fields=("current_leader_epoch",),
+        grace_period=ELECTION, fields=("current_leader_epoch",),
     ),
     Error.OFFSET_NOT_AVAILABLE: transient(
         "the new leader does not know its high watermark yet",
         "check whether the followers of the partition fetch from the leader",
-        patience=ELECTION,
+        grace_period=ELECTION,
     ),
     Error.UNSUPPORTED_COMPRESSION_TYPE: final(
         "the batch is compressed in a way that this version of the API does not have",
@@ -160,12 +160,12 @@ ERRORS: Final[Judgements] = {
     Error.UNKNOWN_TOPIC_ID: transient(
         "the broker has no topic with this id",
         "the client must request Metadata: the topic was deleted, or was created again with another id",
-        blame="client", patience=PROPAGATION,
+        blame="client", grace_period=PROPAGATION,
     ),
     Error.INCONSISTENT_TOPIC_ID: transient(
         "the topic's id is not the one of its log",
         "the client must request Metadata: the topic was created again",
-        blame="client", patience=PROPAGATION,
+        blame="client", grace_period=PROPAGATION,
     ),
     Error.OFFSET_MOVED_TO_TIERED_STORAGE: routine(
         "the offset is only in tiered storage", "a follower must read the earliest local offset and continue there",
@@ -174,13 +174,13 @@ ERRORS: Final[Judgements] = {
     Error.LISTENER_NOT_FOUND: transient(
         "the leader has no listener of the name that the client connected to",
         "give all brokers the same listener names (advertised.listeners)",
-        patience=ELECTION,
+        grace_period=ELECTION,
     ),
     Error.SNAPSHOT_NOT_FOUND: final("the snapshot does not exist", _LOG, blame="broker"),
     Error.POSITION_OUT_OF_RANGE: final("the position is outside of the snapshot", _LOG, blame="broker"),
     Error.NEW_LEADER_ELECTED: routine(
         "another broker became the leader while the request waited",
         "the client must request Metadata and repeat the request at the new leader",
-        patience=ELECTION,
+        grace_period=ELECTION,
     ),
 }  # fmt: skip

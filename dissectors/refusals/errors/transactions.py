@@ -63,7 +63,7 @@ ERRORS: Final[Judgements] = {
         "offsets of an open transaction are not decided yet",
         "the producer that wrote the offsets must end its transaction; find one that hangs with kafka-transactions "
         "find-hanging",
-        blame="client", patience=8.0,
+        blame="client", grace_period=8.0,
     ),
     Error.TRANSACTIONAL_ID_NOT_FOUND: final(
         "the coordinator has no such transactional id", "check the id; ids expire after transactional.id.expiration.ms"

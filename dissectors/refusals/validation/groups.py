@@ -30,9 +30,9 @@ def names(body: Values, _: int) -> Iterator[Violation]:
 @validates("ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat")
 def epochs(body: Values, _: int) -> Iterator[Violation]:
     """-1 leaves the group, -2 leaves it for a while as a static member, 0 joins."""
-    epoch, lowest = body.get("member_epoch", 0), _LEAVES_STATIC if "instance_id" in body else _LEAVES
-    if epoch < lowest:
-        yield Violation(_INVALID, f"member_epoch is {epoch}", f"use a member_epoch of {lowest} or more")
+    epoch, minimum = body.get("member_epoch", 0), _LEAVES_STATIC if "instance_id" in body else _LEAVES
+    if epoch < minimum:
+        yield Violation(_INVALID, f"member_epoch is {epoch}", f"use a member_epoch of {minimum} or more")
     elif epoch == _LEAVES_STATIC and body.get("instance_id") is None:
         yield Violation(
             _INVALID, "member_epoch is -2, but instance_id is null",

@@ -44,12 +44,12 @@ def init_producer_id(body: Values, _: int) -> Iterator[Violation]:
 @validates("ListOffsets")
 def list_offsets(body: Values, _: int) -> Iterator[Violation]:
     """A partition must not be asked for twice: its result would be ambiguous."""
-    counted = Counter(
+    counts = Counter(
         (topic.get("name", ""), row.get("partition_index", 0))
         for topic in rows(body, "topics")
         for row in rows(topic, "partitions")
     )
-    for (topic, partition), times in counted.items():
+    for (topic, partition), times in counts.items():
         if times > 1:
             yield Violation(
                 Error.INVALID_REQUEST, f"partition {topic}[{partition}] is in the request {times} times",

@@ -54,12 +54,12 @@ def acknowledge_without_session(body: Values, _: int) -> Iterator[Violation]:
 @validates("ShareFetch", "ShareAcknowledge")
 def acknowledgement_batches(body: Values, version: int) -> Iterator[Violation]:
     """Batches of a partition are ascending ranges with one type, or one per record."""
-    most = _RENEW if version >= _RENEW_SINCE else _RENEW - 1
+    highest_type = _RENEW if version >= _RENEW_SINCE else _RENEW - 1
     for topic in rows(body, "topics"):
         target = topic.get("topic_id") or ""
         for partition in rows(topic, "partitions"):
             previous = -1
-            where = f"in partition {partition.get('partition_index', 0)}, "
+            prefix = f"in partition {partition.get('partition_index', 0)}, "
             for batch in rows(partition, "acknowledgement_batches"):
                 first, last = batch.get("first_offset", 0), batch.get("last_offset", 0)
                 types = batch.get("acknowledge_types") or []
@@ -73,12 +73,12 @@ def acknowledgement_batches(body: Values, version: int) -> Iterator[Violation]:
                 elif 1 < len(types) != count:
                     text = f"{first}-{last} has {len(types)} acknowledge_types for {count} records"
                     change = "send one type, or one per record"
-                elif wrong := [kind for kind in types if not 0 <= kind <= most]:
-                    text, change = f"acknowledge type {wrong[0]} is invalid", f"use types 0 to {most}"
+                elif invalid_types := [kind for kind in types if not 0 <= kind <= highest_type]:
+                    text, change = f"acknowledge type {invalid_types[0]} is invalid", f"use types 0 to {highest_type}"
                 elif _RENEW in types and not body.get("is_renew_ack"):
                     text, change = "type 4 (renew) needs is_renew_ack", "set is_renew_ack to renew acquisition locks"
                 else:
                     previous = last
                     continue
-                yield Violation(_INVALID, where + text, change, str(target))
+                yield Violation(_INVALID, prefix + text, change, str(target))
                 break

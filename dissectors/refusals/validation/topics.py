@@ -38,35 +38,35 @@ def create_topics(body: Values, version: int) -> Iterator[Violation]:
                     )  # fmt: skip
             yield from _assignments(name, assignments)
             continue
-        default = ", or -1 for the default" if version >= 4 else ""  # KIP-464
+        default_note = ", or -1 for the default" if version >= 4 else ""  # KIP-464
         if partitions < -1 or partitions == 0:
             yield Violation(
-                Error.INVALID_PARTITIONS, f"num_partitions is {partitions}", f"use 1 or more{default}", name
+                Error.INVALID_PARTITIONS, f"num_partitions is {partitions}", f"use 1 or more{default_note}", name
             )
         if factor < -1 or factor == 0:
             yield Violation(
-                Error.INVALID_REPLICATION_FACTOR, f"replication_factor is {factor}", f"use 1 or more{default}", name
+                Error.INVALID_REPLICATION_FACTOR, f"replication_factor is {factor}", f"use 1 or more{default_note}", name
             )
 
 
 def _assignments(name: str, assignments: list[Values]) -> Iterator[Violation]:
     error = Error.INVALID_REPLICA_ASSIGNMENT
-    numbers = [assignment.get("partition_index", 0) for assignment in assignments]
-    if sorted(numbers) != list(range(len(numbers))):
+    indexes = [assignment.get("partition_index", 0) for assignment in assignments]
+    if sorted(indexes) != list(range(len(indexes))):
         yield Violation(
             error,
-            f"assignments name the partitions {_few(sorted(numbers))}",
+            f"assignments name the partitions {_few(sorted(indexes))}",
             "name each partition from 0 on once",
             name,
         )
-    lists: list[list[Any]] = [assignment.get("broker_ids") or [] for assignment in assignments]
-    if len({len(broker_ids) for broker_ids in lists}) > 1:
+    replica_lists: list[list[Any]] = [assignment.get("broker_ids") or [] for assignment in assignments]
+    if len({len(broker_ids) for broker_ids in replica_lists}) > 1:
         yield Violation(error, "partitions have different numbers of replicas", "name as many brokers for each", name)
-    for number, brokers in zip(numbers, lists, strict=True):
+    for index, brokers in zip(indexes, replica_lists, strict=True):
         if not brokers:
-            yield Violation(error, f"partition {number} has no brokers", "name at least one broker", name)
+            yield Violation(error, f"partition {index} has no brokers", "name at least one broker", name)
         elif len(set(brokers)) < len(brokers):
-            yield Violation(error, f"partition {number} has a broker twice", "name each broker once", name)
+            yield Violation(error, f"partition {index} has a broker twice", "name each broker once", name)
 
 
 @validates("CreatePartitions")
@@ -119,8 +119,8 @@ def metadata(body: Values, version: int) -> Iterator[Violation]:
 def configs(body: Values, _: int) -> Iterator[Violation]:
     """A resource is named once, and each of its configs once."""
     resources = rows(body, "resources")
-    counted = Counter((resource.get("resource_type"), resource.get("resource_name", "")) for resource in resources)
-    for (_kind, name), times in counted.items():
+    counts = Counter((resource.get("resource_type"), resource.get("resource_name", "")) for resource in resources)
+    for (_kind, name), times in counts.items():
         if times > 1:
             yield Violation(_INVALID, f"resource {name!r} is in the request {times} times", "name it once", name)
     for resource in resources:

@@ -83,15 +83,15 @@ def address_leak(event: ResponseReceived, connection: ConnectionState) -> Iterat
         return
     if message.diagnosis is not None:
         return
-    known, dialled = connection.run.state(_Addresses), connection.dialled
+    addresses, dialled = connection.run.state(_Addresses), connection.dialled
     for endpoint in endpoints(message):
         if message.api == "Metadata":
-            known.metadata[dialled, endpoint.node_id] = (endpoint.host, endpoint.port, event.at)
-        elif (advertised := known.metadata.get((dialled, endpoint.node_id))) is not None and not _is_same(
+            addresses.metadata[dialled, endpoint.node_id] = (endpoint.host, endpoint.port, event.at)
+        elif (advertised := addresses.metadata.get((dialled, endpoint.node_id))) is not None and not _is_same(
             endpoint, advertised
         ):
-            first = known.differs.setdefault((dialled, endpoint.node_id, endpoint.host, endpoint.port), event.at)
-            if first < advertised[2]:  # and Metadata has given the old address since
+            first_seen_at = addresses.differs.setdefault((dialled, endpoint.node_id, endpoint.host, endpoint.port), event.at)
+            if first_seen_at < advertised[2]:  # and Metadata has given the old address since
                 yield Problem(
                     f"broker {endpoint.node_id} has the address {endpoint.address} in {message.api}, "
                     f"but {advertised[0]}:{advertised[1]} in Metadata before and after",

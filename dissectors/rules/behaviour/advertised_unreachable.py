@@ -152,9 +152,9 @@ def advertised_unreachable(
     if (bypass := own_address(message, connection)) is not None:
         yield from _problem(message, bypass, connection, event.at, _bypass_text(bypass, connection))
         return
-    failed = {(failure.broker.host, failure.broker.port): failure for failure in unreachable}
-    for endpoint in endpoints(message) if failed else ():
-        if (advertised := failed.get(endpoint[1:3])) is not None:
+    unreachable_by_address = {(failure.broker.host, failure.broker.port): failure for failure in unreachable}
+    for endpoint in endpoints(message) if unreachable_by_address else ():
+        if (advertised := unreachable_by_address.get(endpoint[1:3])) is not None:
             yield from _problem(message, endpoint, connection, event.at, _failure_text(advertised))
             return
     client_id = event.request.message.client_id
@@ -198,10 +198,10 @@ def _without_response(
 def _failure_text(advertised: AdvertisedAddress) -> str:
     broker, connection, failure = advertised.broker, advertised.connection, advertised.failure
     assert failure is not None
-    where = "" if failure.server in (broker.host, broker.address) else f" ({failure.server})"
+    server_note = "" if failure.server in (broker.host, broker.address) else f" ({failure.server})"
     return (
         f"broker {broker.node_id} is advertised as {broker.address}, but client {host_of(failure.client)}, which "
-        f"dialled {connection.dialled}, cannot connect to it: {_OUTCOMES[failure.reason]}{where}"
+        f"dialled {connection.dialled}, cannot connect to it: {_OUTCOMES[failure.reason]}{server_note}"
     )
 
 

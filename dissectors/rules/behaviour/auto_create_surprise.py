@@ -106,17 +106,17 @@ def auto_create_surprise(event: RequestReceived | ResponseReceived, connection: 
     if (
         message.api != "Metadata"
         or event.request is None
-        or (asked := event.request_body) is None
-        or not asked.get("topics")
+        or (request_body := event.request_body) is None
+        or not request_body.get("topics")
     ):
         return
     for index, topic in enumerate(message.body["topics"] or ()):
         name = topic.get("name")
         if topic["error_code"] in _BEING_CREATED and not topic["partitions"]:
-            explicit = created.get(name or "")
-            if explicit is not None and event.at - explicit <= MAX_DELAY:
+            created_at = created.get(name or "")
+            if created_at is not None and event.at - created_at <= MAX_DELAY:
                 continue
-            if name and asked.get("allow_auto_topic_creation", True):
+            if name and request_body.get("allow_auto_topic_creation", True):
                 missing[name] = event.at
         elif missing and topic["error_code"] == 0 and (since := missing.pop(name or "", None)) is not None:
             if event.at - since > MAX_DELAY:

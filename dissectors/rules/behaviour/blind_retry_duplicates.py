@@ -74,18 +74,18 @@ def blind_retry_duplicates(event: RequestReceived, connection: ConnectionState) 
     https://kafka.apache.org/documentation/#producerconfigs_enable.idempotence
     https://github.com/confluentinc/librdkafka/issues/669
     """
-    for place, batch, _, attempt, where in connection.run.state(Producers).resent:
+    for topic_partition, batch, _, attempt, path in connection.run.state(Producers).resent:
         if batch.producer_id >= 0 or not event.expects_response or event.at - attempt.at < _MIN_RETRY_DELAY:
             continue
-        if abs(attempt.at - batch.max_timestamp * _MS) > _MAX_BATCH_AGE or attempt.refused.get(place):
+        if abs(attempt.at - batch.max_timestamp * _MS) > _MAX_BATCH_AGE or attempt.refused.get(topic_partition):
             continue
-        seconds, partition = (event.at - attempt.at) / 1e9, label(place, connection)
+        seconds, partition = (event.at - attempt.at) / 1e9, label(topic_partition, connection)
         yield Problem(
             f"the client resends a batch to {partition} {seconds:.1f} s after the first attempt, which "
-            f"{attempt.outcome(place)}: its records {'are' if attempt.answered else 'may be'} now duplicated",
-            **locate(event.message, *where),
+            f"{attempt.outcome(topic_partition)}: its records {'are' if attempt.answered else 'may be'} now duplicated",
+            **locate(event.message, *path),
             severity=None if attempt.answered else Severity.INFO,
             hint="set enable.idempotence=true; check that the client can read the response and waits long "
             "enough for it",
-            cause=f"{place[0]} {attempt.answered}",
+            cause=f"{topic_partition[0]} {attempt.answered}",
         )

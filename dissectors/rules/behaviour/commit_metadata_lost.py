@@ -61,7 +61,7 @@ def commit_metadata_lost(event: ResponseReceived, connection: ConnectionState) -
     if message is None or request is None:
         return
     commits = connection.run.state(Commits)
-    for group, topics, where in fetched_groups(message.body, event.request_body or {}):
+    for group, topics, path in fetched_groups(message.body, event.request_body or {}):
         for i, topic in enumerate(topics):
             for j, row in enumerate(topic.get("partitions") or ()):
                 key = key_of(group, (topic_of(topic), row.get("partition_index", 0)), connection)
@@ -78,5 +78,5 @@ def commit_metadata_lost(event: ResponseReceived, connection: ConnectionState) -
                     expected=f"{len(commit.metadata)} characters",
                     got=f"{len(metadata)} characters" if metadata else "none",
                     cause=group,
-                    **locate(message, *where, "topics", i, "partitions", j, "metadata"),
+                    **locate(message, *path, "topics", i, "partitions", j, "metadata"),
                 )

@@ -67,13 +67,13 @@ class _Ends:
         if message.api == "Fetch":
             self._update_by_fetch(client, event, message, connection)
             return
-        listed, names = _latest(event.request_body or {}), connection.run.topic_names
+        requested, names = _latest(event.request_body or {}), connection.run.topic_names
         for topic in message.body.get("topics") or ():
             name = topic_of(topic)
             name = names.get(name, name)
             for row in topic.get("partitions") or ():
                 partition = row.get("partition_index", 0)
-                if (name, partition) in listed:
+                if (name, partition) in requested:
                     self._set((client, name, partition), None, row.get("offset", -1))
 
     def _update_by_fetch(
@@ -90,19 +90,19 @@ class _Ends:
                 key, partition = part.place
                 self._set((client, names.get(key, key), partition), None, end)
 
-    def _set(self, place: tuple[_Client, str, int], topic_id: str | None, end: int) -> None:
-        known = self.offsets.get(place)
-        if known is None:
-            self.offsets[place] = _End(topic_id, end)
-        elif known.offset != end or known.topic_id != topic_id:
-            known.update(topic_id, end)
+    def _set(self, key: tuple[_Client, str, int], topic_id: str | None, end: int) -> None:
+        stored = self.offsets.get(key)
+        if stored is None:
+            self.offsets[key] = _End(topic_id, end)
+        elif stored.offset != end or stored.topic_id != topic_id:
+            stored.update(topic_id, end)
 
 
-def _latest(asked: Mapping[str, Any]) -> frozenset[TopicPartition]:
+def _latest(request_body: Mapping[str, Any]) -> frozenset[TopicPartition]:
     """The partitions whose end a ListOffsets request asks for; others get the start, or the offset at a time."""
     return frozenset(
         (topic_of(topic), row.get("partition_index", 0))
-        for topic in asked.get("topics") or ()
+        for topic in request_body.get("topics") or ()
         for row in topic.get("partitions") or ()
         if row.get("timestamp") == _LATEST
     )
@@ -199,22 +199,22 @@ def commit_regressed(event: ResponseReceived, connection: ConnectionState) -> It
 
 
 def _regressions(connection: ConnectionState) -> Iterator[Problem]:
-    for key, before, now in connection.run.state(Commits).regressions[:_MAX_REPORTED]:
+    for key, previous, commit in connection.run.state(Commits).regressions[:_MAX_REPORTED]:
         group, topic, partition = key
-        what = f"the committed offset of group {group!r} for {topic}[{partition}] goes back from {before.offset} to "
-        if before.committer == now.committer:
+        opening = f"the committed offset of group {group!r} for {topic}[{partition}] goes back from {previous.offset} to "
+        if previous.committer == commit.committer:
             yield Problem(
-                f"{what}{now.offset}",
+                f"{opening}{commit.offset}",
                 severity=Severity.INFO,
                 hint="expected after a seek or a reset; otherwise the client commits an old position late",
                 cause=f"{group} {topic}",
             )
             continue
-        times = connection.run.state(_Conflicts).count(key, now.at)
+        times = connection.run.state(_Conflicts).count(key, commit.at)
         repeated = times >= _THRESHOLD
         yield Problem(
-            f"{what}{now.offset}, by client {now.committer[2]!r} at {now.committer[1]} after client "
-            f"{before.committer[2]!r} at {before.committer[1]}" + (f", {times} times" if repeated else ""),
+            f"{opening}{commit.offset}, by client {commit.committer[2]!r} at {commit.committer[1]} after client "
+            f"{previous.committer[2]!r} at {previous.committer[1]}" + (f", {times} times" if repeated else ""),
             severity=None if repeated else Severity.INFO,
             hint="check whether two consumers with the same group id read the same partitions",
             cause=f"{group} {topic} by another" + (" again" if repeated else ""),
@@ -238,18 +238,18 @@ def _beyond_end(
     event: ResponseReceived, client: _Client, ends: _Ends, connection: ConnectionState
 ) -> Iterator[Problem]:
     """Commits beyond the partition end that the same client was given: it cannot have read those records."""
-    asked = event.request_body or {}
+    request_body = event.request_body or {}
     commits = connection.run.state(Commits)
     reported = 0
-    for topic in asked.get("topics") or ():
+    for topic in request_body.get("topics") or ():
         for row in topic.get("partitions") or ():
-            place = (topic_of(topic), row.get("partition_index", 0))
-            key: Key = key_of(asked.get("group_id") or "", place, connection)
-            known = ends.offsets.get((client, key[1], key[2]))
+            topic_partition = (topic_of(topic), row.get("partition_index", 0))
+            key: Key = key_of(request_body.get("group_id") or "", topic_partition, connection)
+            reported_end = ends.offsets.get((client, key[1], key[2]))
             commit = commits.last(key)
-            if known is None or commit is None or commit.at != event.at or reported == _MAX_REPORTED:
+            if reported_end is None or commit is None or commit.at != event.at or reported == _MAX_REPORTED:
                 continue
-            if not 0 <= (end := known.offset) < commit.offset:
+            if not 0 <= (end := reported_end.offset) < commit.offset:
                 continue
             reported += 1
             yield Problem(

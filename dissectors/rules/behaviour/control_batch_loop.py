@@ -101,36 +101,36 @@ def control_batch_loop(event: ResponseReceived, connection: ConnectionState) -> 
     https://github.com/tulios/kafkajs/issues/403
     https://github.com/kafkaex/kafka_ex/pull/557
     """
-    asked, message = event.request_body, event.message
-    if asked is None or message is None or connection.state(Fetches).is_empty:
+    request_body, message = event.request_body, event.message
+    if request_body is None or message is None or connection.state(Fetches).is_empty:
         return
     offsets: Mapping[TopicPartition, int] | None = None
     state = connection.state(_ControlBatches)
-    before, state.partitions = state.partitions, {}
+    previous, state.partitions = state.partitions, {}
     for i, topic in enumerate(message.body.get("responses") or ()):
         for j, partition in enumerate(topic.get("partitions") or ()):
             records = partition.get("records")
-            if not records or not only_control(records) or is_follower(asked):
+            if not records or not only_control(records) or is_follower(request_body):
                 continue
             offsets = connection.state(Fetches).offsets(event.request) if offsets is None else offsets
-            place = topic_of(topic), partition.get("partition_index", 0)
-            if place not in offsets:
+            topic_partition = topic_of(topic), partition.get("partition_index", 0)
+            if topic_partition not in offsets:
                 continue
-            offset, times = offsets[place], 1
-            offset_before, times_before, at = before.get(place, (-1, 0, 0))
+            offset, times = offsets[topic_partition], 1
+            offset_before, times_before, at = previous.get(topic_partition, (-1, 0, 0))
             if offset_before == offset and event.at - at < _AGAIN:
                 times += times_before
-            state.partitions[place] = offset, times, event.at
+            state.partitions[topic_partition] = offset, times, event.at
             if times == _REPEATS:
                 yield Problem(
-                    f"{times} fetches in a row from offset {offset} of {label(place, connection)} got only a control "
+                    f"{times} fetches in a row from offset {offset} of {label(topic_partition, connection)} got only a control "
                     "batch, which the consumer does not pass",
                     **locate(message, "responses", i, "partitions", j, "records"),
                     hint="upgrade the client: it must continue after the batch, although no record of it is for the "
                     "application",
                     expected=f"a fetch from offset {_next_offset(records)}",
                     got=f"offset {offset}",
-                    cause=place[0],
+                    cause=topic_partition[0],
                 )
 
 

@@ -115,29 +115,29 @@ def coordinator_loop(event: ResponseReceived, connection: ConnectionState) -> It
     https://github.com/confluentinc/confluent-kafka-go/issues/638
     """
     coordinators = connection.run.state(Coordinators)
-    for answer in coordinator_answers(event):
+    for result in coordinator_answers(event):
         lookups = connection.run.state(_Lookups).lookups
-        key = host_of(connection.client), connection.client_id, answer.kind, answer.key
-        if answer.node is not None:
-            if not answer.code:
+        key = host_of(connection.client), connection.client_id, result.kind, result.key
+        if result.node is not None:
+            if not result.code:
                 lookups.touch(key, _Lookup).looked_up = True
                 connection.run.subscribe("S022")
-        elif (lookup := lookups.get(key)) is None or answer.code == _NOT_AVAILABLE:
+        elif (lookup := lookups.get(key)) is None or result.code == _NOT_AVAILABLE:
             continue
-        elif answer.code != _NOT_COORDINATOR:
+        elif result.code != _NOT_COORDINATOR:
             del lookups[key]
             if not lookups:
                 connection.run.unsubscribe("S022")
         elif lookup.looked_up:
             lookup.looked_up = False
             lookup.denials += 1
-            if lookup.denials >= _THRESHOLD and event.message is not None and (node := coordinators.latest(answer)):
+            if lookup.denials >= _THRESHOLD and event.message is not None and (node := coordinators.latest(result)):
                 yield Problem(
-                    f"FindCoordinator names node {node.id} ({node.address}) as coordinator of {answer.subject}, but "
+                    f"FindCoordinator names node {node.id} ({node.address}) as coordinator of {result.subject}, but "
                     f"{connection.dialled} answers {event.message.api} with NOT_COORDINATOR: "
                     f"{lookup.denials} times in a row",
-                    **locate(event.message, *parts(answer.path)),
+                    **locate(event.message, *parts(result.path)),
                     hint="check which broker leads the partition of __consumer_offsets (or __transaction_state), and "
                     "whether that node's address leads to it",
-                    cause=answer.subject,
+                    cause=result.subject,
                 )

@@ -86,10 +86,10 @@ def coordinator_unavailable(event: ResponseReceived, connection: ConnectionState
     https://github.com/segmentio/kafka-go/issues/955
     https://github.com/AutoMQ/automq/issues/691
     """
-    for answer in coordinator_answers(event):
+    for result in coordinator_answers(event):
         unavailable = connection.run.state(_Unavailable).since
-        key = answer.kind, answer.key
-        if answer.code != _NOT_AVAILABLE:
+        key = result.kind, result.key
+        if result.code != _NOT_AVAILABLE:
             if unavailable.pop(key, None) and not unavailable:
                 connection.run.unsubscribe("S023")
             continue
@@ -102,11 +102,11 @@ def coordinator_unavailable(event: ResponseReceived, connection: ConnectionState
         is_warning = event.at - since >= _WARNING_AFTER and responses + 1 >= _MIN_RESPONSES
         if (is_error or is_warning) and event.message is not None:
             yield Problem(
-                f"{answer.subject} has had no coordinator for {(event.at - since) // SECOND} s: every answer "
+                f"{result.subject} has had no coordinator for {(event.at - since) // SECOND} s: every answer "
                 f"is COORDINATOR_NOT_AVAILABLE, the latest to {event.message.api}",
-                **locate(event.message, *parts(answer.path)),
+                **locate(event.message, *parts(result.path)),
                 hint="check that __consumer_offsets (or __transaction_state) exists and that all its partitions have a "
                 "leader; a single broker needs offsets.topic.replication.factor=1",
                 severity=None if is_error else Severity.WARNING,
-                cause=f"{answer.subject} {is_error}",
+                cause=f"{result.subject} {is_error}",
             )

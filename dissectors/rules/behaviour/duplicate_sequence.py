@@ -69,30 +69,30 @@ def duplicate_sequence(event: RequestReceived, connection: ConnectionState) -> I
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
     https://github.com/confluentinc/librdkafka/pull/4750
     """
-    for place, batch, before, attempt, where in connection.run.state(Producers).resent:
+    for topic_partition, batch, earlier_batch, attempt, path in connection.run.state(Producers).resent:
         if batch.producer_id < 0:
             continue
         producer = f"producer {batch.producer_id} (epoch {batch.producer_epoch})"
-        destination = f"under sequence {batch.base_sequence} to {label(place, connection)}"
+        destination = f"under sequence {batch.base_sequence} to {label(topic_partition, connection)}"
         if (batch.crc, batch.batch_length, batch.records_count) == (
-            before.crc,
-            before.batch_length,
-            before.records_count,
+            earlier_batch.crc,
+            earlier_batch.batch_length,
+            earlier_batch.records_count,
         ):
             yield Problem(
-                f"{producer} resends the batch {destination} unchanged; the first attempt {attempt.outcome(place)}",
-                **locate(event.message, *where),
+                f"{producer} resends the batch {destination} unchanged; the first attempt {attempt.outcome(topic_partition)}",
+                **locate(event.message, *path),
                 severity=Severity.INFO,
-                cause=f"retry of {place[0]}",
+                cause=f"retry of {topic_partition[0]}",
             )
         else:
             yield Problem(
-                f"{producer} resends different records {destination}; the first batch {attempt.outcome(place)}: the "
+                f"{producer} resends different records {destination}; the first batch {attempt.outcome(topic_partition)}: the "
                 "broker cannot distinguish them",
-                **locate(event.message, *where),
+                **locate(event.message, *path),
                 hint="a retry must have the bytes of the first attempt, or the new records are dropped as duplicates; "
                 "update the client",
-                expected=f"{before.records_count} records, CRC {before.crc:#010x}",
+                expected=f"{earlier_batch.records_count} records, CRC {earlier_batch.crc:#010x}",
                 got=f"{batch.records_count} records, CRC {batch.crc:#010x}",
-                cause=place[0],
+                cause=topic_partition[0],
             )

@@ -131,8 +131,8 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
     https://github.com/nisshi-io/nisshi/blob/main/compat/librdkafka/FINDINGS.md
     https://github.com/apache/kafka/pull/19704
     """
-    asked, message = event.request_body, event.message
-    if asked is None or message is None or message.body.get("error_code"):
+    request_body, message = event.request_body, event.message
+    if request_body is None or message is None or message.body.get("error_code"):
         return
     if message.api in _NEVER_EMPTY:
         yield from _empty_list(message)
@@ -140,14 +140,14 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
     if message.api == "Fetch" and message.body.get("throttle_time_ms"):
         return  # a throttled response has nothing
     for request_field, response_field in _RESULTS.get(message.api) or _RESULTS_OF_RECORDS[message.api]:
-        requested, results = asked.get(request_field), message.body.get(response_field)
+        requested, results = request_body.get(request_field), message.body.get(response_field)
         if not requested or results is None:
             continue
         if not results:
-            wanted = _texts(message.api, requested)
-            what = f" ({_list(wanted)})" if wanted else ""
+            names = _texts(message.api, requested)
+            names_text = f" ({_list(names)})" if names else ""
             yield Problem(
-                f"{message.api} requested {len(requested)} of {request_field}{what}, but the response has an empty "
+                f"{message.api} requested {len(requested)} of {request_field}{names_text}, but the response has an empty "
                 f"list of {response_field}, without an error",
                 hint=_hint(message.api, message.version),
                 expected=f"{len(requested)} entries",
@@ -164,7 +164,7 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
     if message.api == "DescribeConfigs":
         topics_without_keys = {
             resource.get("resource_name")
-            for resource in asked.get("resources") or ()
+            for resource in request_body.get("resources") or ()
             if resource.get("resource_type") == _TOPIC and resource.get("configuration_keys") is None
         }
         for i, result in enumerate(message.body.get("results") or ()):
@@ -202,17 +202,17 @@ def _hint(api: str, version: int) -> str:
 def _missing(api: str, requested: list[Any], results: list[Any]) -> list[str]:
     """What was requested by name and has no entry: names, or partitions as ``orders[0,1]``."""
     if len(results) < len(requested):
-        answered = {_name(result) for result in results}
-        missing = [entry for entry in requested if (name := _name(entry)) is not None and name not in answered]
+        returned_names = {_name(result) for result in results}
+        missing = [entry for entry in requested if (name := _name(entry)) is not None and name not in returned_names]
         if missing:
             return _texts(api, missing)
     if api == "OffsetFetch" and requested and "group_id" in requested[0]:
-        topics = {group.get("group_id"): group for group in results}
+        results_by_group = {group.get("group_id"): group for group in results}
         return [
             text
             for group in requested
             if group.get("topics")
-            and (group_result := topics.get(group.get("group_id")))
+            and (group_result := results_by_group.get(group.get("group_id")))
             and not group_result.get("error_code")
             for text in _missing_partitions(group["topics"], group_result.get("topics") or [])
         ]
@@ -222,14 +222,14 @@ def _missing(api: str, requested: list[Any], results: list[Any]) -> list[str]:
 def _missing_partitions(requested: list[Any], results: list[Any]) -> list[str]:
     if sum(len(_partitions(topic)) for topic in results) >= sum(len(_partitions(topic)) for topic in requested):
         return []
-    answered: dict[str | None, set[int]] = {}
+    returned: dict[str | None, set[int]] = {}
     for topic in results:
-        answered.setdefault(_name(topic), set()).update(_partitions(topic))
+        returned.setdefault(_name(topic), set()).update(_partitions(topic))
     return [
         f"{name}[{','.join(map(str, missing))}]"
         for topic in requested
         if (name := _name(topic)) is not None
-        and (missing := sorted(set(_partitions(topic)) - answered.get(name, set())))
+        and (missing := sorted(set(_partitions(topic)) - returned.get(name, set())))
     ]
 
 
@@ -247,8 +247,8 @@ def _texts(api: str, entries: list[Any]) -> list[str]:
     texts = []
     for entry in entries:
         if (name := _name(entry)) is not None:
-            of = ",".join(map(str, _partitions(entry))) if api in _WITH_PARTITIONS and "group_id" not in entry else ""
-            texts.append(f"{name}[{of}]" if of else name)
+            partitions = ",".join(map(str, _partitions(entry))) if api in _WITH_PARTITIONS and "group_id" not in entry else ""
+            texts.append(f"{name}[{partitions}]" if partitions else name)
     return texts
 
 

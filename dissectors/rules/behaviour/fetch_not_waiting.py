@@ -137,16 +137,16 @@ def fetch_not_waiting(event: ResponseReceived, connection: ConnectionState) -> I
     https://github.com/redpanda-data/redpanda/issues/1115
     https://kafka.apache.org/documentation/#consumerconfigs_fetch.max.wait.ms
     """
-    fetches, message, asked = connection.state(Fetches), event.message, event.request_body
-    if message is None or asked is None or event.request is None or not fetches.is_empty:
+    fetches, message, request_body = connection.state(Fetches), event.message, event.request_body
+    if message is None or request_body is None or event.request is None or not fetches.is_empty:
         return
     since = event.at - fetches.early_since
     if not fetches.early or fetches.early % EARLY_RESPONSES or since > _WITHIN or _is_redirected(message.body):
         return
     yield Problem(
         f"{connection.server} answered {fetches.early} fetches in a row with no records within {duration(since)}, the "
-        f"last after {duration(event.at - event.request.at)}, although they ask it to wait {asked['max_wait_ms']} ms "
-        f"for {asked['min_bytes']} byte{'s' if asked['min_bytes'] > 1 else ''}",
+        f"last after {duration(event.at - event.request.at)}, although they ask it to wait {request_body['max_wait_ms']} ms "
+        f"for {request_body['min_bytes']} byte{'s' if request_body['min_bytes'] > 1 else ''}",
         **locate(message),
         hint="fix the broker: without min_bytes of records it must wait up to max_wait_ms before it answers",
     )

@@ -69,23 +69,23 @@ def fetch_session_loop(event: ResponseReceived, connection: ConnectionState) -> 
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-227%3A+Introduce+Incremental+FetchRequests+to+Increase+Partition+Scalability
     https://github.com/redpanda-data/redpanda/issues/27749
     """
-    message, asked = event.message, event.request_body
-    if message is None or asked is None:
+    message, request_body = event.message, event.request_body
+    if message is None or request_body is None:
         return
     refused = connection.state(_Refused)
     if (code := message.body.get("error_code")) not in _SESSION_ERRORS:
-        if asked.get("session_epoch") == 0:
+        if request_body.get("session_epoch") == 0:
             refused.forget(message.body.get("session_id"))
         return
     connection.run.subscribe("S029")
     error = error_name(code)
-    where = locate(message, "error_code")
+    location = locate(message, "error_code")
     times = refused.count("all", event.at)
-    if asked.get("session_epoch", 0) > 0 and refused.count(asked.get("session_id"), event.at) >= _CLIENT_THRESHOLD:
+    if request_body.get("session_epoch", 0) > 0 and refused.count(request_body.get("session_id"), event.at) >= _CLIENT_THRESHOLD:
         yield Problem(
-            f"the client keeps using fetch session {asked.get('session_id')} although the broker answers {error} each "
+            f"the client keeps using fetch session {request_body.get('session_id')} although the broker answers {error} each "
             "time; it should start over with session_epoch 0",
-            **where,
+            **location,
             hint="update the client, or disable its fetch sessions",
             blame="client",
             cause="client",
@@ -94,7 +94,7 @@ def fetch_session_loop(event: ResponseReceived, connection: ConnectionState) -> 
         yield Problem(
             f"the broker answered {error} to {times} fetch sessions of this connection within a minute; sessions "
             "should last at least two minutes",
-            **where,
+            **location,
             hint="check whether one address leads to several brokers (a load balancer), or whether the "
             "broker's cache is too "
             "small (max.incremental.fetch.session.cache.slots)",

@@ -76,31 +76,31 @@ def fetch_size_too_small(event: RequestReceived | ResponseReceived, connection: 
     if isinstance(event, ResponseReceived):
         _store_truncated(event, connection)
     elif truncated := connection.state(_TruncatedBatches).partitions:
-        for place, partition, where in requested_partitions(message.body):
-            offset, needed = truncated.pop(place, (-1, 0))
+        for topic_partition, partition, path in requested_partitions(message.body):
+            offset, needed = truncated.pop(topic_partition, (-1, 0))
             limit = partition.get("partition_max_bytes", needed)
             if partition.get("fetch_offset") == offset and limit < needed:
                 yield Problem(
-                    f"{label(place, connection)} is requested again with {limit} bytes, but the batch at offset "
+                    f"{label(topic_partition, connection)} is requested again with {limit} bytes, but the batch at offset "
                     f"{offset} needs {needed}: the consumer cannot pass it",
-                    **locate(message, *where, "partition_max_bytes"),
+                    **locate(message, *path, "partition_max_bytes"),
                     hint="raise the client's fetch size (fetch.message.max.bytes, max.partition.fetch.bytes) to the "
                     "topic's max.message.bytes, or use a client with Fetch v3 or later",
                     expected=f"at least {needed}",
                     got=str(limit),
-                    cause=place[0],
+                    cause=topic_partition[0],
                 )
 
 
 def _store_truncated(event: ResponseReceived, connection: ConnectionState) -> None:
-    asked, message = event.request_body, event.message
-    if asked is None or message is None or connection.state(Fetches).is_empty:
+    request_body, message = event.request_body, event.message
+    if request_body is None or message is None or connection.state(Fetches).is_empty:
         return
     offsets = connection.state(Fetches).offsets(event.request)
     for topic in message.body.get("responses") or ():
         for partition in topic.get("partitions") or ():
             records = partition.get("records")
-            place = topic_of(topic), partition.get("partition_index", 0)
-            if records and len(records) >= _HEADER_SIZE and place in offsets and not summarize(records).batches:
+            topic_partition = topic_of(topic), partition.get("partition_index", 0)
+            if records and len(records) >= _HEADER_SIZE and topic_partition in offsets and not summarize(records).batches:
                 needed = _HEADER_SIZE + int.from_bytes(records[8:_HEADER_SIZE], "big", signed=True)
-                connection.state(_TruncatedBatches).partitions[place] = offsets[place], needed
+                connection.state(_TruncatedBatches).partitions[topic_partition] = offsets[topic_partition], needed

@@ -129,44 +129,44 @@ def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Itera
     https://github.com/kafka-rust/kafka-rust/issues/57
     """
     fetches = connection.state(Fetches)
-    asked = event.request_body
+    request_body = event.request_body
     message = event.message
-    if not fetches.is_empty or asked is None or event.request is None or message is None:
+    if not fetches.is_empty or request_body is None or event.request is None or message is None:
         return
     body = message.body
-    if body.get("throttle_time_ms") or body.get("error_code") or is_follower(asked):
+    if body.get("throttle_time_ms") or body.get("error_code") or is_follower(request_body):
         return  # quotas empty responses; a replication quota empties single partitions
     state = connection.state(_StarvedPartitions)
-    before, state.partitions = state.partitions, {}
+    previous, state.partitions = state.partitions, {}
     starved = []
     connection.run.subscribe("S024")
-    for place, (offset, end) in fetches.behind(event.request, body).items():
-        offset_before, times = before.get(place, (offset, 0))
+    for topic_partition, (offset, end) in fetches.behind(event.request, body).items():
+        offset_before, times = previous.get(topic_partition, (offset, 0))
         times = times + 1 if offset_before == offset else 1
         if len(state.partitions) < _MAX_PARTITIONS:
-            state.partitions[place] = offset, times
+            state.partitions[topic_partition] = offset, times
         if times % _INTERVAL == 0:
-            starved.append((place, offset, end, times))
+            starved.append((topic_partition, offset, end, times))
     if starved:
-        place, offset, end, times = starved[0]
-        end_name = end_field(asked).replace("_", " ")
-        others = f", and with it {counted(len(starved) - 1, 'more partition')}" if len(starved) > 1 else ""
+        topic_partition, offset, end, times = starved[0]
+        end_name = end_field(request_body).replace("_", " ")
+        others_text = f", and with it {counted(len(starved) - 1, 'more partition')}" if len(starved) > 1 else ""
         yield Problem(
-            f"{label(place, connection)} stays empty at offset {offset} below the {end_name} of {end}: "
-            f"{times} responses in a row had no records and no error{others}",
-            **locate(message, "responses", *_where(place, body)),
+            f"{label(topic_partition, connection)} stays empty at offset {offset} below the {end_name} of {end}: "
+            f"{times} responses in a row had no records and no error{others_text}",
+            **locate(message, "responses", *_where(topic_partition, body)),
             hint="check the batch with that offset on the broker: it must be sent whole, even if it begins earlier "
             "or exceeds the limits of the request",
             expected=f"records from offset {offset}",
             got="none",
-            cause=place[0],
+            cause=topic_partition[0],
         )
 
 
-def _where(place: TopicPartition, body: Mapping[str, Any]) -> tuple[str | int, ...]:
+def _where(topic_partition: TopicPartition, body: Mapping[str, Any]) -> tuple[str | int, ...]:
     for i, topic in enumerate(body.get("responses") or ()):
-        if topic_of(topic) == place[0]:
+        if topic_of(topic) == topic_partition[0]:
             for j, partition in enumerate(topic.get("partitions") or ()):
-                if partition.get("partition_index") == place[1]:
+                if partition.get("partition_index") == topic_partition[1]:
                     return i, "partitions", j, "records"
     return ()

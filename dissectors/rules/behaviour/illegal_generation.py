@@ -78,14 +78,14 @@ def illegal_generation(event: ResponseReceived, connection: ConnectionState) -> 
     https://kafka.apache.org/protocol#protocol_error_codes
     https://kafka.apache.org/documentation/#consumerconfigs_max.poll.interval.ms
     """
-    message, asked = event.message, event.request_body
-    if message is None or asked is None:
+    message, request_body = event.message, event.request_body
+    if message is None or request_body is None:
         return
     error = next((error for error in summary.errors(message) if error.code == _ILLEGAL_GENERATION), None)
     if error is None or connection.run.state(GrantedGenerations).contradiction is not None:
         return  # or the generation has not ended, as far as is visible (S078)
-    group, member_id = asked.get("group_id", ""), asked.get("member_id", "")
-    generation = asked.get("generation_id", asked.get("generation_id_or_member_epoch"))
+    group, member_id = request_body.get("group_id", ""), request_body.get("member_id", "")
+    generation = request_body.get("generation_id", request_body.get("generation_id_or_member_epoch"))
     member = connection.run.state(Members).find(group, member_id)
     newer_generation = ""
     if member is not None and member.generation != generation:

@@ -68,11 +68,11 @@ def join_without_sync(
             for entry in (body, *body.get("members", ())):  # LeaveGroup v3 and later has a list of them
                 connection.met("S013", (body["group_id"], entry.get("member_id")))
     elif (message := event.message) and message.api == "JoinGroup" and message.body["error_code"] == 0:
-        asked = event.request_body
-        if asked is None:
+        request_body = event.request_body
+        if request_body is None:
             return
-        group, member = asked["group_id"], message.body["member_id"]
-        timeout = asked.get("rebalance_timeout_ms", asked["session_timeout_ms"])
+        group, member = request_body["group_id"], message.body["member_id"]
+        timeout = request_body.get("rebalance_timeout_ms", request_body["session_timeout_ms"])
         assert event.request is not None
         about = group, member, timeout / 1000, ConcernedRequest.of(event.request)
         connection.expect("S013", (group, member), by=event.at + timeout * _MS, about=about)

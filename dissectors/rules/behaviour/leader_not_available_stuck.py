@@ -90,26 +90,26 @@ def leader_not_available_stuck(event: ResponseReceived, connection: ConnectionSt
                 if outages:
                     outages.pop((topic_of(topic), partition.get("partition_index", -1)), None)
                 continue
-            place = (topic_of(topic), partition.get("partition_index", -1))
-            outage = outages.get(place)
+            topic_partition = (topic_of(topic), partition.get("partition_index", -1))
+            outage = outages.get(topic_partition)
             if outage is None or event.at - outage.last > RESET_AFTER:
-                outages[place] = _Outage(event.at, event.at)
+                outages[topic_partition] = _Outage(event.at, event.at)
                 continue
             outage.last = event.at
             outage.responses += 1
             if outage.responses >= MIN_RESPONSES and event.at - outage.first >= MAX_DURATION:
                 path = ("topics", index) if number < 0 else ("topics", index, "partitions", number)
-                yield _problem(message, place, (event.at - outage.first) / 1e9, path, connection)
+                yield _problem(message, topic_partition, (event.at - outage.first) / 1e9, path, connection)
 
 
 def _problem(
-    message: Message, place: TopicPartition, seconds: float, path: tuple[Any, ...], connection: ConnectionState
+    message: Message, topic_partition: TopicPartition, seconds: float, path: tuple[Any, ...], connection: ConnectionState
 ) -> Problem:
-    topic = label(place, connection).removesuffix("[-1]")
+    topic = label(topic_partition, connection).removesuffix("[-1]")
     return Problem(
         f"{topic} has had no leader for {seconds:.0f} s: Metadata reports LEADER_NOT_AVAILABLE",
         **locate(message, *path, "error_code"),
         hint="check which brokers hold its replicas and whether they are up: kafka-topics.sh --describe "
         "--unavailable-partitions",
-        cause=place[0],
+        cause=topic_partition[0],
     )

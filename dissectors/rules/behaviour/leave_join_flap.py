@@ -98,21 +98,21 @@ def leave_join_flap(event: RequestReceived | ResponseReceived, connection: Conne
     members = connection.run.state(Members)
     clients = connection.run.state(_DepartedClients).clients
     client = host_of(connection.client), connection.client_id
-    for departed in members.left:
-        is_short = event.at - departed.joined_at < _MAX_MEMBERSHIP
-        clients[departed.group, *client] = event.at, departed.flaps if is_short else 0
-    joined = members.joined
-    if joined is None or joined.joined_at != event.at:  # an existing member rejoined
+    for departed_member in members.left:
+        is_short = event.at - departed_member.joined_at < _MAX_MEMBERSHIP
+        clients[departed_member.group, *client] = event.at, departed_member.flaps if is_short else 0
+    joined_member = members.joined
+    if joined_member is None or joined_member.joined_at != event.at:  # an existing member rejoined
         return
-    at, flaps = clients.pop((joined.group, *client), (0, 0))
+    at, flaps = clients.pop((joined_member.group, *client), (0, 0))
     if event.at - at > connection.run.limit(PAUSE) * SECOND:
         return
-    joined.flaps = flaps + 1
-    if joined.flaps >= connection.run.limit(FLAPS):
+    joined_member.flaps = flaps + 1
+    if joined_member.flaps >= connection.run.limit(FLAPS):
         yield Problem(
-            f"client {connection.client_id!r} at {client[0]} left group {joined.group!r} and rejoined it "
-            f"{joined.flaps} times in a row: the group rebalances each time",
+            f"client {connection.client_id!r} at {client[0]} left group {joined_member.group!r} and rejoined it "
+            f"{joined_member.flaps} times in a row: the group rebalances each time",
             hint="keep one consumer for the life of the application, or give it a group.instance.id; do less between "
             "polls or raise max.poll.interval.ms",
-            cause=joined.group,
+            cause=joined_member.group,
         )

@@ -70,22 +70,22 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
     https://github.com/nisshi-io/nisshi/blob/main/compat/librdkafka/FINDINGS.md
     https://github.com/streamnative/kop/issues/135
     """
-    asked, message = event.request_body, event.message
-    if asked is None or message is None:
+    request_body, message = event.request_body, event.message
+    if request_body is None or message is None:
         return
-    times = {place: row.get("timestamp", -1) for place, row, _ in _rows(asked)}
+    times = {topic_partition: row.get("timestamp", -1) for topic_partition, row, _ in _rows(request_body)}
     if all(time < 0 and time != _MAX_TIMESTAMP for time in times.values()):
         return
-    found = connection.run.state(_Found)
-    for place, row, where in _rows(message.body):
-        requested, timestamp, offset = times.get(place, -1), row.get("timestamp", -1), row.get("offset", -1)
+    lookups = connection.run.state(_Found)
+    for topic_partition, row, path in _rows(message.body):
+        requested, timestamp, offset = times.get(topic_partition, -1), row.get("timestamp", -1), row.get("offset", -1)
         if row.get("error_code") or "offset" not in row or (requested < 0 and requested != _MAX_TIMESTAMP):
             continue
-        key = (asked.get("isolation_level", 0), place)
-        partition = label(place, connection)
-        known = found.get(key)
+        key = (request_body.get("isolation_level", 0), topic_partition)
+        partition = label(topic_partition, connection)
+        earlier = lookups.get(key)
         if offset >= 0 and timestamp >= 0:
-            found[key] = (timestamp, offset, event.at)
+            lookups[key] = (timestamp, offset, event.at)
             if timestamp < requested:
                 yield Problem(
                     f"ListOffsets of {partition} for time {requested} ms returned offset {offset}, whose time is "
@@ -94,7 +94,7 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
                     expected=f"at least {requested}",
                     got=str(timestamp),
                     cause=partition,
-                    **locate(message, *where, "timestamp"),
+                    **locate(message, *path, "timestamp"),
                 )
         elif offset >= 0 and requested >= 0:
             yield Problem(
@@ -104,17 +104,17 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
                 expected=f"at least {requested}",
                 got=str(timestamp),
                 cause=partition,
-                **locate(message, *where, "timestamp"),
+                **locate(message, *path, "timestamp"),
             )
-        elif offset == -1 and known is not None and known[0] >= requested >= 0 and event.at - known[2] <= _MAX_AGE:
+        elif offset == -1 and earlier is not None and earlier[0] >= requested >= 0 and event.at - earlier[2] <= _MAX_AGE:
             yield Problem(
-                f"ListOffsets of {partition} for time {requested} ms found nothing, though offset {known[1]} with time "
-                f"{known[0]} ms was reported shortly before",
+                f"ListOffsets of {partition} for time {requested} ms found nothing, though offset {earlier[1]} with time "
+                f"{earlier[0]} ms was reported shortly before",
                 hint="fix the broker's lookup by time, unless the records were deleted in the meantime",
-                expected=f"an offset up to {known[1]}",
+                expected=f"an offset up to {earlier[1]}",
                 got="-1",
                 cause=partition,
-                **locate(message, *where, "offset"),
+                **locate(message, *path, "offset"),
             )
 
 

@@ -107,24 +107,24 @@ def member_id_abandoned(
         for entry in (body, *(body.get("members") or ())):  # LeaveGroup v3 and later has a list of them
             connection.met("S014", (group, entry.get("member_id")))
             issued.pop((group, entry.get("member_id", "")), None)
-        unused = [key for key in issued if key[0] == group]
-        if event.message.api == "JoinGroup" and not body.get("member_id") and len(unused) >= UNUSED:
-            for key in unused:
+        unused_ids = [key for key in issued if key[0] == group]
+        if event.message.api == "JoinGroup" and not body.get("member_id") and len(unused_ids) >= UNUSED:
+            for key in unused_ids:
                 connection.met("S014", key)
                 del issued[key]
             yield Problem(
-                f"group {group!r} gave client {event.message.client_id!r} member ids {unused[0][1]!r} and "
-                f"{unused[1][1]!r} with MEMBER_ID_REQUIRED, but it joins with an empty one again",
+                f"group {group!r} gave client {event.message.client_id!r} member ids {unused_ids[0][1]!r} and "
+                f"{unused_ids[1][1]!r} with MEMBER_ID_REQUIRED, but it joins with an empty one again",
                 **locate(event.message, "member_id"),
                 hint=_HINT,
                 cause=group,
             )
     elif (message := event.message) and message.api == "JoinGroup" and message.diagnosis is None:
-        asked, member = event.request_body, message.body["member_id"]
-        if message.body["error_code"] == MEMBER_ID_REQUIRED and member and asked is not None:
-            key = (asked.get("group_id", ""), member)
+        request_body, member = event.request_body, message.body["member_id"]
+        if message.body["error_code"] == MEMBER_ID_REQUIRED and member and request_body is not None:
+            key = (request_body.get("group_id", ""), member)
             issued[key] = None
-            timeout = max(asked.get("session_timeout_ms", 0), 0)
+            timeout = max(request_body.get("session_timeout_ms", 0), 0)
             assert event.request is not None
             about = *key, timeout / 1000, ConcernedRequest.of(event.request)
             connection.expect("S014", key, by=event.at + timeout * _MS, about=about)

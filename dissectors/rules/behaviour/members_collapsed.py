@@ -92,21 +92,21 @@ def members_collapsed(
             for member in (body, *(body.get("members") or ())):  # version 3 and later has a list of them
                 assigned.pop((body.get("group_id", ""), member.get("member_id", "")), None)
         return
-    message, asked = event.message, event.request_body
-    if message is None or asked is None or message.api != "JoinGroup" or message.diagnosis is not None:
+    message, request_body = event.message, event.request_body
+    if message is None or request_body is None or message.api != "JoinGroup" or message.diagnosis is not None:
         return
-    if asked.get("member_id") or asked.get("group_instance_id") is not None or not message.body["member_id"]:
+    if request_body.get("member_id") or request_body.get("group_instance_id") is not None or not message.body["member_id"]:
         return
     if message.body["error_code"] not in (0, MEMBER_ID_REQUIRED):
         return
-    key = (asked.get("group_id", ""), message.body["member_id"])
-    other = assigned.get(key)
+    key = (request_body.get("group_id", ""), message.body["member_id"])
+    holder = assigned.get(key)
     assigned[key] = (connection.connection_id, connection.client)
     connection.state(_ConnectionMembers).members[key] = None
-    if other is not None and other[0] != connection.connection_id:
+    if holder is not None and holder[0] != connection.connection_id:
         yield Problem(
             f"{connection.client} joined group {key[0]!r} as a new member and got member id {key[1]!r}, which "
-            f"{other[1]} already has",
+            f"{holder[1]} already has",
             **locate(message, "member_id"),
             hint="assign a new id to every JoinGroup with an empty member_id, such as the client id plus a random UUID",
             cause=key[0],

@@ -129,16 +129,16 @@ def metadata_loop(event: ResponseReceived, connection: ConnectionState) -> Itera
     brokers = list(endpoints(message.as_sent))
     if not brokers:
         return
-    others = connection.run.state(ConnectionsByClient).others(connection)
-    reached = {split(connection_state.dialled) for connection_state in (connection, *islice(others, _MAX_CONNECTIONS))}
-    elsewhere = [broker for broker in brokers if (canonical(broker.host), broker.port) not in reached]
-    broker = (elsewhere or brokers)[0]
+    other_connections = connection.run.state(ConnectionsByClient).others(connection)
+    reached_addresses = {split(connection_state.dialled) for connection_state in (connection, *islice(other_connections, _MAX_CONNECTIONS))}
+    unreached_brokers = [broker for broker in brokers if (canonical(broker.host), broker.port) not in reached_addresses]
+    broker = (unreached_brokers or brokers)[0]
     text = (
         f"client {client_id!r} got the same Metadata {lookup.identical} times within "
         f"{(event.at - lookup.since) / 1e9:.1f} s without acting on it; it names a leader for its topic, and broker "
         f"{broker.node_id} at {broker.address}"
     )
-    if elsewhere:
+    if unreached_brokers:
         hint = f"check whether the client can resolve and reach {broker.address}, and what it logs at debug level"
         yield Problem(text, hint=hint, cause=broker.address)
     else:

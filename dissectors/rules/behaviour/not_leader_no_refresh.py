@@ -80,39 +80,39 @@ def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) 
     https://github.com/platformatic/kafka/issues/377
     """
     message = event.message
-    known = connection.run.state(LeaderDenials)
-    denials = known.of(event, connection)
+    leader_denials = connection.run.state(LeaderDenials)
+    denials = leader_denials.of(event, connection)
     if not denials or message is None:
         return
-    for place, code, where in refusals(message.body, *ROWS[message.api]):
-        denial = denials.get(place) if code == NOT_LEADER else None
-        if connection.run.state(LeaderContradictions).holds(connection.server, place, event.at):
+    for topic_partition, code, path in refusals(message.body, *ROWS[message.api]):
+        denial = denials.get(topic_partition) if code == NOT_LEADER else None
+        if connection.run.state(LeaderContradictions).holds(connection.server, topic_partition, event.at):
             continue  # S069: the server contradicts itself
         if (
             denial is not None
             and denial.consecutive >= THRESHOLD
             and event.at - denial.consecutive_since >= MIN_DURATION
         ):
-            name = label(place, connection)
+            name = label(topic_partition, connection)
             text = (
                 f"{connection.dialled} answered {message.api} with NOT_LEADER_OR_FOLLOWER for {name} "
                 f"{denial.consecutive} times in {(event.at - denial.consecutive_since) / 1e9:.1f} s"
             )
-            leader = _named_leader(message, where)
-            named = f" {leader}, which each response names" if leader >= 0 else ""
+            leader = _named_leader(message, path)
+            leader_note = f" {leader}, which each response names" if leader >= 0 else ""
             yield Problem(
-                f"{text}, but the client did not look up the new leader{named}",
-                **locate(message, *where),
+                f"{text}, but the client did not look up the new leader{leader_note}",
+                **locate(message, *path),
                 hint="the client must request Metadata after this error, and send the next request to the leader "
                 "that it names",
                 cause=name,
             )
 
 
-def _named_leader(message: Message, where: tuple[str | int, ...]) -> int:
+def _named_leader(message: Message, path: tuple[str | int, ...]) -> int:
     """The leader that a response names for the partition with this error code; -1 if it names none."""
     row: Any = message.body
-    for step in where[:-1]:
+    for step in path[:-1]:
         row = row[step]
     leader = (row.get("current_leader") or {}).get("leader_id", -1)
     return leader if isinstance(leader, int) else -1

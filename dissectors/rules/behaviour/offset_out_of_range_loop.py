@@ -56,11 +56,11 @@ class _Redirects:
                     redirect = _Redirect(connection.server, replica, row.get("high_watermark", -1), event.at)
                     self._latest[key] = redirect
 
-    def to(self, place: TopicPartition, connection: ConnectionState, at: int) -> _Redirect | None:
+    def to(self, topic_partition: TopicPartition, connection: ConnectionState, at: int) -> _Redirect | None:
         """The recent redirect that led a consumer to this connection's server."""
-        found = self._latest.get((*_consumer(connection), *place))
-        is_recent = found is not None and found.leader != connection.server and at - found.at <= _OBSERVED
-        return found if is_recent else None
+        redirect = self._latest.get((*_consumer(connection), *topic_partition))
+        is_recent = redirect is not None and redirect.leader != connection.server and at - redirect.at <= _OBSERVED
+        return redirect if is_recent else None
 
 
 def _consumer(connection: ConnectionState) -> tuple[str, str | None]:
@@ -121,33 +121,33 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
             connection.run.unsubscribe("S026")
         return
     offsets = fetches.offsets(event.request)
-    for place, code, where in fetches.refused:
-        if code != OFFSET_OUT_OF_RANGE or place not in offsets:
+    for topic_partition, code, path in fetches.refused:
+        if code != OFFSET_OUT_OF_RANGE or topic_partition not in offsets:
             continue
-        times = connection.state(_OutOfRange).count((place, offsets[place]), event.at)
+        times = connection.state(_OutOfRange).count((topic_partition, offsets[topic_partition]), event.at)
         redirects.refused_at = event.at
         connection.run.subscribe("S026")
         if times % _INTERVAL:
             continue
-        redirect = redirects.to(place, connection, event.at)
-        if redirect is not None and offsets[place] < redirect.high_watermark:
+        redirect = redirects.to(topic_partition, connection, event.at)
+        if redirect is not None and offsets[topic_partition] < redirect.high_watermark:
             yield Problem(
-                f"{redirect.leader} sends the consumer of {label(place, connection)} to replica {redirect.replica} "
+                f"{redirect.leader} sends the consumer of {label(topic_partition, connection)} to replica {redirect.replica} "
                 f"(preferred_read_replica), and {connection.server} answers it with OFFSET_OUT_OF_RANGE: {times} times "
-                f"for offset {offsets[place]}, although the leader's high watermark is {redirect.high_watermark}",
-                **locate(event.message, *where),
+                f"for offset {offsets[topic_partition]}, although the leader's high watermark is {redirect.high_watermark}",
+                **locate(event.message, *path),
                 hint="fix the client: after OFFSET_OUT_OF_RANGE from a follower it must fetch from the leader and keep "
                 f"its offset; check why replica {redirect.replica} does not have the offset",
-                cause=f"follower {place[0]}",
+                cause=f"follower {topic_partition[0]}",
             )
         else:
             yield Problem(
-                f"the client requests offset {offsets[place]} of {label(place, connection)} {times} times"
+                f"the client requests offset {offsets[topic_partition]} of {label(topic_partition, connection)} {times} times"
                 f" although the broker answers {event.message.api} with OFFSET_OUT_OF_RANGE: it should move to a valid "
                 "offset",
-                **locate(event.message, *where),
+                **locate(event.message, *path),
                 hint="set auto.offset.reset to earliest or latest, or seek; check whether retention is "
                 "shorter than the "
                 "consumer's lag",
-                cause=place[0],
+                cause=topic_partition[0],
             )

@@ -89,10 +89,10 @@ def rebalance_storm(event: ResponseReceived, connection: ConnectionState) -> Ite
     https://github.com/kafka4beam/brod/issues/177
     """
     message = event.message
-    if message is None or message.diagnosis is not None or (asked := event.request_body) is None:
+    if message is None or message.diagnosis is not None or (request_body := event.request_body) is None:
         return
     generations = connection.run.state(_Generations)
-    group = asked.get("group_id", "")
+    group = request_body.get("group_id", "")
     if message.api == "SyncGroup":
         generations.assigned[group] = generations.assigned.get(group, False) or message.body["error_code"] == 0
         return

@@ -113,46 +113,46 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
     if not producers.refused or event.message is None:
         return
     is_whole = not connection.run.state(Losses).since(event.at - _COMPLETE_FOR, connection)
-    for place, code, where in producers.refused:
-        records = sent_records(event.request).get(place) if code == _OUT_OF_ORDER_SEQUENCE_NUMBER else None
+    for topic_partition, code, path in producers.refused:
+        records = sent_records(event.request).get(topic_partition) if code == _OUT_OF_ORDER_SEQUENCE_NUMBER else None
         if records is None or (batch := records.batch) is None:
             continue
         producer = f"producer {batch.producer_id} (epoch {batch.producer_epoch})"
-        partition = label(place, connection)
-        gap = producers.answered.gaps.get(place) if producers.answered and is_whole else None
-        key = connection.server, place, batch.producer_id, batch.producer_epoch, batch.base_sequence
+        partition = label(topic_partition, connection)
+        gap = producers.answered.gaps.get(topic_partition) if producers.answered and is_whole else None
+        key = connection.server, topic_partition, batch.producer_id, batch.producer_epoch, batch.base_sequence
         times = connection.run.state(_Refused).count(key, event.at)
         if gap is not None:
             yield Problem(
                 f"{producer} sends sequence {gap.sequence} to {partition} but {gap.expected} is expected, so the "
                 "broker refuses the batch with OUT_OF_ORDER_SEQUENCE_NUMBER",
-                **locate(event.message, *where),
+                **locate(event.message, *path),
                 hint="find out what happened to the missing batch; the producer must restart with a new epoch or id",
                 expected=f"sequence {gap.expected}",
                 got=str(gap.sequence),
-                cause=place[0],
+                cause=topic_partition[0],
             )
-        elif (idle := _idle(producers.accepted_before(connection.server, place, batch), producers.answered)) >= _IDLE:
+        elif (idle := _idle(producers.accepted_before(connection.server, topic_partition, batch), producers.answered)) >= _IDLE:
             yield Problem(
                 f"{producer} sends sequence {batch.base_sequence} to {partition}, the one after those that the broker "
                 f"has accepted, but the broker refuses it with OUT_OF_ORDER_SEQUENCE_NUMBER: it has forgotten the "
                 f"producer, which sent nothing there for {duration(idle)}",
-                **locate(event.message, *where),
+                **locate(event.message, *path),
                 hint="raise the time after which the broker forgets idle producers (producer.id.expiration.ms, "
                 "transactional.id.expiration.ms); the client must get a new id or epoch with InitProducerId",
                 blame="broker",
-                cause=f"idle {place[0]}",
+                cause=f"idle {topic_partition[0]}",
             )
         elif times >= _THRESHOLD:
             yield Problem(
                 f"{producer} sends the batch with sequence {batch.base_sequence} to {partition} repeatedly; the broker "
                 f"has refused it {times} times with OUT_OF_ORDER_SEQUENCE_NUMBER",
-                **locate(event.message, *where),
+                **locate(event.message, *path),
                 hint="the producer must get a new epoch or id (InitProducerId): restart or update it",
-                cause=place[0],
+                cause=topic_partition[0],
             )
 
 
-def _idle(before: Attempt | None, now: Attempt | None) -> int:
+def _idle(earlier: Attempt | None, latest: Attempt | None) -> int:
     """The time (ns) between the requests of two batches of a producer, 0 if one of them is unknown."""
-    return 0 if before is None or now is None else now.at - before.at
+    return 0 if earlier is None or latest is None else latest.at - earlier.at

@@ -72,23 +72,23 @@ def silent_offset_reset(event: RequestReceived | ResponseReceived, connection: C
     out_of_range = connection.state(_OutOfRange).offsets
     if isinstance(event, ResponseReceived):
         fetches = connection.state(Fetches)
-        if fetches.refused and (asked := event.request_body) is not None and not is_follower(asked):
+        if fetches.refused and (request_body := event.request_body) is not None and not is_follower(request_body):
             offsets = fetches.offsets(event.request)
-            for place, code, _ in fetches.refused:
-                if code == OFFSET_OUT_OF_RANGE and place in offsets:
-                    out_of_range[place] = offsets[place]
+            for topic_partition, code, _ in fetches.refused:
+                if code == OFFSET_OUT_OF_RANGE and topic_partition in offsets:
+                    out_of_range[topic_partition] = offsets[topic_partition]
                     connection.run.subscribe("S027")
     elif out_of_range:
-        for place, row, where in requested_partitions(event.message.body):
-            if place not in out_of_range or (now := row.get("fetch_offset", 0)) == out_of_range[place]:
+        for topic_partition, row, path in requested_partitions(event.message.body):
+            if topic_partition not in out_of_range or (new_offset := row.get("fetch_offset", 0)) == out_of_range[topic_partition]:
                 continue
-            old = out_of_range.pop(place)
-            partition, action = label(place, connection), "skips" if now > old else "goes back"
+            old_offset = out_of_range.pop(topic_partition)
+            partition, action = label(topic_partition, connection), "skips" if new_offset > old_offset else "goes back"
             yield Problem(
-                f"after OFFSET_OUT_OF_RANGE at offset {old} of {partition} the client continues at {now}: it {action} "
-                f"{counted(abs(now - old), 'offset')}",
-                **locate(event.message, *where, "fetch_offset"),
+                f"after OFFSET_OUT_OF_RANGE at offset {old_offset} of {partition} the client continues at {new_offset}: it {action} "
+                f"{counted(abs(new_offset - old_offset), 'offset')}",
+                **locate(event.message, *path, "fetch_offset"),
                 hint="compare the topic's retention with the consumer's lag; auto.offset.reset=none makes the "
                 "application decide",
-                cause=place[0],
+                cause=topic_partition[0],
             )

@@ -87,15 +87,15 @@ def stale_metadata_served(event: ResponseReceived, connection: ConnectionState) 
     if not denials or message is None or message.diagnosis is not None:
         return
     for index, topic in enumerate(message.body["topics"] or ()):
-        for number, each in enumerate(topic["partitions"] or ()):
+        for number, partition in enumerate(topic["partitions"] or ()):
             for name in (topic.get("name"), topic.get("topic_id")):
-                place = (name or "", each["partition_index"])
-                denial = denials.get(place)
+                topic_partition = (name or "", partition["partition_index"])
+                denial = denials.get(topic_partition)
                 if denial is None or denial.rounds < ROUNDS or event.at - denial.since < MIN_DURATION:
                     continue
-                where = label(place, connection)
+                partition_name = label(topic_partition, connection)
                 yield Problem(
-                    f"Metadata names broker {each['leader_id']} as the leader of {where}, which answered {denial.api} "
+                    f"Metadata names broker {partition['leader_id']} as the leader of {partition_name}, which answered {denial.api} "
                     f"with NOT_LEADER_OR_FOLLOWER {denial.rounds} times in {(event.at - denial.since) / 1e9:.1f} s",
                     **locate(message, "topics", index, "partitions", number, "leader_id"),
                     hint=f"the broker {denial.server} names itself but refuses: check its log, and whether it is "
@@ -103,5 +103,5 @@ def stale_metadata_served(event: ResponseReceived, connection: ConnectionState) 
                     if denial.server == connection.dialled
                     else f"check that {connection.dialled}, which names it, and {denial.server}, which refuses, both "
                     "are connected to the controller",
-                    cause=where,
+                    cause=partition_name,
                 )

@@ -84,24 +84,24 @@ def static_member_leaves(event: RequestReceived, connection: ConnectionState) ->
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-345%3A+Introduce+static+membership+protocol+to+reduce+consumer+rebalances
     """
     message = event.message
-    body, left = message.body, connection.run.state(_Left).members
+    body, departures = message.body, connection.run.state(_Left).members
     group = body.get("group_id") or ""
     if message.api == "LeaveGroup":
         for member in body.get("members") or ():
             if member.get("group_instance_id") and member.get("member_id"):
-                left[group, member["group_instance_id"]] = (event.at, "LeaveGroup")
+                departures[group, member["group_instance_id"]] = (event.at, "LeaveGroup")
         return
     instance, epoch = _identity(body)
     if not instance:
         return
     if epoch == _LEAVES:
-        left[group, instance] = (event.at, "member_epoch -1")
-    elif epoch == _JOINS and (gone := left.pop((group, instance), None)) is not None:
-        at, how = gone
+        departures[group, instance] = (event.at, "member_epoch -1")
+    elif epoch == _JOINS and (departure := departures.pop((group, instance), None)) is not None:
+        at, leave_request = departure
         if event.at - at < _SESSION:
-            uses_epochs = how != "LeaveGroup"
+            uses_epochs = leave_request != "LeaveGroup"
             yield Problem(
-                f"static member {instance!r} of group {group!r} left for good ({how}) and is back "
+                f"static member {instance!r} of group {group!r} left for good ({leave_request}) and is back "
                 f"{duration(event.at - at)} later: its partitions have moved to other members and back",
                 **locate(message, "instance_id" if uses_epochs else "group_instance_id"),
                 hint="fix the client: leave with member_epoch -2, so that the partitions wait for the member (KIP-848)"

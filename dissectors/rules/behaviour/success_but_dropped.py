@@ -85,12 +85,12 @@ def success_but_dropped(event: ResponseReceived, connection: ConnectionState) ->
     https://kafka.apache.org/documentation/#producerconfigs_acks
     https://github.com/seaweedfs/seaweedfs/pull/7231
     """
-    message, asked = event.message, event.request_body
-    if message is None or asked is None or event.request is None:
+    message, request_body = event.message, event.request_body
+    if message is None or request_body is None or event.request is None:
         return
     acknowledged = connection.run.state(_Acknowledged)
     if message.api == "Produce":
-        if asked.get("acks") == _ALL:
+        if request_body.get("acks") == _ALL:
             connection.run.subscribe("S049")
             server, names = connection.server, connection.run.topic_names
             for topic in message.body.get("responses") or ():
@@ -112,22 +112,22 @@ def success_but_dropped(event: ResponseReceived, connection: ConnectionState) ->
             "high_watermark",
         )
     else:
-        ends, field = _latest(asked, message.body, connection), "offset"
-    for place, row, where in ends:
-        offset, at = acknowledged.get((connection.server, place), (-1, 0))
+        ends, field = _latest(request_body, message.body, connection), "offset"
+    for topic_partition, row, path in ends:
+        offset, at = acknowledged.get((connection.server, topic_partition), (-1, 0))
         end = row.get(field, -1)
         if end < 0 or end > offset or row.get("error_code"):
             continue
         if at >= event.request.at or event.at - at > _MAX_AGE:
             continue
         yield Problem(
-            f"server {connection.server} acknowledged offset {offset} of {label(place, connection)} for all "
+            f"server {connection.server} acknowledged offset {offset} of {label(topic_partition, connection)} for all "
             f"replicas, but now reports {end} as the partition's end: the records are lost",
             hint="check that the broker stores before it answers, and that the topic was not deleted and recreated",
             expected=f"at least {offset + 1}",
             got=str(end),
-            cause=label(place, connection),
-            **locate(message, *where, field),
+            cause=label(topic_partition, connection),
+            **locate(message, *path, field),
         )
 
 
@@ -143,19 +143,19 @@ def _rows(
 
 
 def _latest(
-    asked: Mapping[str, Any], body: Mapping[str, Any], connection: ConnectionState
+    request_body: Mapping[str, Any], body: Mapping[str, Any], connection: ConnectionState
 ) -> Iterator[tuple[TopicPartition, Mapping[str, Any], tuple[str | int, ...]]]:
     """Partition ends in a ListOffsets response.
 
     Only those requested with timestamp -1 and isolation level read_uncommitted: an open transaction lowers the others.
     """
-    if asked.get("isolation_level", 0):
+    if request_body.get("isolation_level", 0):
         return
     requested = {
-        place
-        for place, row, _ in _rows(asked, "topics", "partitions", "partition_index", connection)
+        topic_partition
+        for topic_partition, row, _ in _rows(request_body, "topics", "partitions", "partition_index", connection)
         if row.get("timestamp") == _LATEST
     }
-    for place, row, where in _rows(body, "topics", "partitions", "partition_index", connection):
-        if place in requested:
-            yield place, row, where
+    for topic_partition, row, path in _rows(body, "topics", "partitions", "partition_index", connection):
+        if topic_partition in requested:
+            yield topic_partition, row, path

@@ -77,12 +77,12 @@ def sync_assignment_mismatch(
         body = message.body
         for entry in body["assignments"] or ():
             key = (body["group_id"], body["generation_id"], entry["member_id"])
-            before = sent.get(key, (0, frozenset()))[1]
-            sent[key] = (len(entry["assignment"]), before | {hash(entry["assignment"])})
+            earlier_hashes = sent.get(key, (0, frozenset()))[1]
+            sent[key] = (len(entry["assignment"]), earlier_hashes | {hash(entry["assignment"])})
         return
-    if not sent or (asked := event.request_body) is None or message.body["error_code"] != 0:
+    if not sent or (request_body := event.request_body) is None or message.body["error_code"] != 0:
         return
-    key = (asked.get("group_id", ""), asked.get("generation_id", -1), asked.get("member_id", ""))
+    key = (request_body.get("group_id", ""), request_body.get("generation_id", -1), request_body.get("member_id", ""))
     assignment = message.body["assignment"]
     if (assigned := sent.get(key)) is None or hash(assignment) in assigned[1]:
         return

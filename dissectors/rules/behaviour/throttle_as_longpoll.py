@@ -77,12 +77,12 @@ def throttle_as_longpoll(event: ResponseReceived, connection: ConnectionState) -
     message, request = event.message, event.request
     if message is None or (throttle := message.body.get("throttle_time_ms", 0)) <= 0:
         return
-    asked = event.request_body
-    if asked is None or request is None or message.version < _FIRST_CLIENT_THROTTLED:
+    request_body = event.request_body
+    if request_body is None or request is None or message.version < _FIRST_CLIENT_THROTTLED:
         return
     streak = connection.state(_Streak)
     waited = (event.at - request.at) / _MS
-    matches = abs(waited - throttle) <= 0.2 * throttle and throttle <= 1.25 * asked.get("max_wait_ms", 0)
+    matches = abs(waited - throttle) <= 0.2 * throttle and throttle <= 1.25 * request_body.get("max_wait_ms", 0)
     if not matches or not connection.state(Fetches).is_empty:
         streak.length = 0
         return

@@ -133,16 +133,16 @@ def throttle_ignored(event: RequestReceived | ResponseReceived, connection: Conn
         # The request may have been on its way already, unless it directly follows the throttled one.
         if event.offset != throttle.next_offset and event.at - throttle.since < _MAX_LATENCY:
             return
-        left = (throttle.until - event.at) // _MS
+        remaining_ms = (throttle.until - event.at) // _MS
         throttle.until = 0
         throttle.ignored += 1
         if throttle.ignored == _THRESHOLD:
             yield Problem(
-                f"client {connection.client_id!r} sends {event.message.api} {left} ms before the end of a throttle "
+                f"client {connection.client_id!r} sends {event.message.api} {remaining_ms} ms before the end of a throttle "
                 f"of {throttle.milliseconds} ms, as it did {_THRESHOLD - 1} times before",
                 hint="use a client that waits for throttle_time_ms (KIP-219), or raise its quota",
                 expected=f"no request for {throttle.milliseconds} ms",
-                got=f"{event.message.api} after {throttle.milliseconds - left} ms",
+                got=f"{event.message.api} after {throttle.milliseconds - remaining_ms} ms",
             )
         return
     message, request = event.message, event.request

@@ -130,23 +130,23 @@ def timeout_inversion(event: ConnectionEnded | DeadlinePassed, connection: Conne
     allowed = allowed_ms(message, connection.run.state(RebalanceTimeouts))
     if waited >= allowed:
         return
-    beside = frozenset(other.connection_id for other in connection.run.state(ConnectionsByClient).others(connection))
-    if not beside and closed_at is not None and event.at - closed_at <= _RETRIES_WITHIN:
+    other_connection_ids = frozenset(other_connection.connection_id for other_connection in connection.run.state(ConnectionsByClient).others(connection))
+    if not other_connection_ids and closed_at is not None and event.at - closed_at <= _RETRIES_WITHIN:
         return  # the last of several connections that the client closes
-    given_up = _GivenUp(message.api, waited, allowed, beside)
-    connection.expect("S039", connection.connection_id, by=event.at + _RETRIES_WITHIN, about=given_up)
+    abandoned = _GivenUp(message.api, waited, allowed, other_connection_ids)
+    connection.expect("S039", connection.connection_id, by=event.at + _RETRIES_WITHIN, about=abandoned)
 
 
-def _judge(given_up: _GivenUp, connection: ConnectionState) -> Iterator[Problem]:
+def _judge(abandoned: _GivenUp, connection: ConnectionState) -> Iterator[Problem]:
     """Report a client that has again given up on a request, unless it has closed all its connections."""
-    now = list(connection.run.state(ConnectionsByClient).others(connection))
-    if not (any(exchange.connection_id in given_up.beside for exchange in now) if given_up.beside else now):
+    remaining = list(connection.run.state(ConnectionsByClient).others(connection))
+    if not (any(other_connection.connection_id in abandoned.beside for other_connection in remaining) if abandoned.beside else remaining):
         return  # the client was closed
-    api, waited, allowed = given_up.api, given_up.waited, given_up.allowed
+    api, waited, allowed = abandoned.api, abandoned.waited, abandoned.allowed
     key = (host_of(connection.client), connection.client_id, api)
-    times = connection.run.state(_Abandoned).touch(key, lambda: deque(maxlen=_THRESHOLD))
-    times.append(waited)
-    if len(times) == _THRESHOLD and max(times) - min(times) <= _TOLERANCE * waited:
+    waits = connection.run.state(_Abandoned).touch(key, lambda: deque(maxlen=_THRESHOLD))
+    waits.append(waited)
+    if len(waits) == _THRESHOLD and max(waits) - min(waits) <= _TOLERANCE * waited:
         yield Problem(
             f"client {connection.client_id!r} repeatedly gives up on {api} after {waited / 1000:.3g} s, "
             f"but allows the server up to {allowed / 1000:g} s",

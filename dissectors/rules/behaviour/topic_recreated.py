@@ -88,22 +88,22 @@ def topic_recreated(event: ResponseReceived, connection: ConnectionState) -> Ite
         return
     refused = connection.state(Fetches).refused if message.api == "Fetch" else connection.run.state(Producers).refused
     reported = set()
-    for (topic, _), code, where in refused:
+    for (topic, _), code, path in refused:
         if code not in _ID_ERRORS or topic in reported:
             continue
         reported.add(topic)
-        stale = connection.state(_Stale).topics
-        since, last, times = stale.get(topic, (event.at, event.at, 0))
+        stale_topics = connection.state(_Stale).topics
+        since, last, times = stale_topics.get(topic, (event.at, event.at, 0))
         if event.at - last > _RESET_AFTER:
             since, times = event.at, 0
-        stale[topic] = since, event.at, times + 1
+        stale_topics[topic] = since, event.at, times + 1
         if times + 1 >= _THRESHOLD and event.at - since >= _MIN_DURATION:
-            del stale[topic]
+            del stale_topics[topic]
             text, remedy = _topic_text(topic, connection)
             yield Problem(
                 f"the client keeps using topic id {text} although the broker has answered "
                 f"{message.api} with {error_name(code)} for {(event.at - since) // SECOND} s; it should {remedy}",
-                **locate(message, *where),
+                **locate(message, *path),
                 hint="the topic was deleted or recreated: restart the client, or update it",
                 cause=topic,
             )
@@ -113,7 +113,7 @@ def _topic_text(topic: str, connection: ConnectionState) -> tuple[str, str]:
     """The topic id with what is known of it, and what the client should do."""
     names = connection.run.topic_names
     name = names.get(topic)
-    newest = None if name is None else next(other for other in reversed(names) if names[other] == name)
+    newest = None if name is None else next(topic_id for topic_id in reversed(names) if names[topic_id] == name)
     if newest is None or newest == topic:
         return topic if name is None else f"{topic} of {name!r}", "refresh its Metadata"
     return f"{topic} of {name!r}, which now has the id {newest},", "use the new id of its Metadata"

@@ -107,12 +107,12 @@ def unknown_member_loop(event: ResponseReceived, connection: ConnectionState) ->
     https://github.com/aio-libs/aiokafka/issues/575
     https://github.com/segmentio/kafka-go/issues/781
     """
-    message, asked = event.message, event.request_body
-    if message is None or asked is None or message.diagnosis is not None or not (member := asked.get("member_id")):
+    message, request_body = event.message, event.request_body
+    if message is None or request_body is None or message.diagnosis is not None or not (member := request_body.get("member_id")):
         return
     code, path = _outcome(message)
     refused = connection.run.state(_Members).refused
-    key = (asked.get("group_id", ""), member)
+    key = (request_body.get("group_id", ""), member)
     if code != UNKNOWN_MEMBER_ID:
         if code == 0 and key in refused:
             del refused[key]
@@ -120,30 +120,30 @@ def unknown_member_loop(event: ResponseReceived, connection: ConnectionState) ->
                 connection.run.unsubscribe("S015")
         return
     connection.run.subscribe("S015")
-    known = refused.touch(key, lambda: _Refused(event.at))
-    known.times += 1
-    if known.times < THRESHOLD or event.at - known.first < MIN_DURATION:
+    refusals = refused.touch(key, lambda: _Refused(event.at))
+    refusals.times += 1
+    if refusals.times < THRESHOLD or event.at - refusals.first < MIN_DURATION:
         return
     if connection.run.state(MisledGroups).holds(key[0], event.at):
         return
-    keeps, hint = _advice(message.api, asked)
+    behaviour, hint = _advice(message.api, request_body)
     yield Problem(
-        f"member {member!r} of group {key[0]!r} got UNKNOWN_MEMBER_ID {known.times} times in "
-        f"{(event.at - known.first) / 1e9:.1f} s, most recently for {message.api}, but keeps {keeps}",
+        f"member {member!r} of group {key[0]!r} got UNKNOWN_MEMBER_ID {refusals.times} times in "
+        f"{(event.at - refusals.first) / 1e9:.1f} s, most recently for {message.api}, but keeps {behaviour}",
         **locate(message, *path),
         hint=hint,
         cause=key[0],
     )
 
 
-def _advice(api: str, asked: Mapping[str, Any]) -> tuple[str, str]:
+def _advice(api: str, request_body: Mapping[str, Any]) -> tuple[str, str]:
     """What the member keeps doing, and how it gets back into its group."""
     if not api.endswith("GroupHeartbeat"):
         return "using that member id", f"rejoin with an empty member_id; {_EVICTED}"
-    epoch = asked.get("member_epoch", 0)
+    epoch = request_body.get("member_epoch", 0)
     if epoch >= 0:
         return f"sending member_epoch {epoch}", f"rejoin with member_epoch 0 and all fields; {_EVICTED}"
-    joins = ", and its other fields are those of a join" if asked.get("subscribed_topic_names") else ""
+    joins = ", and its other fields are those of a join" if request_body.get("subscribed_topic_names") else ""
     return (
         f"sending member_epoch {epoch}, which leaves the group{joins}",
         "fix the client: it joins with member_epoch 0",
@@ -155,6 +155,6 @@ def _outcome(message: Message) -> tuple[int, tuple[str | int, ...]]:
     if message.api != "OffsetCommit":
         return message.body["error_code"], ("error_code",)
     for index, topic in enumerate(message.body["topics"] or ()):
-        for place, partition in enumerate(topic["partitions"] or ()):
-            return partition["error_code"], ("topics", index, "partitions", place, "error_code")
+        for partition_index, partition in enumerate(topic["partitions"] or ()):
+            return partition["error_code"], ("topics", index, "partitions", partition_index, "error_code")
     return 0, ()

@@ -80,13 +80,13 @@ def unknown_producer(event: ResponseReceived, connection: ConnectionState) -> It
     https://github.com/apache/kafka/pull/9832
     """
     message, request = event.message, event.request
-    if message is None or request is None or (asked := event.request_body) is None:
+    if message is None or request is None or (request_body := event.request_body) is None:
         return
-    found = _error(event, message, connection)
-    if found is None:
+    refusal = _error(event, message, connection)
+    if refusal is None:
         return
-    code, where = found
-    producer = _producer(request.message, asked)
+    code, path = refusal
+    producer = _producer(request.message, request_body)
     refused_producers = connection.run.state(_RefusedProducers).producers
     times, last = refused_producers.get(producer, (0, 0))
     if event.at - last > _RESET_AFTER:
@@ -98,7 +98,7 @@ def unknown_producer(event: ResponseReceived, connection: ConnectionState) -> It
         yield Problem(
             f"{producer} got {error_name(code)} for {times + 1} requests in a row, the last {message.api}: it should "
             "stop or get a new id and epoch with InitProducerId",
-            **locate(message, *where),
+            **locate(message, *path),
             hint="check whether two producers share a transactional.id; otherwise update the client",
             cause=producer,
         )
@@ -119,10 +119,10 @@ def _error(event: ResponseReceived, message: Message, connection: ConnectionStat
     return (field.code, parts(field.path)) if field else None
 
 
-def _producer(request: Message, asked: dict[str, object]) -> str:
+def _producer(request: Message, request_body: dict[str, object]) -> str:
     if name := summary.transactional_id(request):
         return f"transactional producer {name!r}"
     rows = chain.from_iterable(topic.partitions for topic in topic_records(request))
     batch = next((records.batch for records in rows if records.batch is not None), None)
-    producer_id = batch.producer_id if batch else asked.get("producer_id", asked.get("v3_and_below_producer_id"))
+    producer_id = batch.producer_id if batch else request_body.get("producer_id", request_body.get("v3_and_below_producer_id"))
     return f"producer {producer_id}"

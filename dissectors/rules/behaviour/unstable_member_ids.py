@@ -141,22 +141,22 @@ def unstable_member_ids(
     if isinstance(event, ConnectionEnded):
         yield from _ended(event, connection)
         return
-    message, known = event.message, connection.run.state(_Members).known
+    message, members = event.message, connection.run.state(_Members).known
     if message is None or message.diagnosis is not None:
         return
     if isinstance(event, RequestReceived):
-        if message.api == "LeaveGroup" and known:
-            known.pop(_key(connection, message), None)
+        if message.api == "LeaveGroup" and members:
+            members.pop(_key(connection, message), None)
     elif event.request is not None and event.request_body is not None:
         key = _key(connection, event.request.message)
         if message.api == "JoinGroup" and message.body["error_code"] == 0:
             yield from _joined(message, key, event.request_body, event.at, connection)
-        elif known and _membership_lost(message.body):
-            known.pop(key, None)
+        elif members and _membership_lost(message.body):
+            members.pop(key, None)
 
 
-def _key(connection: ConnectionState, asked: Message) -> _Key:
-    return host_of(connection.client), asked.client_id, asked.body.get("group_id", "")
+def _key(connection: ConnectionState, request: Message) -> _Key:
+    return host_of(connection.client), request.client_id, request.body.get("group_id", "")
 
 
 def _membership_lost(body: dict[str, Any]) -> bool:
@@ -170,15 +170,15 @@ def _membership_lost(body: dict[str, Any]) -> bool:
 
 
 def _joined(
-    message: Message, key: _Key, asked: dict[str, Any], at: int, connection: ConnectionState
+    message: Message, key: _Key, request_body: dict[str, Any], at: int, connection: ConnectionState
 ) -> Iterator[Problem]:
-    sent_id, returned_id, group = asked.get("member_id"), message.body["member_id"], key[2]
-    if not returned_id or asked.get("group_instance_id") is not None:
+    sent_id, returned_id, group = request_body.get("member_id"), message.body["member_id"], key[2]
+    if not returned_id or request_body.get("group_instance_id") is not None:
         return  # a static member is known by its instance id
     if connection.run.state(MisledGroups).holds(group, at):
         return
     if not sent_id:
-        yield from _joined_as_new(key, at, asked, connection, message)
+        yield from _joined_as_new(key, at, request_body, connection, message)
     elif sent_id != returned_id:
         yield Problem(
             f"member {sent_id!r} joined group {group!r} but the response has another member id, {returned_id!r}",
@@ -195,30 +195,30 @@ def _joined(
 
 def _ended(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
     # From version 4 on, a new member first gets its id, and is not a member until it has joined with that id.
-    asked = [
+    joins = [
         request.message
         for request in event.unanswered
         if request.message.api == "JoinGroup" and request.message.version < 4
     ]
-    for message in asked if event.by == "client" else ():
+    for message in joins if event.by == "client" else ():
         if message.well_formed and not message.body.get("member_id"):
             yield from _joined_as_new(_key(connection, message), event.at, message.body, connection, None)
-    known = connection.run.state(_Members).known
+    members = connection.run.state(_Members).known
     for key in connection.state(_ConnectionMembers).keys:
-        if (member := known.get(key)) is not None and member.connection_id == connection.connection_id:
+        if (member := members.get(key)) is not None and member.connection_id == connection.connection_id:
             member.connection_id = None
 
 
 def _joined_as_new(
-    key: _Key, at: int, asked: dict[str, Any], connection: ConnectionState, message: Message | None
+    key: _Key, at: int, request_body: dict[str, Any], connection: ConnectionState, message: Message | None
 ) -> Iterator[Problem]:
     """Count a join with an empty member id. `message` is the response, None if the client did not wait for it."""
-    known, connection_id = connection.run.state(_Members).known, connection.connection_id
-    until = at + asked.get("session_timeout_ms", 0) * _MS
+    members, connection_id = connection.run.state(_Members).known, connection.connection_id
+    until = at + request_body.get("session_timeout_ms", 0) * _MS
     connection.state(_ConnectionMembers).keys[key] = None
-    member = known.get(key)
+    member = members.get(key)
     if member is None or (member.connection_id is None and at > member.until):
-        known[key] = _Member(connection_id, until)
+        members[key] = _Member(connection_id, until)
     elif member.connection_id in (None, connection_id):
         member.ids = member.ids + 1 if at <= member.until else 1
         member.connection_id, member.until = connection_id, until

@@ -57,17 +57,17 @@ def aborted_unasked(event: ResponseReceived, connection: ConnectionState) -> Ite
     https://github.com/redpanda-data/redpanda/pull/18852
     https://github.com/twmb/franz-go/pull/758
     """
-    message, asked = event.message, event.request_body
-    if message is None or asked is None or is_follower(asked) or is_read_committed(asked):
+    message, request_body = event.message, event.request_body
+    if message is None or request_body is None or is_follower(request_body) or is_read_committed(request_body):
         return
     for i, topic in enumerate(topic_records(message)):
-        for j, each in enumerate(topic.partitions):
-            if aborted := each.row.get("aborted_transactions"):
+        for j, partition in enumerate(topic.partitions):
+            if aborted_transactions := partition.row.get("aborted_transactions"):
                 yield Problem(
-                    f"{label((topic.key, each.partition or 0), connection)}: the response lists {len(aborted)} aborted "
-                    f"transaction{'s' if len(aborted) > 1 else ''} although the consumer reads all records "
+                    f"{label((topic.key, partition.partition or 0), connection)}: the response lists {len(aborted_transactions)} aborted "
+                    f"transaction{'s' if len(aborted_transactions) > 1 else ''} although the consumer reads all records "
                     "(isolation_level 0): clients may drop the records of producer "
-                    f"{aborted[0].get('producer_id')} from {aborted[0].get('first_offset')} on",
+                    f"{aborted_transactions[0].get('producer_id')} from {aborted_transactions[0].get('first_offset')} on",
                     **locate(message, "responses", i, "partitions", j, "aborted_transactions"),
                     hint="fix the broker: return null unless isolation_level is 1 (read_committed)",
                     expected="null",

@@ -82,7 +82,7 @@ def committed_offset_lost(event: ResponseReceived, connection: ConnectionState) 
     if message is None or request is None or message.diagnosis is not None or message.body.get("error_code"):
         return
     commits = connection.run.state(Commits)
-    for group, topics, where in fetched_groups(message.body, event.request_body or {}):
+    for group, topics, path in fetched_groups(message.body, event.request_body or {}):
         for i, topic in enumerate(topics):
             for j, row in enumerate(topic.get("partitions") or ()):
                 if row.get("committed_offset") != _NOTHING or row.get("error_code"):
@@ -91,14 +91,14 @@ def committed_offset_lost(event: ResponseReceived, connection: ConnectionState) 
                 commit = commits.last(key)
                 if commit is None or commit.offset < 0 or not 0 < request.at - commit.at < _WITHIN:
                     continue
-                before = duration(request.at - commit.at)
+                seconds = duration(request.at - commit.at)
                 yield Problem(
                     f"OffsetFetch returns {_NOTHING} (nothing committed) for {key[1]}[{key[2]}] of group {group!r}, "
-                    f"but the broker acknowledged its commit of {commit.offset} {before} before",
+                    f"but the broker acknowledged its commit of {commit.offset} {seconds} before",
                     hint="unless somebody deleted the offsets, the group or the topic since, fix the broker: it must "
                     "store a commit before it acknowledges it; the consumer begins at auto.offset.reset",
                     expected=f"{commit.offset}",
                     got=str(_NOTHING),
                     cause=group,
-                    **locate(message, *where, "topics", i, "partitions", j, "committed_offset"),
+                    **locate(message, *path, "topics", i, "partitions", j, "committed_offset"),
                 )

@@ -96,42 +96,42 @@ def coordinator_contradicts_itself(event: ResponseReceived, connection: Connecti
     https://kafka.apache.org/protocol#protocol_error_codes
     https://cwiki.apache.org/confluence/display/KAFKA/Kafka+Client-side+Assignment+Proposal
     """
-    found = connection.run.state(GrantedGenerations).contradiction
+    contradiction = connection.run.state(GrantedGenerations).contradiction
     message = event.message
-    if found is None or message is None or found.times < (REFUSALS if found.members is None else REBALANCES):
+    if contradiction is None or message is None or contradiction.times < (REFUSALS if contradiction.members is None else REBALANCES):
         return
-    error = next((error for error in summary.errors(message) if error.code == found.error), None)
+    error = next((error for error in summary.errors(message) if error.code == contradiction.error), None)
     yield Problem(
-        f"the coordinator contradicts itself: {_text(found, message.api)}",
+        f"the coordinator contradicts itself: {_text(contradiction, message.api)}",
         **locate(message, *parts(error.path if error is not None else "error_code")),
-        hint=f"fix the broker: {_change(found)}; check its log, and whether a second broker takes itself for the "
+        hint=f"fix the broker: {_change(contradiction)}; check its log, and whether a second broker takes itself for the "
         "coordinator of this group; the members do nothing wrong",
-        cause=f"{found.group} {message.api} {found.error}",
+        cause=f"{contradiction.group} {message.api} {contradiction.error}",
     )
 
 
-def _text(found: SelfContradiction, api: str) -> str:
-    error, before = found.error.name, duration(found.before)
-    if found.members is not None:
+def _text(contradiction: SelfContradiction, api: str) -> str:
+    error, elapsed = contradiction.error.name, duration(contradiction.before)
+    if contradiction.members is not None:
         return (
-            f"it answers {api} of group {found.group!r} with {error} for the {_ordinal(found.times)} time, although "
-            f"nobody has joined or left since generation {found.generation} began {before} before; each rebalance "
-            f"leads to the same {found.members} member{'s' if found.members > 1 else ''}"
+            f"it answers {api} of group {contradiction.group!r} with {error} for the {_ordinal(contradiction.times)} time, although "
+            f"nobody has joined or left since generation {contradiction.generation} began {elapsed} before; each rebalance "
+            f"leads to the same {contradiction.members} member{'s' if contradiction.members > 1 else ''}"
         )
-    refused = f"{found.times} times in a row it has refused {api} of group {found.group!r} with {error}"
-    if found.error is Error.UNKNOWN_MEMBER_ID:
-        return f"{refused}; it accepted a request of member {found.member_id!r} {before} before, which has not left"
-    word = "epoch" if found.error is Error.STALE_MEMBER_EPOCH else "generation"
-    return f"{refused} for {word} {found.generation}, which it gave member {found.member_id!r} {before} before"
+    opening = f"{contradiction.times} times in a row it has refused {api} of group {contradiction.group!r} with {error}"
+    if contradiction.error is Error.UNKNOWN_MEMBER_ID:
+        return f"{opening}; it accepted a request of member {contradiction.member_id!r} {elapsed} before, which has not left"
+    unit = "epoch" if contradiction.error is Error.STALE_MEMBER_EPOCH else "generation"
+    return f"{opening} for {unit} {contradiction.generation}, which it gave member {contradiction.member_id!r} {elapsed} before"
 
 
-def _change(found: SelfContradiction) -> str:
-    if found.members is not None:
+def _change(contradiction: SelfContradiction) -> str:
+    if contradiction.members is not None:
         return "it must begin a rebalance only if a member joins, leaves or expires"
-    if found.error is Error.UNKNOWN_MEMBER_ID:
+    if contradiction.error is Error.UNKNOWN_MEMBER_ID:
         return "it must know a member until its session expires"
     return (
-        f"it must accept the {'epoch' if found.error is Error.STALE_MEMBER_EPOCH else 'generation'} that it gave last"
+        f"it must accept the {'epoch' if contradiction.error is Error.STALE_MEMBER_EPOCH else 'generation'} that it gave last"
     )
 
 

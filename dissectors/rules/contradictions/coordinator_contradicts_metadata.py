@@ -81,15 +81,15 @@ def coordinator_contradicts_metadata(event: ResponseReceived, connection: Connec
         return
     coordinator, broker = conflict.coordinator, conflict.broker
     if broker is None:
-        said = "Metadata of the same server has neither that node id nor that address"
+        metadata_text = "Metadata of the same server has neither that node id nor that address"
     elif broker.node_id == coordinator.node_id:
-        said = f"Metadata of the same server has node {broker.node_id} at {broker.address}"
+        metadata_text = f"Metadata of the same server has node {broker.node_id} at {broker.address}"
     else:
-        said = f"Metadata of the same server calls that address node {broker.node_id}"
-        said += f", and has no node {coordinator.node_id}"
+        metadata_text = f"Metadata of the same server calls that address node {broker.node_id}"
+        metadata_text += f", and has no node {coordinator.node_id}"
     path = coordinator.path if message.api == "FindCoordinator" else ("brokers",)
     yield Problem(
-        f"FindCoordinator names {as_text(coordinator)} as the coordinator of {conflict.subject}, but {said}",
+        f"FindCoordinator names {as_text(coordinator)} as the coordinator of {conflict.subject}, but {metadata_text}",
         **locate(message, *path),
         hint="fix the server: a broker needs the same node id and address in Metadata and in FindCoordinator; "
         "clients look up the coordinator's id in Metadata",

@@ -51,18 +51,18 @@ def cursor_stands_still(event: ResponseReceived, _: ConnectionState) -> Iterator
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-966%3A+Eligible+Leader+Replicas
     https://github.com/kroxylicious/kroxylicious/issues/1364
     """
-    message, asked = event.message, event.request_body
-    if message is None or asked is None or message.diagnosis is not None:
+    message, request_body = event.message, event.request_body
+    if message is None or request_body is None or message.diagnosis is not None:
         return
-    before, after = asked.get("cursor"), message.body.get("next_cursor")
-    if before and after and _place(after) <= _place(before):
+    cursor, next_cursor = request_body.get("cursor"), message.body.get("next_cursor")
+    if cursor and next_cursor and _place(next_cursor) <= _place(cursor):
         yield Problem(
-            f"next_cursor is {_text(after)}, but the request began at {_text(before)}: the client requests the same "
+            f"next_cursor is {_text(next_cursor)}, but the request began at {_text(cursor)}: the client requests the same "
             "page forever",
             **locate(message, "next_cursor"),
             hint="fix the server: next_cursor names the first partition that the response does not have, or is null",
-            expected=f"a partition after {_text(before)}, or null",
-            got=_text(after),
+            expected=f"a partition after {_text(cursor)}, or null",
+            got=_text(next_cursor),
         )
 
 

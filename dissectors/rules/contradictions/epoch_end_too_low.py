@@ -110,43 +110,43 @@ def epoch_end_too_low(event: ResponseReceived, connection: ConnectionState) -> I
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-320%3A+Allow+fetchers+to+detect+and+handle+log+truncation
     https://kafka.apache.org/protocol#The_Messages_OffsetForLeaderEpoch
     """
-    message, asked = event.message, event.request_body
-    if message is None or asked is None or event.request is None or message.diagnosis is not None:
+    message, request_body = event.message, event.request_body
+    if message is None or request_body is None or event.request is None or message.diagnosis is not None:
         return
     ends = connection.run.state(_Ends)
     if message.api == "Fetch":
         yield from _compare(event, ends, connection)
-    elif asked.get("replica_id", -2) < 0:  # not a follower
-        yield from _answered(event, asked, event.request.at, ends, connection)
+    elif request_body.get("replica_id", -2) < 0:  # not a follower
+        yield from _answered(event, request_body, event.request.at, ends, connection)
 
 
 def _answered(
-    event: ResponseReceived, asked: Mapping[str, Any], asked_at: int, ends: _Ends, connection: ConnectionState
+    event: ResponseReceived, request_body: Mapping[str, Any], requested_at: int, ends: _Ends, connection: ConnectionState
 ) -> Iterator[Problem]:
     """Compare the ends with high watermarks of fetches before; keep them for those that follow."""
     message = event.message
     assert message is not None
     requested = {
         (topic.get("topic", ""), row.get("partition", 0)): row
-        for topic in asked.get("topics") or ()
+        for topic in request_body.get("topics") or ()
         for row in topic.get("partitions") or ()
     }
     for i, topic in enumerate(message.body.get("topics") or ()):
         for j, row in enumerate(topic.get("partitions") or ()):
             name, partition, offset = topic.get("topic", ""), row.get("partition", 0), row.get("end_offset", -1)
-            of, epoch = requested.get((name, partition)), row.get("leader_epoch", -1)
-            if of is None or row.get("error_code") or offset < 0 or not 0 <= epoch == of.get("leader_epoch"):
+            requested_row, epoch = requested.get((name, partition)), row.get("leader_epoch", -1)
+            if requested_row is None or row.get("error_code") or offset < 0 or not 0 <= epoch == requested_row.get("leader_epoch"):
                 continue
             key = connection.server, name, partition
-            current = of.get("current_leader_epoch", -1)
-            ends.of[key] = _End(epoch, offset, asked_at, current <= epoch)
+            current_epoch = requested_row.get("current_leader_epoch", -1)
+            ends.of[key] = _End(epoch, offset, requested_at, current_epoch <= epoch)
             ends.asked_at = event.at
             connection.run.subscribe("S097", api="Fetch")
-            watermark, seen_at = ends.watermarks.get(key, (-1, asked_at))
-            if 0 <= current <= epoch and offset < watermark and 0 < asked_at - seen_at <= _WITHIN:
+            watermark, seen_at = ends.watermarks.get(key, (-1, requested_at))
+            if 0 <= current_epoch <= epoch and offset < watermark and 0 < requested_at - seen_at <= _WITHIN:
                 yield Problem(
                     f"OffsetForLeaderEpoch returned {offset} as the end of leader epoch {epoch} of {name}"
-                    f"[{partition}], but a fetch from {connection.server} {duration(asked_at - seen_at)} before had "
+                    f"[{partition}], but a fetch from {connection.server} {duration(requested_at - seen_at)} before had "
                     f"the high watermark {watermark}: the consumer takes this for lost records, and goes back",
                     **locate(message, "topics", i, "partitions", j, "end_offset"),
                     hint=_HINT,
@@ -185,8 +185,8 @@ def _compare(event: ResponseReceived, ends: _Ends, connection: ConnectionState) 
             batch = partition.batch
             if batch is None or batch.partition_leader_epoch != end.epoch or batch.last_offset < end.offset:
                 continue
-            appended = batch.attributes & TIMESTAMP_TYPE and 0 <= batch.max_timestamp * _MS < end.asked_at - SECOND
-            if end.is_current and not appended:
+            is_older = batch.attributes & TIMESTAMP_TYPE and 0 <= batch.max_timestamp * _MS < end.asked_at - SECOND
+            if end.is_current and not is_older:
                 continue  # it may have been written since
             del ends.of[key]
             yield Problem(

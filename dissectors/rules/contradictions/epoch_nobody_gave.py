@@ -105,38 +105,38 @@ def epoch_nobody_gave(event: RequestReceived | ResponseReceived, connection: Con
     https://github.com/confluentinc/librdkafka/issues/2749
     """
     state = connection.run.state(_Given)
-    given = state.epochs
+    epochs = state.epochs
     if state.losses.is_outdated(connection):
-        given.clear()  # an epoch may have been among the lost bytes
+        epochs.clear()  # an epoch may have been among the lost bytes
     if isinstance(event, ResponseReceived):
-        _learn(event, given, connection)
+        _learn(event, epochs, connection)
         return
     message, client = event.message, client_key(connection)
-    for producer_id, epoch, where in _used(message) if given else ():
-        known = given.get((client, producer_id))
-        if known is None or epoch <= known:
+    for producer_id, epoch, path in _used(message) if epochs else ():
+        granted_epoch = epochs.get((client, producer_id))
+        if granted_epoch is None or epoch <= granted_epoch:
             continue
         yield Problem(
-            f"producer {producer_id} uses epoch {epoch}, but InitProducerId gave it epoch {known} and nothing gave it "
+            f"producer {producer_id} uses epoch {epoch}, but InitProducerId gave it epoch {granted_epoch} and nothing gave it "
             f"{epoch}: the client has raised the epoch itself",
-            **locate(message, *where),
+            **locate(message, *path),
             hint="fix or upgrade the client: a transactional producer gets a new epoch only from the coordinator, with "
             "InitProducerId v3 or later and its current producer id and epoch",
-            expected=str(known),
+            expected=str(granted_epoch),
             got=str(epoch),
             once_per=(client, producer_id),
         )
 
 
-def _learn(event: ResponseReceived, sized_dict: BoundedDict[tuple[Any, int], int], connection: ConnectionState) -> None:
+def _learn(event: ResponseReceived, epochs: BoundedDict[tuple[Any, int], int], connection: ConnectionState) -> None:
     message = event.message
     if message is None or message.diagnosis is not None or not message.well_formed or event.damaged:
-        sized_dict.clear()
+        epochs.clear()
         return
     producer_id, epoch = message.body.get("producer_id", -1), message.body.get("producer_epoch", -1)
     if not message.body.get("error_code") and producer_id >= 0 and epoch >= 0:
         key = client_key(connection), producer_id
-        sized_dict[key] = epoch if message.api == "InitProducerId" else max(epoch, sized_dict.get(key, 0))
+        epochs[key] = epoch if message.api == "InitProducerId" else max(epoch, epochs.get(key, 0))
 
 
 def _used(message: Message) -> Iterator[tuple[int, int, tuple[str | int, ...]]]:

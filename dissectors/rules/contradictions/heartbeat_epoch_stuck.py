@@ -87,23 +87,23 @@ def heartbeat_epoch_stuck(event: RequestReceived, connection: ConnectionState) -
         return
     body = message.body
     group, member, epoch = body["group_id"], body["member_id"], body["member_epoch"]
-    given = connection.run.state(GrantedGenerations).given(connection.server, group, member)
-    stuck = connection.run.state(_Stuck).of
-    if given is None or epoch <= 0 or epoch == given[0]:
-        if stuck:
-            stuck.pop((group, member), None)
+    granted = connection.run.state(GrantedGenerations).given(connection.server, group, member)
+    stuck_epochs = connection.run.state(_Stuck).of
+    if granted is None or epoch <= 0 or epoch == granted[0]:
+        if stuck_epochs:
+            stuck_epochs.pop((group, member), None)
         return
-    known, count = stuck.get((group, member), (epoch, 0))
-    count = count + 1 if known == epoch else 1
-    stuck[group, member] = epoch, count
+    stuck_epoch, count = stuck_epochs.get((group, member), (epoch, 0))
+    count = count + 1 if stuck_epoch == epoch else 1
+    stuck_epochs[group, member] = epoch, count
     if count >= _THRESHOLD:
         yield Problem(
             f"{count} ConsumerGroupHeartbeat requests of member {member!r} of group {group!r} have member_epoch "
-            f"{epoch}, although the coordinator gave it {given[0]} {duration(event.at - given[1])} before",
+            f"{epoch}, although the coordinator gave it {granted[0]} {duration(event.at - granted[1])} before",
             **locate(message, "member_epoch"),
             hint="fix or upgrade the client: each heartbeat needs the member_epoch of the latest response, and, if it "
             "was fenced, 0 to rejoin (KIP-848)",
-            expected=str(given[0]),
+            expected=str(granted[0]),
             got=str(epoch),
             cause=f"{group} {member}",
         )

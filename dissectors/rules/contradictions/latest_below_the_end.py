@@ -96,38 +96,38 @@ def latest_below_the_end(event: ResponseReceived, connection: ConnectionState) -
     https://github.com/aiven/inkless/pull/224
     https://kafka.apache.org/protocol#The_Messages_ListOffsets
     """
-    message, asked = event.message, event.request_body
+    message, request_body = event.message, event.request_body
     offsets = connection.run.state(_Offsets)
-    if message is None or asked is None or event.request is None or message.diagnosis is not None:
+    if message is None or request_body is None or event.request is None or message.diagnosis is not None:
         return
     if message.api == "Fetch":
         _watermarks(event, message.body, offsets, connection)
         return
     timestamps = {
         (topic_of(topic), row.get("partition_index", 0)): row.get("timestamp", 0)
-        for topic in asked.get("topics") or ()
+        for topic in request_body.get("topics") or ()
         for row in topic.get("partitions") or ()
     }
     for i, topic in enumerate(message.body.get("topics") or ()):
         for j, row in enumerate(topic.get("partitions") or ()):
-            place, offset = (topic_of(topic), row.get("partition_index", 0)), row.get("offset", -1)
-            timestamp, key = timestamps.get(place), _key(*place, connection)
-            if row.get("error_code") or offset < 0 or asked.get("isolation_level"):
+            topic_partition, offset = (topic_of(topic), row.get("partition_index", 0)), row.get("offset", -1)
+            timestamp, key = timestamps.get(topic_partition), _key(*topic_partition, connection)
+            if row.get("error_code") or offset < 0 or request_body.get("isolation_level"):
                 continue
             if timestamp == _EARLIEST:
                 offsets.starts[key] = offset, event.at
             if timestamp != _LATEST:
                 continue
-            asked_at = event.request.at
-            watermark, start = (_before(known, key, asked_at) for known in (offsets.watermarks, offsets.starts))
+            requested_at = event.request.at
+            watermark, start = (_before(source, key, requested_at) for source in (offsets.watermarks, offsets.starts))
             if watermark < 0 and event.at - offsets.asked.get(key, -_WITHIN) >= _WITHIN:
                 offsets.asked[key] = offsets.asked_at = event.at
                 connection.run.subscribe("S089")
             if offset < max(watermark, start):
-                known = "the high watermark of a fetch" if watermark > offset else "the earliest offset"
+                source = "the high watermark of a fetch" if watermark > offset else "the earliest offset"
                 yield Problem(
                     f"ListOffsets returned {offset} as the latest offset of {key[1]}[{key[2]}], but "
-                    f"{connection.server} has returned {max(watermark, start)} as {known} before",
+                    f"{connection.server} has returned {max(watermark, start)} as {source} before",
                     **locate(message, "topics", i, "partitions", j, "offset"),
                     hint="fix the server: for timestamp -1 it returns the offset of the next record that is written",
                     expected=f"{max(watermark, start)} or more",

@@ -87,18 +87,18 @@ def leader_hint_contradicts(event: ResponseReceived, connection: ConnectionState
     endpoints = [endpoint["node_id"] for endpoint in message.body.get("node_endpoints") or ()]
     rows = list(_denials(message.body))
     leaders = {leader for _, _, leader in rows}
-    unasked = [endpoint for endpoint in endpoints if endpoint not in leaders]
-    for place, where, leader in rows:
-        has_no_endpoint = bool(unasked) and leader not in endpoints
+    unrelated_endpoints = [endpoint for endpoint in endpoints if endpoint not in leaders]
+    for topic_partition, path, leader in rows:
+        has_no_endpoint = bool(unrelated_endpoints) and leader not in endpoints
         names_itself = leader == connection.run.state(ClusterViews).node_id(connection.server, connection.server)
         if names_itself and not has_no_endpoint:
-            times = connection.run.state(_NamesItself).count((connection.server, place), event.at)
+            times = connection.run.state(_NamesItself).count((connection.server, topic_partition), event.at)
             if times < THRESHOLD:
                 continue
         elif not has_no_endpoint:
             continue
-        connection.run.state(LeaderContradictions).note(connection.server, place, event.at)
-        name = label(place, connection)
+        connection.run.state(LeaderContradictions).note(connection.server, topic_partition, event.at)
+        name = label(topic_partition, connection)
         text = f"current_leader of {name} is {leader}"
         if has_no_endpoint:
             text += f", but node_endpoints has only node {', '.join(map(str, endpoints[:5]))}"
@@ -106,7 +106,7 @@ def leader_hint_contradicts(event: ResponseReceived, connection: ConnectionState
             text += f"{', and' if has_no_endpoint else ', but'} node {leader} itself answered NOT_LEADER_OR_FOLLOWER"
         yield Problem(
             f"{text}: {connection.server} contradicts itself",
-            **locate(message, *where, "current_leader", "leader_id"),
+            **locate(message, *path, "current_leader", "leader_id"),
             hint="fix the server or proxy: current_leader must be the leader's node id, and node_endpoints must have "
             "the endpoint with that id",
             cause=name,
@@ -120,5 +120,5 @@ def _denials(body: dict[str, Any]) -> Iterator[tuple[tuple[str, int], tuple[str 
             for j, row in enumerate(topic.get(field) or ()):
                 leader = (row.get("current_leader") or {}).get("leader_id", -1)
                 if row.get("error_code") == _NOT_LEADER and leader >= 0:
-                    place = topic_of(topic), row.get("index", row.get("partition_index", 0))
-                    yield place, ("responses", i, field, j), leader
+                    topic_partition = topic_of(topic), row.get("index", row.get("partition_index", 0))
+                    yield topic_partition, ("responses", i, field, j), leader

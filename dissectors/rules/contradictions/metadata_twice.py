@@ -74,9 +74,9 @@ def metadata_twice(event: ResponseReceived, _: ConnectionState) -> Iterator[Prob
             )
 
 
-def _names_each_once(asked: dict[str, Any] | None) -> bool:
+def _names_each_once(request_body: dict[str, Any] | None) -> bool:
     """Whether a request names each topic once, so that the response has no reason to name one twice."""
-    names = [topic.get("name") for topic in (asked or {}).get("topics") or ()]
+    names = [topic.get("name") for topic in (request_body or {}).get("topics") or ()]
     return None not in names and len(names) == len(set(names))
 
 
@@ -85,9 +85,9 @@ def _twice(rows: Any, key: str) -> int | None:
     keys = [row[key] for row in rows]
     if len(set(keys)) == len(keys):
         return None
-    seen: set[Any] = set()
+    earlier_keys: set[Any] = set()
     for index, identity in enumerate(keys):
-        if identity is not None and identity in seen:
+        if identity is not None and identity in earlier_keys:
             return index
-        seen.add(identity)
+        earlier_keys.add(identity)
     return None

@@ -74,20 +74,20 @@ def old_telemetry_subscription(
     ## Sources
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-714%3A+Client+metrics+and+observability
     """
-    given, message = connection.run.state(_Subscriptions).given, event.message
+    subscriptions, message = connection.run.state(_Subscriptions).given, event.message
     if message is None or message.diagnosis is not None or not message.well_formed:
         return
     body = message.body
     instance = str(body.get("client_instance_id", ""))
     if isinstance(event, ResponseReceived):
         if not body.get("error_code"):
-            given[instance] = body.get("subscription_id", 0), event.at
+            subscriptions[instance] = body.get("subscription_id", 0), event.at
         return
-    newest, given_at = given.get(instance, (body.get("subscription_id"), event.at))
+    newest, granted_at = subscriptions.get(instance, (body.get("subscription_id"), event.at))
     if body.get("subscription_id") != newest:
         yield Problem(
             f"PushTelemetry of client instance {instance} has subscription_id {body.get('subscription_id')}, although "
-            f"GetTelemetrySubscriptions gave it {newest} {duration(event.at - given_at)} before: the broker refuses "
+            f"GetTelemetrySubscriptions gave it {newest} {duration(event.at - granted_at)} before: the broker refuses "
             "the old one with UNKNOWN_SUBSCRIPTION_ID, and the metrics are lost",
             **locate(message, "subscription_id"),
             hint="fix or upgrade the client: it must use the subscription_id of the latest response",

@@ -61,13 +61,13 @@ def partition_assigned_twice(event: RequestReceived, _: ConnectionState) -> Iter
             continue
         for topic in (assignment.get("data") or {}).get("assigned_partitions") or ():
             for partition in topic.get("partitions") or ():
-                owner = owners.setdefault((place := (topic.get("topic", ""), partition)), member)
+                owner = owners.setdefault((topic_partition := (topic.get("topic", ""), partition)), member)
                 if len(owners) > _MAX_PARTITIONS:
                     return
                 if owner is not member:
                     group = message.body.get("group_id", "")
                     yield Problem(
-                        f"the leader of group {group!r} assigns {place[0]}[{partition}] to member {owner!r} and to "
+                        f"the leader of group {group!r} assigns {topic_partition[0]}[{partition}] to member {owner!r} and to "
                         f"member {member!r} in generation {message.body.get('generation_id')}",
                         **locate(message, "assignments", index, "assignment"),
                         hint="check the assignor of the leader, and the generations of the partitions that members "

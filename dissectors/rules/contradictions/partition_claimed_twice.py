@@ -113,26 +113,26 @@ def partition_claimed_twice(event: ResponseReceived, connection: ConnectionState
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-792%3A+Add+%22generation%22+field+into+consumer+protocol
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next+Generation+of+the+Consumer+Rebalance+Protocol
     """
-    message, asked = event.message, event.request_body
-    if message is None or asked is None or event.request is None or message.diagnosis is not None:
+    message, request_body = event.message, event.request_body
+    if message is None or request_body is None or event.request is None or message.diagnosis is not None:
         return
     if message.api == "JoinGroup":
         if message.body.get("members"):
             message.spend(100 + len(message.frame))
-            yield from _claimed_in_join(event, asked.get("group_id", ""))
+            yield from _claimed_in_join(event, request_body.get("group_id", ""))
         return
-    claims, member = connection.run.state(_Claims), (asked.get("group_id", ""), asked.get("member_id", ""))
+    claims, member = connection.run.state(_Claims), (request_body.get("group_id", ""), request_body.get("member_id", ""))
     if message.body.get("error_code") or message.body.get("member_epoch", 0) <= 0:
         _withdraw(member, claims)
         return
-    owned = asked.get("topic_partitions")
+    owned = request_body.get("topic_partitions")
     if owned is not None and message.well_formed:
         _claim(member, owned, event.at, claims)
     elif claims.disputes and (disputed := claims.disputes.get(member)) is not None:
-        place, other = disputed
-        if event.request.at > other.at:
+        claimed_partition, claim = disputed
+        if event.request.at > claim.at:
             del claims.disputes[member]
-            yield _problem(place, member[1], other.member, connection)
+            yield _problem(claimed_partition, member[1], claim.member, connection)
 
 
 def _claimed_in_join(event: ResponseReceived, group: str) -> Iterator[Problem]:
@@ -150,14 +150,14 @@ def _claimed_in_join(event: ResponseReceived, group: str) -> Iterator[Problem]:
             continue  # the version has none, or the member has no assignment
         for topic in data.get("owned_partitions") or ():
             for partition in topic.get("partitions") or ():
-                place, member = (generation, topic.get("topic", ""), partition), row.get("member_id", "")
-                owner = owners.setdefault(place, member)
+                claimed_partition, member = (generation, topic.get("topic", ""), partition), row.get("member_id", "")
+                owner = owners.setdefault(claimed_partition, member)
                 if len(owners) > _MAX_PARTITIONS:
                     return
                 if owner != member:
                     yield Problem(
                         f"members {owner!r} and {member!r} of group {group!r} both claim to own "
-                        f"{place[1]}[{partition}] in generation {generation}",
+                        f"{claimed_partition[1]}[{partition}] in generation {generation}",
                         **locate(message, "members", index, "metadata"),
                         hint=_HINT,
                         cause=group,
@@ -173,38 +173,38 @@ _HINT = (
 
 def _claim(member: tuple[str, str], owned: list[dict[str, Any]], at: int, claims: _Claims) -> None:
     group, name = member
-    places = frozenset(
+    claimed_partitions = frozenset(
         (group, str(topic.get("topic_id", "")), partition)
         for topic in owned[:_MAX_PARTITIONS]
         for partition in topic.get("partitions") or ()
     )
-    for place in claims.of.get(member, frozenset()) - places:
-        if (owner := claims.owners.get(place)) is not None and owner.member == name:
-            del claims.owners[place]
+    for claimed_partition in claims.of.get(member, frozenset()) - claimed_partitions:
+        if (owner := claims.owners.get(claimed_partition)) is not None and owner.member == name:
+            del claims.owners[claimed_partition]
     claims.disputes.pop(member, None)
-    claims.of[member] = places
-    for place in places:
-        owner = claims.owners.get(place)
+    claims.of[member] = claimed_partitions
+    for claimed_partition in claimed_partitions:
+        owner = claims.owners.get(claimed_partition)
         if owner is not None and owner.member != name:
-            claims.disputes[group, owner.member] = place, _Claim(name, at)
+            claims.disputes[group, owner.member] = claimed_partition, _Claim(name, at)
         else:
-            claims.owners[place] = _Claim(name, at)
+            claims.owners[claimed_partition] = _Claim(name, at)
 
 
 def _withdraw(member: tuple[str, str], claims: _Claims) -> None:
     """A member has left or was refused: it owns nothing any more."""
     if claims.of:
-        for place in claims.of.pop(member, frozenset()):
-            if (owner := claims.owners.get(place)) is not None and owner.member == member[1]:
-                del claims.owners[place]
+        for claimed_partition in claims.of.pop(member, frozenset()):
+            if (owner := claims.owners.get(claimed_partition)) is not None and owner.member == member[1]:
+                del claims.owners[claimed_partition]
         claims.disputes.pop(member, None)
 
 
-def _problem(place: _Place, first: str, second: str, connection: ConnectionState) -> Problem:
-    group = place[0]
-    where = label(place[1:], connection)
+def _problem(claimed_partition: _Place, first: str, second: str, connection: ConnectionState) -> Problem:
+    group = claimed_partition[0]
+    partition_name = label(claimed_partition[1:], connection)
     return Problem(
-        f"members {first!r} and {second!r} of group {group!r} both claim to own {where}, and the coordinator accepts "
+        f"members {first!r} and {second!r} of group {group!r} both claim to own {partition_name}, and the coordinator accepts "
         "both",
         hint=_HINT,
         cause=group,

@@ -70,9 +70,9 @@ def producer_counter_overflow(event: RequestReceived, connection: ConnectionStat
     for i, topic in enumerate(topic_records(message)):
         for j, partition in enumerate(topic.partitions):
             if (batch := partition.batch) is not None and (overflow := _overflow(batch)) is not None:
-                (text, hint), place = overflow, (topic.key, partition.partition or 0)
+                (text, hint), topic_partition = overflow, (topic.key, partition.partition or 0)
                 yield Problem(
-                    f"producer {batch.producer_id} sends {label(place, connection)} a batch with {text}",
+                    f"producer {batch.producer_id} sends {label(topic_partition, connection)} a batch with {text}",
                     **locate(message, "topic_data", i, "partition_data", j, "records"),
                     hint=hint,
                     cause=text.split()[0],
@@ -83,12 +83,12 @@ def _overflow(batch: BatchSpan) -> tuple[str, str] | None:
     """Which counter of a producer is negative, and what to change."""
     if batch.producer_id < 0 or batch.attributes & CONTROL:  # transaction markers have no sequence
         return None
-    for name, value, highest, then in (
+    for name, value, highest, next_step in (
         ("producer_epoch", batch.producer_epoch, _HIGHEST_EPOCH, "get a new producer id with InitProducerId"),
         ("base_sequence", batch.base_sequence, _HIGHEST_SEQUENCE, "continue with 0"),
     ):
         if value == _NONE:
             return f"{name} -1, although it has a producer id", f"fix the client: set {name} with the producer id"
         if value < 0:
-            return f"{name} {value}: it has overflowed", f"fix the client: after {name} {highest}, {then}"
+            return f"{name} {value}: it has overflowed", f"fix the client: after {name} {highest}, {next_step}"
     return None

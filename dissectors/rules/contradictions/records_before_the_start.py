@@ -58,18 +58,18 @@ def records_before_the_start(event: ResponseReceived, connection: ConnectionStat
     https://github.com/streamnative/kop/issues/1415
     https://kafka.apache.org/protocol#The_Messages_Fetch
     """
-    message, asked = event.message, event.request_body
-    if message is None or asked is None or is_follower(asked):
+    message, request_body = event.message, event.request_body
+    if message is None or request_body is None or is_follower(request_body):
         return
     for i, topic in enumerate(topic_records(message)):
         for j, partition in enumerate(topic.partitions):
             batch, start = partition.batch, partition.row.get("log_start_offset", -1)
             if batch is None or batch.last_offset >= start:
                 continue
-            same = start == partition.row.get("high_watermark")
+            is_high_watermark = start == partition.row.get("high_watermark")
             yield Problem(
                 f"log_start_offset of {label((topic.key, partition.partition or 0), connection)} is {start}"
-                f"{', its high watermark,' if same else ''} in a response with records from {batch.base_offset} on, "
+                f"{', its high watermark,' if is_high_watermark else ''} in a response with records from {batch.base_offset} on, "
                 "which would be deleted",
                 **locate(message, "responses", i, "partitions", j, "log_start_offset"),
                 hint="fix the broker: log_start_offset is the offset of the first record that the partition has",

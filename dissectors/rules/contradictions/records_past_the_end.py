@@ -68,18 +68,18 @@ def records_past_the_end(event: ResponseReceived, connection: ConnectionState) -
     https://github.com/redpanda-data/redpanda/issues/580
     https://kafka.apache.org/protocol#The_Messages_Fetch
     """
-    message, asked = event.message, event.request_body
-    if message is None or asked is None or is_follower(asked):
+    message, request_body = event.message, event.request_body
+    if message is None or request_body is None or is_follower(request_body):
         return
-    field = end_field(asked)
+    field = end_field(request_body)
     name = field.replace("_", " ")
     for i, topic in enumerate(topic_records(message)):
-        for j, each in enumerate(topic.partitions):
-            batch, end = each.batch, each.row.get(field)
+        for j, partition in enumerate(topic.partitions):
+            batch, end = partition.batch, partition.row.get(field)
             if batch is None or end is None or batch.base_offset <= end:
                 continue
             yield Problem(
-                f"{field} of {label((topic.key, each.partition or 0), connection)} is {end} in a successful response "
+                f"{field} of {label((topic.key, partition.partition or 0), connection)} is {end} in a successful response "
                 f"with records up to {batch.last_offset}"
                 + (f": the broker has not filled in the {name}" if end <= 0 else ""),
                 **locate(message, "responses", i, "partitions", j, field),

@@ -90,25 +90,25 @@ def unstable_records(event: ResponseReceived, connection: ConnectionState) -> It
     pending = connection.run.state(_Pending)
     if event.at - pending.last > _PENDING_FOR:
         pending.batches.clear()
-    message, asked = event.message, event.request_body
-    if message is not None and asked is not None and is_read_committed(asked) and not is_follower(asked):
+    message, request_body = event.message, event.request_body
+    if message is not None and request_body is not None and is_read_committed(request_body) and not is_follower(request_body):
         for i, topic in enumerate(topic_records(message)):
             for j, partition in enumerate(topic.partitions):
-                stable = partition.row.get("last_stable_offset", -1)
-                if partition.row.get("error_code") or stable < 0:
+                stable_offset = partition.row.get("last_stable_offset", -1)
+                if partition.row.get("error_code") or stable_offset < 0:
                     continue
-                place = topic.key, partition.partition or 0
-                early = pending.batches.pop((connection.connection_id, place), None)
-                if early is not None and stable <= early.offset:
+                topic_partition = topic.key, partition.partition or 0
+                early_batch = pending.batches.pop((connection.connection_id, topic_partition), None)
+                if early_batch is not None and stable_offset <= early_batch.offset:
                     yield Problem(
-                        f"{label(place, connection)}: a read_committed consumer got the batch at {early.offset}, "
-                        f"although the last stable offset is still {stable}: its transaction may be aborted",
+                        f"{label(topic_partition, connection)}: a read_committed consumer got the batch at {early_batch.offset}, "
+                        f"although the last stable offset is still {stable_offset}: its transaction may be aborted",
                         **locate(message, "responses", i, "partitions", j, "last_stable_offset"),
                         hint="fix the broker: with isolation_level 1, return records below the last stable offset only",
-                        cause=place[0],
+                        cause=topic_partition[0],
                     )
-                elif (offset := first_batch_from(partition.data, stable)) is not None:
-                    pending.batches[connection.connection_id, place] = _Early(offset, event.at)
+                elif (offset := first_batch_from(partition.data, stable_offset)) is not None:
+                    pending.batches[connection.connection_id, topic_partition] = _Early(offset, event.at)
                     pending.last = event.at
     if pending.batches:
         connection.run.subscribe("S085")

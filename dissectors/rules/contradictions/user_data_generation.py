@@ -91,44 +91,44 @@ def user_data_generation(event: RequestReceived | ResponseReceived, connection: 
         return
     generations = connection.run.state(_Synced).generations
     if isinstance(event, ResponseReceived):
-        asked = event.request_body
-        if asked is not None and message.body.get("error_code") == 0:
-            generations[asked.get("group_id", ""), asked.get("member_id", "")] = asked.get("generation_id", -1)
+        request_body = event.request_body
+        if request_body is not None and message.body.get("error_code") == 0:
+            generations[request_body.get("group_id", ""), request_body.get("member_id", "")] = request_body.get("generation_id", -1)
         return
     key = message.body.get("group_id", ""), message.body.get("member_id", "")
-    known = generations.get(key)
-    if known is None or known < 0 or connection.run.state(MisledGroups).holds(key[0], event.at):
+    synced_generation = generations.get(key)
+    if synced_generation is None or synced_generation < 0 or connection.run.state(MisledGroups).holds(key[0], event.at):
         return
     message.spend(100 + len(message.frame))
     for index, protocol in enumerate(expand(message).get("protocols") or ()):
-        outdated = _outdated(protocol.get("metadata"), known)
+        outdated = _outdated(protocol.get("metadata"), synced_generation)
         if outdated is None:
             continue
         owner, generation = outdated
         yield Problem(
             f"{owner} of member {key[1]!r} in group {key[0]!r} has generation {generation} with partitions that it "
-            f"got in generation {known}, its previous generation",
+            f"got in generation {synced_generation}, its previous generation",
             **locate(message, "protocols", index, "metadata"),
-            hint=f"fix or upgrade the client: after SyncGroup, its assignor must keep the generation ({known}) "
+            hint=f"fix or upgrade the client: after SyncGroup, its assignor must keep the generation ({synced_generation}) "
             "together with the assignment",
-            expected=f"generation {known}",
+            expected=f"generation {synced_generation}",
             got=str(generation),
             cause=f"{key[0]} {owner}",
         )
 
 
-def _outdated(metadata: Any, known: int) -> tuple[str, int] | None:
+def _outdated(metadata: Any, synced_generation: int) -> tuple[str, int] | None:
     """The part of a subscription with an earlier generation than the known one, and that generation."""
     if not isinstance(metadata, dict) or metadata.get("type") != "ConsumerProtocolSubscription":
         return None
     data = metadata.get("data") or {}
-    generation = data.get("generation_id", known)
-    if generation < known and data.get("owned_partitions"):
+    generation = data.get("generation_id", synced_generation)
+    if generation < synced_generation and data.get("owned_partitions"):
         return "the subscription", generation
     user_data = data.get("user_data")
     if isinstance(user_data, dict) and user_data.get("type") == "StickyAssignorUserData":
-        sticky = user_data.get("data") or {}
-        claims = sticky.get("previous_assignment") or data.get("owned_partitions")
-        if claims and (generation := sticky.get("generation", known)) < known:
+        sticky_data = user_data.get("data") or {}
+        claimed = sticky_data.get("previous_assignment") or data.get("owned_partitions")
+        if claimed and (generation := sticky_data.get("generation", synced_generation)) < synced_generation:
             return "StickyAssignorUserData", generation
     return None

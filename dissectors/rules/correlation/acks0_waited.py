@@ -60,11 +60,11 @@ def acks0_waited(event: DeadlinePassed, connection: ConnectionState) -> Iterator
     https://github.com/shotover/shotover-proxy/issues/1188
     https://github.com/segmentio/kafka-go/issues/176
     """
-    late = connection.state(InFlight).overdue(OF_BLOCKED, event.at, connection)
-    if late:
+    late_requests = connection.state(InFlight).overdue(OF_BLOCKED, event.at, connection)
+    if late_requests:
         yield Problem(
-            f"no answer to {describe_all(late)} after {duration(event.at - late[0].at)};"
+            f"no answer to {describe_all(late_requests)} after {duration(event.at - late_requests[0].at)};"
             " a Produce with acks=0 preceded it, and something seems to wait for its response",
             hint="a Produce with acks=0 has no response: proxies and servers must not wait for one",
-            request=ConcernedRequest.of(late[0]),
+            request=ConcernedRequest.of(late_requests[0]),
         )

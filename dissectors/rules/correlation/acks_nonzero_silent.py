@@ -53,11 +53,11 @@ def acks_nonzero_silent(event: DeadlinePassed, connection: ConnectionState) -> I
     """
     for request in connection.state(InFlight).overdue(OF_PRODUCE, event.at, connection):
         body = request.message.body
-        what = "" if body.get("topic_data") else " and no topics"
+        topics_note = "" if body.get("topic_data") else " and no topics"
         yield Problem(
-            f"no answer to {describe(request)} with acks={body.get('acks')}{what} after "
+            f"no answer to {describe(request)} with acks={body.get('acks')}{topics_note} after "
             f"{duration(event.at - request.at)}",
             hint="answer every Produce whose acks is not 0, including requests without topics and failed ones",
-            cause=what,
+            cause=topics_note,
             request=ConcernedRequest.of(request),
         )

@@ -64,12 +64,12 @@ def closed_with_in_flight(event: ConnectionEnded, connection: ConnectionState) -
     if endings.cause != CLOSED_IN_FLIGHT:
         return
     requests = [request.message for request in endings.unanswered]
-    only_blocking = all(request.api in LONG_POLLS for request in requests)
-    how = "reset" if event.how == "reset" else "closed"
+    are_all_long_polls = all(request.api in LONG_POLLS for request in requests)
+    verb = "reset" if event.how == "reset" else "closed"
     yield Problem(
-        f"the server {how} the connection while {describe_all(endings.unanswered)} waited for a response",
-        severity=Severity.INFO if only_blocking else None,
+        f"the server {verb} the connection while {describe_all(endings.unanswered)} waited for a response",
+        severity=Severity.INFO if are_all_long_polls else None,
         hint="check the server's log at that time, and what is between it and the client",
-        cause=f"{requests[0].api} v{requests[0].version} {only_blocking}",
+        cause=f"{requests[0].api} v{requests[0].version} {are_all_long_polls}",
         request=ConcernedRequest.of(endings.unanswered[0]),
     )

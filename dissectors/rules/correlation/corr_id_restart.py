@@ -65,10 +65,10 @@ def corr_id_restart(event: RequestReceived, connection: ConnectionState) -> Iter
     ## Sources
     https://kafka.apache.org/protocol#protocol_messages
     """
-    before, now = connection.state(InFlight).previous_id, event.message.correlation_id
-    if 0 <= now <= FIRST and FAR <= before < LAST:
+    previous_id, correlation_id = connection.state(InFlight).previous_id, event.message.correlation_id
+    if 0 <= correlation_id <= FIRST and FAR <= previous_id < LAST:
         yield Problem(
-            f"correlation ids restart at {now} after {before}: more than one client seems to use this connection",
+            f"correlation ids restart at {correlation_id} after {previous_id}: more than one client seems to use this connection",
             8,
             12,
             "header.correlation_id",

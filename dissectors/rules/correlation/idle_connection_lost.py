@@ -73,11 +73,11 @@ def idle_connection_lost(_: ConnectionEnded, connection: ConnectionState) -> Ite
         return
     flight, request = connection.state(InFlight), endings.unanswered[0]
     message = request.message
-    what = f"the {message.api} v{message.version} (correlation id {message.correlation_id})"
-    sent = f"was sent {endings.times} times and never acknowledged by TCP"
+    request_name = f"the {message.api} v{message.version} (correlation id {message.correlation_id})"
+    sent_text = f"was sent {endings.times} times and never acknowledged by TCP"
     if request.offset == flight.first_after_idle:
         yield Problem(
-            f"{what} after {duration(flight.idle_ns)} of silence {sent}",
+            f"{request_name} after {duration(flight.idle_ns)} of silence {sent_text}",
             hint="something on the path has dropped the idle connection without a reset: lower connections.max.idle.ms "
             "of the client below its idle timeout, or use TCP keep-alive",
             cause=connection.server,
@@ -85,7 +85,7 @@ def idle_connection_lost(_: ConnectionEnded, connection: ConnectionState) -> Ite
         )
     else:
         yield Problem(
-            f"{what} {sent}",
+            f"{request_name} {sent_text}",
             hint=f"packets to {connection.server} are lost: check the path, and whether its machine is up",
             cause=connection.server,
             request=ConcernedRequest.of(request),

@@ -112,15 +112,15 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
         yield from _skipped(event, connection)
         return
     if isinstance(event, DeadlinePassed):
-        late = connection.state(InFlight).overdue(OF_OTHERS, event.at, connection)
-        if late:
-            wait = wait_of(late[0], event.at, connection)
+        late_requests = connection.state(InFlight).overdue(OF_OTHERS, event.at, connection)
+        if late_requests:
+            wait = wait_of(late_requests[0], event.at, connection)
             yield Problem(
-                f"no answer to {describe_all(late)} after {duration(event.at - late[0].at)}: {wait.text}",
+                f"no answer to {describe_all(late_requests)} after {duration(event.at - late_requests[0].at)}: {wait.text}",
                 blame="broker",
                 hint="answer every request, even with an error: clients wait until they time out and reconnect",
-                cause=_kind(late[0]),
-                request=ConcernedRequest.of(late[0]),
+                cause=_kind(late_requests[0]),
+                request=ConcernedRequest.of(late_requests[0]),
             )
         return
     endings = connection.run.state(ConnectionEndings)
@@ -130,15 +130,15 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
     overtaken = connection.state(InFlight).overtaken
     for request in endings.unanswered:
         waited, allowed = event.at - request.at, allowed_ms(request.message, timeouts) * _MS
-        by_newer = overtaken.get(request.message.correlation_id)
-        if by_newer is None and waited < (MIN_WAIT + allowed if request.message.api in LONG_POLLS else MIN_WAIT):
+        overtaking = overtaken.get(request.message.correlation_id)
+        if overtaking is None and waited < (MIN_WAIT + allowed if request.message.api in LONG_POLLS else MIN_WAIT):
             continue
         timed_out = event.by == "client" and waited > allowed + CLIENT_TIMEOUT
         end = "the client closed its connection"
         if event.by is None:
             end = "its connection was last seen" + (f" ({event.how})" if event.how else "")
         text = f"no answer to {describe(request)}, which had waited {duration(waited)} when {end}"
-        if by_newer is None:
+        if overtaking is None:
             yield Problem(
                 text,
                 severity=Severity.WARNING if timed_out else Severity.INFO,
@@ -149,7 +149,7 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
             )
         else:
             yield Problem(
-                f"{text}, although the server had answered the newer {describe(by_newer.newer)}",
+                f"{text}, although the server had answered the newer {describe(overtaking.newer)}",
                 blame="broker",
                 hint="the server must answer every request of a connection, in order; check why it skipped this one",
                 cause=_kind(request),

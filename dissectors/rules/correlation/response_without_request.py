@@ -66,14 +66,14 @@ def response_without_request(event: ResponseReceived, connection: ConnectionStat
     kind, oldest = connection.state(InFlight).stray or ("", None)
     if kind != ANSWERS_NOTHING:
         return
-    got = event.correlation_id
-    message, expected = f"no request in flight has correlation id {got}", None
+    correlation_id = event.correlation_id
+    message, expected = f"no request in flight has correlation id {correlation_id}", None
     if oldest is not None:
-        probable = oldest.message
-        expected = str(probable.correlation_id)
+        oldest_message = oldest.message
+        expected = str(oldest_message.correlation_id)
         message += (
-            f"; it probably answers the oldest, {probable.api} v{probable.version}, which has {expected}:"
-            f" the id is off by {got - probable.correlation_id:+}"
+            f"; it probably answers the oldest, {oldest_message.api} v{oldest_message.version}, which has {expected}:"
+            f" the id is off by {correlation_id - oldest_message.correlation_id:+}"
         )
     yield Problem(
         message,
@@ -82,5 +82,5 @@ def response_without_request(event: ResponseReceived, connection: ConnectionStat
         "header.correlation_id",
         hint="copy the request's correlation id unchanged into the response, as the first field of its header",
         expected=expected,
-        got=str(got),
+        got=str(correlation_id),
     )

@@ -80,22 +80,22 @@ def slow_response(event: ResponseReceived, connection: ConnectionState) -> Itera
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-219+-+Improve+quota+communication
     """
     request, message = event.request, event.message
-    most = connection.run.limit(MAX_DURATION) * SECOND
-    if request is None or message is None or event.at - request.at <= most:
+    limit = connection.run.limit(MAX_DURATION) * SECOND
+    if request is None or message is None or event.at - request.at <= limit:
         return
     flight = connection.state(InFlight)
     if not flight.awaited:
         return
     allowed = allowed_ms(request.message, connection.run.state(RebalanceTimeouts))
     throttled = message.body.get("throttle_time_ms") or 0  # before Kafka 2.0 the response itself was held back
-    took = event.at - flight.started_at
-    over = took - (allowed + throttled) * _MS
-    is_late = over > MAX_DELAY and message.api in ("Fetch", "ShareFetch")
-    if over > most or is_late:
+    elapsed = event.at - flight.started_at
+    excess = elapsed - (allowed + throttled) * _MS
+    is_late = excess > MAX_DELAY and message.api in ("Fetch", "ShareFetch")
+    if excess > limit or is_late:
         allowance = f", of which the request allows {duration(allowed * _MS)}" if allowed else ""
         yield Problem(
-            f"the response to {describe(request)} took {duration(took)}{allowance}",
+            f"the response to {describe(request)} took {duration(elapsed)}{allowance}",
             hint="check the broker's load (request queue, disk, garbage collection) and the network to it",
-            severity=None if over > most else Severity.INFO,
-            cause=str(message.version) if over > most else f"{message.version} late",
+            severity=None if excess > limit else Severity.INFO,
+            cause=str(message.version) if excess > limit else f"{message.version} late",
         )

@@ -51,23 +51,23 @@ def desync(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]
     ## Sources
     https://kafka.apache.org/protocol#protocol_common
     """
-    steps = connection.state(FrameAlignment)
-    if steps.classify(event, midstream=connection.midstream) != OUT_OF_STEP:
+    alignment = connection.state(FrameAlignment)
+    if alignment.classify(event, midstream=connection.midstream) != OUT_OF_STEP:
         return
     kind = KINDS[event.direction]
-    if step := steps.cut_off(event):
-        message, more = step
+    if completed_frame := alignment.cut_off(event):
+        message, missing = completed_frame
         size = len(message.frame) - 4
         yield Problem(
-            f"the length prefix of {message.api} v{message.version} is {more} too small: with the next "
-            f"{counted(more, 'byte')}, the {kind} is complete",
+            f"the length prefix of {message.api} v{message.version} is {missing} too small: with the next "
+            f"{counted(missing, 'byte')}, the {kind} is complete",
             hint="the length prefix is the number of all bytes after it, with the header",
             blame=WRITERS[event.direction],
             expected=str(size),
-            got=str(size - more),
+            got=str(size - missing),
             cause=f"{message.api} v{message.version} {kind}",
         )
-    elif steps.follows_misread(event):
+    elif alignment.follows_misread(event):
         yield Problem(
             f"no {kind} begins here: its length prefix would be {event.size} bytes; "
             f"the {kind} before it was malformed too",

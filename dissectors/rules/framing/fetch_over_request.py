@@ -55,8 +55,8 @@ def fetch_over_request(event: ResponseReceived, _: ConnectionState) -> Iterator[
     https://github.com/confluentinc/librdkafka/issues/1616
     https://github.com/confluentinc/confluent-kafka-dotnet/issues/90
     """
-    asked, message = event.request_body, event.message
-    if asked is None or message is None or event.size <= (limit := asked.get("max_bytes", event.size)):
+    request_body, message = event.request_body, event.message
+    if request_body is None or message is None or event.size <= (limit := request_body.get("max_bytes", event.size)):
         return
     record_sets = [
         records

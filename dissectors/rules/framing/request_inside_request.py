@@ -57,19 +57,19 @@ def request_inside_request(event: RequestReceived, connection: ConnectionState) 
     is_broken = message.error is not None or message.trailing or message.diagnosis is not None
     if event.damaged or not (is_broken or _has_bad_records(connection, event)):
         return
-    found = inner_request(message)
-    if found is None:
+    inner = inner_request(message)
+    if inner is None:
         return
     connection.state(FrameAlignment).explain(event)
     outer = f"{message.api} v{message.version} (correlation id {message.header.get('correlation_id')})"
     yield Problem(
-        f"{outer}: its size is {event.size}, but at byte {found.start} another request begins inside it: {found.api} "
-        f"v{found.version} (correlation id {found.correlation_id}); the first was never completed",
-        found.start,
-        min(found.start + 14, len(message.frame)),
+        f"{outer}: its size is {event.size}, but at byte {inner.start} another request begins inside it: {inner.api} "
+        f"v{inner.version} (correlation id {inner.correlation_id}); the first was never completed",
+        inner.start,
+        min(inner.start + 14, len(message.frame)),
         hint="after a partial write, send the rest or close the connection, also if the request times out",
         expected=f"{event.size} bytes",
-        got=f"{found.start - 4} bytes",
+        got=f"{inner.start - 4} bytes",
         cause="",
     )
 

@@ -93,16 +93,16 @@ def stalled_frame(event: FrameIncomplete, _: ConnectionState) -> Iterator[Proble
     ## Sources
     https://www.rfc-editor.org/rfc/rfc2923#section-2.1
     """
-    have, size, kind = event.have, event.size, KINDS[event.direction]
+    received, size, kind = event.have, event.size, KINDS[event.direction]
     if event.whole is not None:
-        yield _wrong_prefix(event.whole, size - have)
+        yield _wrong_prefix(event.whole, size - received)
         return
     if event.nearly_whole is not None and (length := cast_length(event.nearly_whole)):
-        yield _cast_length(event.nearly_whole, length, size - have)
+        yield _cast_length(event.nearly_whole, length, size - received)
         return
-    of = f"{have} of {size} bytes" if size else f"{have} bytes"
+    amount = f"{received} of {size} bytes" if size else f"{received} bytes"
     yield Problem(
-        f"a {kind} stopped after {of}, and no more of it arrived for {_SECONDS} s",
+        f"a {kind} stopped after {amount}, and no more of it arrived for {_SECONDS} s",
         hint="if small frames pass and large ones hang, check the MTU along the path; otherwise check whether the "
         "receiver reads from its socket",
         cause=kind,

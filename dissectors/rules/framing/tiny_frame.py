@@ -42,13 +42,13 @@ def tiny_frame(event: FramingLost, connection: ConnectionState) -> Iterator[Prob
     https://kafka.apache.org/protocol#protocol_messages
     """
     if connection.state(FrameAlignment).classify(event, midstream=connection.midstream) == TINY:
-        least = MIN_SIZES[event.direction]
+        minimum = MIN_SIZES[event.direction]
         yield Problem(
             f"the length prefix of a {KINDS[event.direction]} is {event.size} bytes, "
-            f"too small for its header of {least}",
+            f"too small for its header of {minimum}",
             hint="never write a frame without a header; the length counts the bytes that follow it",
             blame=WRITERS[event.direction],
-            expected=f"at least {least}",
+            expected=f"at least {minimum}",
             got=str(event.size),
             cause=KINDS[event.direction],
         )

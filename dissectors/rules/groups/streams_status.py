@@ -138,32 +138,32 @@ def streams_status(event: ResponseReceived, connection: ConnectionState) -> Iter
     message, request = event.message, event.request
     if message is None or request is None or message.body.get("error_code"):
         return
-    asked, run_states = request.message.body, connection.run.state(_Statuses)
-    group, member = (asked.get("group_id") or "")[:MAX_NAME_LENGTH], (asked.get("member_id") or "")[:MAX_NAME_LENGTH]
-    if asked.get("shutdown_application"):
-        run_states.by[group] = named_client(connection)
+    request_body, state = request.message.body, connection.run.state(_Statuses)
+    group, member = (request_body.get("group_id") or "")[:MAX_NAME_LENGTH], (request_body.get("member_id") or "")[:MAX_NAME_LENGTH]
+    if request_body.get("shutdown_application"):
+        state.by[group] = named_client(connection)
     statuses = {
-        status.get("status_code"): (place, status) for place, status in enumerate(message.body.get("status") or ())
+        status.get("status_code"): (index, status) for index, status in enumerate(message.body.get("status") or ())
     }
     for code, status in _STATUSES.items():
         key = group, member if status.of_member else "", code
         if code not in statuses:
-            run_states.since.pop(key, None)
+            state.since.pop(key, None)
             continue
-        since = run_states.since.setdefault(key, event.at)
+        since = state.since.setdefault(key, event.at)
         if event.at - since < status.patience:
             continue
-        place, row = statuses[code]
+        index, row = statuses[code]
         detail = printable((row.get("status_detail") or "")[:_MAX_DETAIL])
-        by = run_states.by.get(group) if code == _SHUTDOWN else None
-        who = f"member {member[:MAX_NAME_LENGTH]!r} of {named_client(connection)} in " if status.of_member else ""
+        requester = state.by.get(group) if code == _SHUTDOWN else None
+        subject = f"member {member[:MAX_NAME_LENGTH]!r} of {named_client(connection)} in " if status.of_member else ""
         yield Problem(
-            f"{who}streams group {group!r} has status {status.name}"
+            f"{subject}streams group {group!r} has status {status.name}"
             + (f" for {duration(event.at - since)}" if event.at > since else "")
             + f": {status.meaning}"
-            + (f"; it was {by}" if by else "")
+            + (f"; it was {requester}" if requester else "")
             + (f'; the broker says "{detail}"' if detail else ""),
-            **locate(message, "status", place, "status_code"),
+            **locate(message, "status", index, "status_code"),
             hint=status.hint,
             blame=status.blame,
             cause=f"{group} {code}",

@@ -117,8 +117,8 @@ def topology_description(event: ResponseReceived, connection: ConnectionState) -
     if message.api == "StreamsGroupDescribe":
         yield from _unreadable(message)
         return
-    asked = request.message.body
-    group = (asked.get("group_id") or "")[:MAX_NAME_LENGTH]
+    request_body = request.message.body
+    group = (request_body.get("group_id") or "")[:MAX_NAME_LENGTH]
     descriptions = connection.run.state(_Descriptions).of_group
     if message.api == "StreamsGroupHeartbeat":
         if message.body.get("topology_description_required"):
@@ -160,17 +160,17 @@ def _pushed(push: Message, group: str, description: _Description, at: int, clien
     description.requests = 0
     if description.pushes < _MAX_PUSHES:
         return
-    within = duration(at - description.pushed_at)
-    what = f"topology description of streams group {printable(group)!r} at epoch {epoch}"
+    elapsed = duration(at - description.pushed_at)
+    description_text = f"topology description of streams group {printable(group)!r} at epoch {epoch}"
     if description.unrequested > 1:
         text = (
-            f"{client} has pushed the {what} {description.pushes} times within {within}, "
+            f"{client} has pushed the {description_text} {description.pushes} times within {elapsed}, "
             f"{description.unrequested} times without a request of the coordinator"
         )
         hint = "the client must push once, after a heartbeat response with topology_description_required"
     else:
         text = (
-            f"the coordinator has requested the {what} again and again: {description.pushes} pushes within {within} "
+            f"the coordinator has requested the {description_text} again and again: {description.pushes} pushes within {elapsed} "
             "succeeded, so it should have it"
         )
         hint = (
@@ -187,13 +187,13 @@ def _pushed(push: Message, group: str, description: _Description, at: int, clien
 
 
 def _unreadable(message: Message) -> Iterator[Problem]:
-    for place, row in enumerate(message.body.get("groups") or ()):
+    for index, row in enumerate(message.body.get("groups") or ()):
         if row.get("topology_description_status") == _ERROR and not row.get("error_code"):
             group = (row.get("group_id") or "")[:MAX_NAME_LENGTH]
             yield Problem(
                 f"the broker could not read the topology description of streams group {printable(group)!r}: its "
                 "topology_description_status is ERROR; all else in the response is valid",
-                **locate(message, "groups", place, "topology_description_status"),
+                **locate(message, "groups", index, "topology_description_status"),
                 hint=f"check the coordinator's log for the exception of the plugin of {_PLUGIN}",
                 cause=f"{group} unreadable",
             )

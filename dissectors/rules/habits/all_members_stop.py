@@ -87,10 +87,10 @@ def all_members_stop(event: ResponseReceived, connection: ConnectionState) -> It
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-429%3A+Kafka+Consumer+Incremental+Rebalance+Protocol
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next+Generation+of+the+Consumer+Rebalance+Protocol
     """
-    message, asked, run = event.message, event.request_body, connection.run
-    if message is None or asked is None or message.body.get("error_code"):
+    message, request_body, run = event.message, event.request_body, connection.run
+    if message is None or request_body is None or message.body.get("error_code"):
         return
-    body, name = message.body, asked.get("group_id") or ""
+    body, name = message.body, request_body.get("group_id") or ""
     members = body.get("members") or ()
     if len(members) < 2 or body.get("protocol_name") not in _EAGER:  # only the leader gets the members
         return
@@ -105,11 +105,11 @@ def all_members_stop(event: ResponseReceived, connection: ConnectionState) -> It
         return
     count, group.count = group.count, 0
     ranges = connection.state(Versions).ranges(connection) or {}
-    offered = ApiKey.CONSUMER_GROUP_HEARTBEAT in ranges
-    new = "set group.protocol=consumer, which this broker offers (KIP-848), or " if offered else "set "
+    is_offered = ApiKey.CONSUMER_GROUP_HEARTBEAT in ranges
+    advice = "set group.protocol=consumer, which this broker offers (KIP-848), or " if is_offered else "set "
     yield Problem(
         f"group {name!r} rebalanced {count} times within {duration(event.at - group.since)} with assignor"
         f" {body['protocol_name']!r}: each time all {len(members)} members stopped reading",
-        hint=f"{new}partition.assignment.strategy to the cooperative sticky assignor in all members",
+        hint=f"{advice}partition.assignment.strategy to the cooperative sticky assignor in all members",
         cause=name,
     )

@@ -69,15 +69,15 @@ def busy_poll(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     https://kafka.apache.org/documentation/#consumerconfigs_fetch.min.bytes
     """
     fetches, run = connection.state(Fetches), connection.run
-    most = int(run.limit(BUSY_POLLS))
-    asked = event.request_body
-    if fetches.polls == 0 or fetches.polls % most or asked is None:
+    limit = int(run.limit(BUSY_POLLS))
+    request_body = event.request_body
+    if fetches.polls == 0 or fetches.polls % limit or request_body is None:
         return
     ns = max(event.at - fetches.polls_since, 1)
-    if most * SECOND >= run.limit(RATE) * ns:
+    if limit * SECOND >= run.limit(RATE) * ns:
         yield Problem(
-            f"{named(connection)} got {most} empty Fetch responses in a row within {duration(ns)}: it requests them"
-            f" with max_wait_ms {asked.get('max_wait_ms')} and min_bytes {asked.get('min_bytes')}",
+            f"{named(connection)} got {limit} empty Fetch responses in a row within {duration(ns)}: it requests them"
+            f" with max_wait_ms {request_body.get('max_wait_ms')} and min_bytes {request_body.get('min_bytes')}",
             hint="leave fetch.max.wait.ms at 500 and fetch.min.bytes at 1, so that the broker waits for records",
             cause="busy poll",
         )

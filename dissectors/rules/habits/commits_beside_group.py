@@ -92,13 +92,13 @@ def commits_beside_group(event: RequestReceived, connection: ConnectionState) ->
     members = run.state(Members)
     if not members.has_members(group, event.at):
         return
-    row = run.state(_Clients).touch((group, *client_key(connection)), _Count)
-    row.since = event.at if row.count == 0 else row.since
-    row.count += 1
-    if row.count >= run.limit(COMMITS):
-        count, row.count = row.count, 0
+    commits = run.state(_Clients).touch((group, *client_key(connection)), _Count)
+    commits.since = event.at if commits.count == 0 else commits.since
+    commits.count += 1
+    if commits.count >= run.limit(COMMITS):
+        count, commits.count = commits.count, 0
         yield Problem(
-            f"{named(connection)} sent {count} commits for group {group!r} within {duration(event.at - row.since)}"
+            f"{named(connection)} sent {count} commits for group {group!r} within {duration(event.at - commits.since)}"
             " without being a member, while the group has members",
             hint="give the program that assigns partitions itself a group.id of its own, or let it subscribe",
             cause=group,

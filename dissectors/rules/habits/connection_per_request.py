@@ -122,13 +122,13 @@ def connection_per_request(event: ConnectionEnded, connection: ConnectionState) 
     flight, run = connection.state(InFlight), connection.run
     if connection.midstream or event.by not in ("client", "server") or not flight.errands:
         return  # C017 and C019 are about connections without errands
-    seen = run.state(_ShortConnections)
+    counts = run.state(_ShortConnections)
     client = (*client_key(connection), connection.server)
-    count = seen.touch(client, lambda: _Count(connection.opened_at))
-    opened = connection.opened_at
-    if abs(opened - count.since) > run.limit(WITHIN) * SECOND:
-        count = seen[client] = _Count(opened)
-    count.since, count.until = min(count.since, opened), max(count.until, opened)
+    count = counts.touch(client, lambda: _Count(connection.opened_at))
+    opened_at = connection.opened_at
+    if abs(opened_at - count.since) > run.limit(WITHIN) * SECOND:
+        count = counts[client] = _Count(opened_at)
+    count.since, count.until = min(count.since, opened_at), max(count.until, opened_at)
     if flight.errands > run.limit(REQUESTS):
         count.others += 1
         return
@@ -138,7 +138,7 @@ def connection_per_request(event: ConnectionEnded, connection: ConnectionState) 
     if count.short >= run.limit(CONNECTIONS) and count.others <= _OTHERS * count.short:
         if is_refused(connection):
             return  # it connects again because of the error
-        del seen[client]
+        del counts[client]
         kind = "producer" if ApiKey.PRODUCE in count.apis else "consumer" if ApiKey.FETCH in count.apis else "client"
         yield Problem(
             f"{named(connection)} opened {count.short} connections to {connection.server} within"

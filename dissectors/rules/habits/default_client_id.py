@@ -87,18 +87,18 @@ def default_client_id(event: ResponseReceived, connection: ConnectionState) -> I
     ## Sources
     https://kafka.apache.org/documentation/#producerconfigs_client.id
     """
-    name, counted, run = connection.client_id, connection.state(_Counted), connection.run
-    if counted.is_counted or (name and not _DEFAULTS.match(name[:_LONGEST])):
+    name, count_state, run = connection.client_id, connection.state(_Counted), connection.run
+    if count_state.is_counted or (name and not _DEFAULTS.match(name[:_LONGEST])):
         return
-    counted.is_counted = True
+    count_state.is_counted = True
     users = run.state(_Ids).touch((connection.server, name), _Users)
     users.connections += 1
     users.hosts[host_of(connection.client)] = None
     if users.connections == run.limit(CONNECTIONS):
         hosts = f"{len(users.hosts)} host{'s' * (len(users.hosts) > 1)}"
-        what = f"client id {name!r}, which is a library's default" if name else "no client id"
+        id_text = f"client id {name!r}, which is a library's default" if name else "no client id"
         yield Problem(
-            f"{users.connections} connections from {hosts} to {connection.server} have {what}: broker logs, quotas and"
+            f"{users.connections} connections from {hosts} to {connection.server} have {id_text}: broker logs, quotas and"
             " metrics cannot tell them apart",
             hint="set client.id to the name of the service",
             cause=f"{name}",

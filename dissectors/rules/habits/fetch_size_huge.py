@@ -60,13 +60,13 @@ def fetch_size_huge(event: RequestReceived, connection: ConnectionState) -> Iter
     https://kafka.apache.org/documentation/#consumerconfigs_fetch.max.bytes
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-541%3A+Create+a+fetch.max.bytes+configuration+for+the+broker
     """
-    body, most = event.message.body, connection.run.limit(BYTES)
+    body, limit = event.message.body, connection.run.limit(BYTES)
     total = body.get("max_bytes", 1 << 31)
-    if total < most or is_follower(body):
+    if total < limit or is_follower(body):
         return
     for _, partition, path in requested_partitions(body):
         size = partition.get("partition_max_bytes", 0)
-        if size >= most:
+        if size >= limit:
             yield Problem(
                 f"{named(connection)} requests up to {min(size, total):,} bytes of a partition in one response, and"
                 " must hold as many",

@@ -79,41 +79,41 @@ def fetch_size_small(event: RequestReceived | ResponseReceived, connection: Conn
     ## Sources
     https://kafka.apache.org/documentation/#consumerconfigs_max.partition.fetch.bytes
     """
-    run, small = connection.run, connection.state(_Small)
+    run, small_fetches = connection.run, connection.state(_Small)
     if isinstance(event, RequestReceived):
-        if not small.bytes:
+        if not small_fetches.bytes:
             sizes = [
                 partition.get("partition_max_bytes", 0) for _, partition, _ in requested_partitions(event.message.body)
             ]
             if sizes and 0 < max(sizes) <= run.limit(BYTES):
-                small.bytes = max(sizes)
+                small_fetches.bytes = max(sizes)
                 run.subscribe("H011", api="Fetch")
         return
     message = event.message
-    if not small.bytes or message is None:
+    if not small_fetches.bytes or message is None:
         return
-    size, is_full = _fullness(message, small.bytes)
+    size, is_full = _fullness(message, small_fetches.bytes)
     if not size:
         return
     if not is_full:
-        small.count = 0
+        small_fetches.count = 0
         return
-    if small.count == 0:
-        small.since, small.size = event.at, 0
-    small.count += 1
-    small.size += size
-    if small.count >= run.limit(RESPONSES):
+    if small_fetches.count == 0:
+        small_fetches.since, small_fetches.size = event.at, 0
+    small_fetches.count += 1
+    small_fetches.size += size
+    if small_fetches.count >= run.limit(RESPONSES):
         yield Problem(
-            f"{named(connection)} got {small.count} Fetch responses in a row with {small.size // small.count:,} bytes"
-            f" of records each, within {duration(event.at - small.since)}, although there are more: it requests at most"
-            f" {small.bytes:,} bytes of a partition",
+            f"{named(connection)} got {small_fetches.count} Fetch responses in a row with {small_fetches.size // small_fetches.count:,} bytes"
+            f" of records each, within {duration(event.at - small_fetches.since)}, although there are more: it requests at most"
+            f" {small_fetches.bytes:,} bytes of a partition",
             hint="raise max.partition.fetch.bytes (fetch.message.max.bytes in librdkafka); the default is 1 MB",
             cause="small",
         )
-        small.count = 0
+        small_fetches.count = 0
 
 
-def _fullness(message: Message, most: int) -> tuple[int, bool]:
+def _fullness(message: Message, limit: int) -> tuple[int, bool]:
     """The bytes of records in a response, and whether a partition has as many as requested, and more records."""
     size, is_full = 0, False
     for topic in topic_records(message):
@@ -122,5 +122,5 @@ def _fullness(message: Message, most: int) -> tuple[int, bool]:
                 size += len(records.data)
                 end = outline(records.data, records.batch).next_offset
                 more = end is not None and records.row.get("high_watermark", -1) > end
-                is_full = is_full or (more and 2 * len(records.data) >= most)
+                is_full = is_full or (more and 2 * len(records.data) >= limit)
     return size, is_full

@@ -83,25 +83,25 @@ def in_flight_without_idempotence(event: RequestReceived, connection: Connection
     ## Sources
     https://kafka.apache.org/documentation/#producerconfigs_max.in.flight.requests.per.connection
     """
-    reported, waiting = connection.state(_Reported), connection.state(InFlight).waiting
+    report_state, waiting = connection.state(_Reported), connection.state(InFlight).waiting
     limit = connection.run.limit(REQUESTS)
-    if reported.is_done or len(waiting) < limit:
+    if report_state.is_done or len(waiting) < limit:
         return
-    places: dict[tuple[str, int | None], int] = {}
+    topic_partitions: dict[tuple[str, int | None], int] = {}
     for request in waiting.values():
         if request.message.api_key == PRODUCE:
             for topic in topic_records(request.message)[:1]:
                 for records in topic.partitions[:1]:
                     if records.batch is not None and records.batch.producer_id >= 0:
-                        reported.is_done = True
+                        report_state.is_done = True
                         return
-                    place = topic.key, records.partition
-                    places[place] = places.get(place, 0) + 1
-    place, count = max(places.items(), key=lambda item: item[1], default=(("", 0), 0))
+                    topic_partition = topic.key, records.partition
+                    topic_partitions[topic_partition] = topic_partitions.get(topic_partition, 0) + 1
+    topic_partition, count = max(topic_partitions.items(), key=lambda item: item[1], default=(("", 0), 0))
     if count >= limit:
-        reported.is_done = True
+        report_state.is_done = True
         yield Problem(
-            f"{named(connection)} has {count} Produce requests for {label((place[0], place[1] or 0), connection)} in"
+            f"{named(connection)} has {count} Produce requests for {label((topic_partition[0], topic_partition[1] or 0), connection)} in"
             " flight without idempotence: one that fails and is repeated changes the order of the records",
             hint="set enable.idempotence=true, or max.in.flight.requests.per.connection=1",
             cause="in flight",

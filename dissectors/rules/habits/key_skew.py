@@ -83,13 +83,13 @@ def key_skew(event: RequestReceived, connection: ConnectionState) -> Iterator[Pr
     if skew is None or (keys := _keys(event, skew)) is None:
         return  # a later request has a batch for the partition
     habits.skew = None
-    [(key, most)] = keys.most_common(1) or [(None, 0)]  # none if the batch is large
+    [(key, most_frequent_count)] = keys.most_common(1) or [(None, 0)]  # none if the batch is large
     total = keys.total()
-    if key is not None and most >= _SHARE * total:
-        place = label((skew.topic, skew.partition or 0), connection)
+    if key is not None and most_frequent_count >= _SHARE * total:
+        partition_name = label((skew.topic, skew.partition or 0), connection)
         yield Problem(
-            f"{named(connection)} sent {skew.records:,} of {skew.total:,} records to {place}, one of {skew.places}"
-            f" partitions in use: {most:,} of {total:,} records in its latest batch have the same key",
+            f"{named(connection)} sent {skew.records:,} of {skew.total:,} records to {partition_name}, one of {skew.places}"
+            f" partitions in use: {most_frequent_count:,} of {total:,} records in its latest batch have the same key",
             hint="choose a key with more values, such as an id, or leave it out if order does not matter",
             cause=skew.topic,
         )
@@ -102,7 +102,7 @@ def _keys(event: RequestReceived, skew: Skew) -> Counter[bytes | None] | None:
         for records in topic.partitions if topic.key == skew.topic else ():
             if records.partition == skew.partition and records.data:
                 keys = Counter()
-                small = records.data if len(records.data) <= _MAX_BYTES else b""
-                for batch in decode(small, limit=_MAX_BYTES):
+                data = records.data if len(records.data) <= _MAX_BYTES else b""
+                for batch in decode(data, limit=_MAX_BYTES):
                     keys.update(record["key"] for record in batch.get("records", ()))
     return keys

@@ -86,15 +86,15 @@ def many_connections(event: ResponseReceived | ConnectionEnded, connection: Conn
     ## Sources
     https://kafka.apache.org/documentation/#brokerconfigs_max.connections.per.ip
     """
-    counted, opened = connection.state(_Counted), connection.run.state(_Open)
+    counted_connection, connections = connection.state(_Counted), connection.run.state(_Open)
     if isinstance(event, ConnectionEnded):
-        if counted.key is not None and counted.key in opened:
-            opened[counted.key] -= 1
+        if counted_connection.key is not None and counted_connection.key in connections:
+            connections[counted_connection.key] -= 1
         return
-    if counted.key is not None:
+    if counted_connection.key is not None:
         return
-    counted.key = key = (*client_key(connection), connection.server)
-    opened[key] = count = opened.get(key, 0) + 1
+    counted_connection.key = key = (*client_key(connection), connection.server)
+    connections[key] = count = connections.get(key, 0) + 1
     if count == connection.run.limit(CONNECTIONS):
         yield Problem(
             f"{named(connection)} has {count} connections to {connection.server} at the same time",

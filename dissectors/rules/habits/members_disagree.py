@@ -98,24 +98,24 @@ def subscriptions_differ(event: ResponseReceived, connection: ConnectionState) -
     ## Sources
     https://kafka.apache.org/documentation/#consumerconfigs_group.id
     """
-    found = _led(event)
-    if found is None:
+    led_group = _led(event)
+    if led_group is None:
         return
-    group, generation, members = found
+    group, generation, members = led_group
     by_topics: dict[tuple[str, ...], str] = {}
     for member in members[:_COMPARED]:
         topics = _topics(member.get("metadata"))
         if topics is None:
             return
         by_topics.setdefault(topics, member.get("member_id") or "")
-    seen = connection.run.state(_OfSubscriptions)
+    generations = connection.run.state(_OfSubscriptions)
     if len(by_topics) < 2:
-        seen.pop(group, None)
-    elif seen.count(group, generation) >= connection.run.limit(SUBSCRIPTIONS):
-        (names, first), (other, second), *_ = by_topics.items()
+        generations.pop(group, None)
+    elif generations.count(group, generation) >= connection.run.limit(SUBSCRIPTIONS):
+        (first_topics, first_member), (second_topics, second_member), *_ = by_topics.items()
         yield Problem(
             f"members of group {group!r} subscribe to different topics, {len(by_topics)} sets among {len(members)}"
-            f" members: {first!r} to {_listed(names)}, {second!r} to {_listed(other)}",
+            f" members: {first_member!r} to {_listed(first_topics)}, {second_member!r} to {_listed(second_topics)}",
             hint="give each application a group.id of its own",
             cause=group,
         )
@@ -169,47 +169,47 @@ def assignors_differ(event: RequestReceived | ResponseReceived, connection: Conn
     https://kafka.apache.org/documentation/#consumerconfigs_partition.assignment.strategy
     """
     message, run = event.message, connection.run
-    known = run.state(_Assignors)
+    assignors_by_member = run.state(_Assignors)
     if isinstance(event, RequestReceived):
-        _remember(event.message.body, event.message.body, known)
+        _remember(event.message.body, event.message.body, assignors_by_member)
         return
-    asked = event.request_body
-    if message is None or asked is None or message.body.get("error_code"):
+    request_body = event.request_body
+    if message is None or request_body is None or message.body.get("error_code"):
         return
-    _remember(asked, message.body, known)  # a new member gets its id with the response
-    found = _led(event)
-    if found is None:
+    _remember(request_body, message.body, assignors_by_member)  # a new member gets its id with the response
+    led_group = _led(event)
+    if led_group is None:
         return
-    group, generation, members = found
+    group, generation, members = led_group
     ids = (member.get("member_id") or "" for member in members[:_COMPARED])
-    by_names = {assignors: member_id for member_id in ids if (assignors := known.get((group, member_id)))}
-    seen = run.state(_OfAssignors)
+    by_names = {assignors: member_id for member_id in ids if (assignors := assignors_by_member.get((group, member_id)))}
+    generations = run.state(_OfAssignors)
     if len(by_names) < 2:
-        seen.pop(group, None)
-    elif seen.count(group, generation) >= run.limit(ASSIGNORS):
-        (names, first), (other, second), *_ = by_names.items()
+        generations.pop(group, None)
+    elif generations.count(group, generation) >= run.limit(ASSIGNORS):
+        (first_names, first_member), (second_names, second_member), *_ = by_names.items()
         yield Problem(
-            f"members of group {group!r} have different assignors: {first!r} {_listed(names)}, {second!r}"
-            f" {_listed(other)}; the group uses {message.body.get('protocol_name')!r}",
+            f"members of group {group!r} have different assignors: {first_member!r} {_listed(first_names)}, {second_member!r}"
+            f" {_listed(second_names)}; the group uses {message.body.get('protocol_name')!r}",
             hint="set the same partition.assignment.strategy in all members, in the same order",
             cause=group,
         )
 
 
-def _remember(asked: dict[str, Any], member: dict[str, Any], known: _Assignors) -> None:
-    names = tuple(protocol.get("name") or "" for protocol in asked.get("protocols") or ())
-    known[asked.get("group_id") or "", member.get("member_id") or ""] = names
+def _remember(request_body: dict[str, Any], member: dict[str, Any], assignors_by_member: _Assignors) -> None:
+    names = tuple(protocol.get("name") or "" for protocol in request_body.get("protocols") or ())
+    assignors_by_member[request_body.get("group_id") or "", member.get("member_id") or ""] = names
 
 
 def _led(event: ResponseReceived) -> tuple[str, int, list[dict[str, Any]]] | None:
     """The group, generation and members of a leader of a consumer group with several members."""
-    message, asked = event.message, event.request_body
-    if message is None or asked is None or message.body.get("error_code"):
+    message, request_body = event.message, event.request_body
+    if message is None or request_body is None or message.body.get("error_code"):
         return None
     members = message.body.get("members") or []
-    if len(members) < 2 or asked.get("protocol_type") != "consumer" or message.body.get("protocol_name") == "stream":
+    if len(members) < 2 or request_body.get("protocol_type") != "consumer" or message.body.get("protocol_name") == "stream":
         return None
-    return asked.get("group_id") or "", message.body.get("generation_id", -1), members
+    return request_body.get("group_id") or "", message.body.get("generation_id", -1), members
 
 
 def _topics(metadata: object) -> tuple[str, ...] | None:

@@ -77,16 +77,16 @@ def metadata_storm(event: ResponseReceived, connection: ConnectionState) -> Iter
     """
     if connection.flags & _REFUSED:
         return
-    seen, run = connection.state(_Responses), connection.run
-    if seen.count == 0 or event.at - seen.since > run.limit(WITHIN) * SECOND:
-        seen.count, seen.since = 0, event.at
-    seen.count += 1
-    if seen.count >= run.limit(RESPONSES):
-        count, seen.count = seen.count, 0
+    responses, run = connection.state(_Responses), connection.run
+    if responses.count == 0 or event.at - responses.since > run.limit(WITHIN) * SECOND:
+        responses.count, responses.since = 0, event.at
+    responses.count += 1
+    if responses.count >= run.limit(RESPONSES):
+        count, responses.count = responses.count, 0
         if is_refused(connection):
             return  # clients request Metadata after most errors: E002 names what is wrong
         yield Problem(
-            f"{named(connection)} requested Metadata {count} times within {duration(event.at - seen.since)} on one"
+            f"{named(connection)} requested Metadata {count} times within {duration(event.at - responses.since)} on one"
             " connection",
             hint="request Metadata once, not for each message or call; leave metadata.max.age.ms at 5 minutes",
             cause="metadata storm",

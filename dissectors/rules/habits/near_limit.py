@@ -100,7 +100,7 @@ def near_limit(event: RequestReceived | ResponseReceived, connection: Connection
         if _learn(event, connection, limits):
             run.subscribe("M008", api="Produce")
         return
-    share, seen = run.limit(SHARE), connection.state(_Large).topics
+    share, large_batches = run.limit(SHARE), connection.state(_Large).topics
     for topic in topic_records(event.message):
         name = run.topic_names.get(topic.key, topic.key)
         limit = limits.get((connection.server, name))
@@ -110,8 +110,8 @@ def near_limit(event: RequestReceived | ResponseReceived, connection: Connection
             size = 0 if records.batch is None else records.batch.batch_length + _PREFIX
             if size > limit or size * 100 < limit * share:  # what is over it is refused (R021)
                 continue
-            count, largest = seen.get(name, (0, 0))
-            seen[name] = count, largest = count + 1, max(largest, size)
+            count, largest = large_batches.get(name, (0, 0))
+            large_batches[name] = count, largest = count + 1, max(largest, size)
             if count == run.limit(BATCHES):
                 yield Problem(
                     f"{named(connection)} sent {count} batches of up to {largest:,} bytes to topic {name!r}, whose"
@@ -123,30 +123,30 @@ def near_limit(event: RequestReceived | ResponseReceived, connection: Connection
 
 def _learn(event: ResponseReceived, connection: ConnectionState, limits: _Limits) -> bool:
     """Store the limits in a response; return whether there was one."""
-    message, asked = event.message, event.request_body
-    if message is None or asked is None:
+    message, request_body = event.message, event.request_body
+    if message is None or request_body is None:
         return False
-    found: list[tuple[str, int]] = []
+    topic_limits: list[tuple[str, int]] = []
     if message.api == "Produce":
-        found = [*_refused(event, connection)]
+        topic_limits = [*_refused(event, connection)]
     elif message.api == "CreateTopics":
         accepted = {row.get("name") for row in message.body.get("topics", ()) if not row.get("error_code")}
-        found = [
+        topic_limits = [
             (topic["name"], size)
-            for topic in asked.get("topics", ())
-            if topic.get("name") in accepted and not asked.get("validate_only")
+            for topic in request_body.get("topics", ())
+            if topic.get("name") in accepted and not request_body.get("validate_only")
             if (size := _size_in(topic.get("configs")))
         ]
     else:
-        found = [
+        topic_limits = [
             (row["resource_name"], size)
             for row in message.body.get("results", ())
             if row.get("resource_type") == _TOPIC and not row.get("error_code")
             if (size := _size_in(row.get("configs")))
         ]
-    for name, size in found:
+    for name, size in topic_limits:
         limits[connection.server, name] = size
-    return bool(found)
+    return bool(topic_limits)
 
 
 def _size_in(configs: object) -> int:
@@ -171,5 +171,5 @@ def _refused(event: ResponseReceived, connection: ConnectionState) -> Iterator[t
         for records in topic.partitions:
             if (topic.key, records.partition or 0) in refused and records.batch is not None:
                 size = records.batch.batch_length + _PREFIX - 1
-                known = connection.run.state(_Limits).get((connection.server, name), size)
-                yield name, min(size, known)
+                limit = connection.run.state(_Limits).get((connection.server, name), size)
+                yield name, min(size, limit)

@@ -70,17 +70,17 @@ def order_changed_by_retry(event: RequestReceived, connection: ConnectionState) 
     https://kafka.apache.org/documentation/#producerconfigs_max.in.flight.requests.per.connection
     """
     producers = connection.run.state(Producers)
-    for place, batch, _, attempt, where in producers.resent:
+    for topic_partition, batch, _, attempt, path in producers.resent:
         if batch.producer_id >= 0 or event.at - attempt.at < _SHORTEST:
             continue
-        if attempt.answered and not attempt.refused.get(place):
+        if attempt.answered and not attempt.refused.get(topic_partition):
             continue  # S034
-        if later := producers.accepted_since(connection.server, place, attempt):
+        if later_count := producers.accepted_since(connection.server, topic_partition, attempt):
             yield Problem(
-                f"{named(connection)} sends a batch for {label(place, connection)} again, which"
-                f" {attempt.outcome(place)}, after {later} later {'batches were' if later > 1 else 'batch was'}"
+                f"{named(connection)} sends a batch for {label(topic_partition, connection)} again, which"
+                f" {attempt.outcome(topic_partition)}, after {later_count} later {'batches were' if later_count > 1 else 'batch was'}"
                 " accepted: its records come after theirs",
-                **locate(event.message, *where),
+                **locate(event.message, *path),
                 hint="set enable.idempotence=true, or max.in.flight.requests.per.connection=1",
-                cause=place[0],
+                cause=topic_partition[0],
             )

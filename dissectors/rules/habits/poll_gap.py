@@ -121,37 +121,37 @@ def poll_gap(event: RequestReceived | ResponseReceived, connection: ConnectionSt
     if event.message.api == "JoinGroup":
         body = event.message.body
         interval = body.get("rebalance_timeout_ms", 0) * _MS
-        known = consumers.touch(client, lambda: _Consumer(body.get("group_id") or "", interval))
-        known.group, known.interval, known.gaps = body.get("group_id") or "", interval, 0
+        joining_consumer = consumers.touch(client, lambda: _Consumer(body.get("group_id") or "", interval))
+        joining_consumer.group, joining_consumer.interval, joining_consumer.gaps = body.get("group_id") or "", interval, 0
         return
-    known_consumer = consumers.get(client)
-    if known_consumer is None:
+    consumer = consumers.get(client)
+    if consumer is None:
         return
-    others = run.state(ConnectionsByClient).others(connection)
-    last = max((other.state(Fetches).answered_at for other in (connection, *others)), default=0)
-    gap, interval = event.at - last, known_consumer.interval
+    other_connections = run.state(ConnectionsByClient).others(connection)
+    last = max((other_connection.state(Fetches).answered_at for other_connection in (connection, *other_connections)), default=0)
+    gap, interval = event.at - last, consumer.interval
     is_long = last > 0 and gap * 100 >= interval * run.limit(SHARE)
-    records = known_consumer.records
+    records = consumer.records
     if records is not None:
-        known_consumer.records = 0
+        consumer.records = 0
     if not is_long:
         if gap > interval // 10:
-            known_consumer.gaps = 0
+            consumer.gaps = 0
         return
     if records is None:
-        known_consumer.records = 0
+        consumer.records = 0
         run.subscribe("H013", api="Fetch")
         return
     if gap >= interval or records > run.limit(RECORDS):
         return
-    known_consumer.gaps += 1
-    if known_consumer.gaps >= run.limit(GAPS):
-        known_consumer.gaps = 0
+    consumer.gaps += 1
+    if consumer.gaps >= run.limit(GAPS):
+        consumer.gaps = 0
         yield Problem(
             f"{named(connection)} sent no fetch for {duration(gap)}; if it polls later than {duration(interval)}"
-            f" (max.poll.interval.ms), it leaves group {known_consumer.group!r}",
+            f" (max.poll.interval.ms), it leaves group {consumer.group!r}",
             hint="process fewer records per poll (max.poll.records) or faster, or raise max.poll.interval.ms",
-            cause=known_consumer.group,
+            cause=consumer.group,
         )
 
 

@@ -87,19 +87,19 @@ def producer_per_task(event: ResponseReceived, connection: ConnectionState) -> I
     ## Sources
     https://kafka.apache.org/43/javadoc/org/apache/kafka/clients/producer/KafkaProducer.html
     """
-    asked, message, run = event.request_body, event.message, connection.run
-    if asked is None or message is None or message.body.get("error_code"):
+    request_body, message, run = event.request_body, event.message, connection.run
+    if request_body is None or message is None or message.body.get("error_code"):
         return
-    if asked.get("transactional_id") is not None or asked.get("producer_id", -1) >= 0:
+    if request_body.get("transactional_id") is not None or request_body.get("producer_id", -1) >= 0:
         return
-    row = run.state(_Clients).touch(client_key(connection), _NewIds)
-    if row.count == 0 or event.at - row.since > run.limit(WITHIN) * SECOND:
-        row.count, row.since = 0, event.at
-    row.count += 1
-    if row.count >= run.limit(PRODUCERS):
-        count, row.count = row.count, 0
+    new_ids = run.state(_Clients).touch(client_key(connection), _NewIds)
+    if new_ids.count == 0 or event.at - new_ids.since > run.limit(WITHIN) * SECOND:
+        new_ids.count, new_ids.since = 0, event.at
+    new_ids.count += 1
+    if new_ids.count >= run.limit(PRODUCERS):
+        count, new_ids.count = new_ids.count, 0
         yield Problem(
-            f"{named(connection)} created {count} producers within {duration(event.at - row.since)}: so many new"
+            f"{named(connection)} created {count} producers within {duration(event.at - new_ids.since)}: so many new"
             " producer ids it got",
             hint="create one producer per process, and share it: it is thread-safe; close those that you no longer use",
             cause=str(client_key(connection)),

@@ -110,26 +110,26 @@ def rare_commits(event: ResponseReceived, connection: ConnectionState) -> Iterat
     ## Sources
     https://kafka.apache.org/documentation/#consumerconfigs_auto.commit.interval.ms
     """
-    asked, run = event.request_body, connection.run
-    member = run.state(Members).find(asked.get("group_id"), asked.get("member_id")) if asked else None
+    request_body, run = event.request_body, connection.run
+    member = run.state(Members).find(request_body.get("group_id"), request_body.get("member_id")) if request_body else None
     if member is None or not member.session:
         return
     fetches = run.state(FetchesWithRecords).of(client_key(connection)).count
-    last = run.state(_Members).touch((member.group, member.id), lambda: _Last(event.at, fetches))
+    last_commit = run.state(_Members).touch((member.group, member.id), lambda: _Last(event.at, fetches))
     advance = run.state(Commits).advance or 0
-    if event.at - last.at > member.session and fetches - last.fetches >= run.limit(FETCHES) and advance > 0:
-        last.since = last.since or last.at
-        last.late += 1
-        last.records += advance
-    elif event.at > last.at:
-        last.late = last.records = last.since = 0
-    last.at, last.fetches = event.at, fetches
-    if last.late >= run.limit(COMMITS):
-        pause = duration((event.at - last.since) // last.late)
+    if event.at - last_commit.at > member.session and fetches - last_commit.fetches >= run.limit(FETCHES) and advance > 0:
+        last_commit.since = last_commit.since or last_commit.at
+        last_commit.late += 1
+        last_commit.records += advance
+    elif event.at > last_commit.at:
+        last_commit.late = last_commit.records = last_commit.since = 0
+    last_commit.at, last_commit.fetches = event.at, fetches
+    if last_commit.late >= run.limit(COMMITS):
+        pause = duration((event.at - last_commit.since) // last_commit.late)
         yield Problem(
             f"{named(connection)} commits every {pause}, rarer than its session timeout in group {member.group!r},"
-            f" {duration(member.session)}: after a crash, about {last.records // last.late:,} records are read again",
+            f" {duration(member.session)}: after a crash, about {last_commit.records // last_commit.late:,} records are read again",
             hint="lower auto.commit.interval.ms (the default is 5 s), or commit after each poll",
             cause=member.group,
         )
-        last.late = last.records = last.since = 0
+        last_commit.late = last_commit.records = last_commit.since = 0

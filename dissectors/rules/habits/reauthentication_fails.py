@@ -103,14 +103,14 @@ def reauthentication_fails(event: ResponseReceived, connection: ConnectionState)
     """
     if not connection.state(Authentication).is_reauthentication:
         return
-    row = connection.run.state(_Clients).touch((*client_key(connection), connection.server), _Failures)
-    row.since = event.at if row.count == 0 else row.since
-    row.count += 1
-    if row.count >= connection.run.limit(FAILURES):
-        count, row.count = row.count, 0
-        every = duration((event.at - row.since) // (count - 1))
+    failures = connection.run.state(_Clients).touch((*client_key(connection), connection.server), _Failures)
+    failures.since = event.at if failures.count == 0 else failures.since
+    failures.count += 1
+    if failures.count >= connection.run.limit(FAILURES):
+        count, failures.count = failures.count, 0
+        interval = duration((event.at - failures.since) // (count - 1))
         yield Problem(
-            f"{count} re-authentications of {named(connection)} at {connection.server} failed, one every {every}, each"
+            f"{count} re-authentications of {named(connection)} at {connection.server} failed, one every {interval}, each"
             " after a login that succeeded",
             hint="let the client get a new token for each re-authentication (its login callback), of the same user",
             cause=connection.server,

@@ -146,19 +146,19 @@ def reconnect_cadence(event: ConnectionEnded, connection: ConnectionState) -> It
     if life < run.limit(MIN_INTERVAL) * SECOND:
         return
     clients, key = run.state(_Clients), (*client_key(connection), connection.server)
-    row = clients.touch(key, lambda: _Lives(event.by or "", life, life))
-    if connection.opened_at < row.ended_at:
+    lives = clients.touch(key, lambda: _Lives(event.by or "", life, life))
+    if connection.opened_at < lives.ended_at:
         return
-    shortest, longest = min(row.shortest, life), max(row.longest, life)
-    if row.by != event.by or (longest - shortest) * 100 > longest * run.limit(DIFFERENCE):
+    shortest, longest = min(lives.shortest, life), max(lives.longest, life)
+    if lives.by != event.by or (longest - shortest) * 100 > longest * run.limit(DIFFERENCE):
         clients[key] = _Lives(event.by, life, life, event.at, 1)
         return
-    row.shortest, row.longest, row.ended_at = shortest, longest, event.at
-    row.count += 1
-    if row.count >= run.limit(CONNECTIONS):
+    lives.shortest, lives.longest, lives.ended_at = shortest, longest, event.at
+    lives.count += 1
+    if lives.count >= run.limit(CONNECTIONS):
         del clients[key]
         yield Problem(
-            f"{row.count} connections in a row of {named(connection)} to {connection.server} were closed by the"
+            f"{lives.count} connections in a row of {named(connection)} to {connection.server} were closed by the"
             f" {event.by} after the same time, {duration(shortest)} to {duration(longest)}",
             hint=_HINTS[event.by],
             blame="client" if event.by == "client" else None,

@@ -92,16 +92,16 @@ def retry_storm(event: ResponseReceived, connection: ConnectionState) -> Iterato
     error = schemas.error(code) if code else None
     if error is None or not error.retriable:
         return
-    run, row = connection.run, connection.state(_Rows).touch(message.api, _Row)
-    is_next = row.code == code and 0 <= request.at - row.last < run.limit(PAUSE) * SECOND
-    if not is_next or event.at - row.since > run.limit(WITHIN) * SECOND:
-        row.code, row.count, row.since = code, 0, request.at
-    row.count += 1
-    row.last = event.at
-    if row.count >= run.limit(RETRIES):
-        count, row.count, row.code = row.count, 0, 0
+    run, streak = connection.run, connection.state(_Rows).touch(message.api, _Row)
+    is_next = streak.code == code and 0 <= request.at - streak.last < run.limit(PAUSE) * SECOND
+    if not is_next or event.at - streak.since > run.limit(WITHIN) * SECOND:
+        streak.code, streak.count, streak.since = code, 0, request.at
+    streak.count += 1
+    streak.last = event.at
+    if streak.count >= run.limit(RETRIES):
+        count, streak.count, streak.code = streak.count, 0, 0
         yield Problem(
-            f"{named(connection)} sent {count} {message.api} requests within {duration(event.at - row.since)}, each"
+            f"{named(connection)} sent {count} {message.api} requests within {duration(event.at - streak.since)}, each"
             f" immediately after {error.name} to the one before",
             hint="make the client wait before it retries (retry.backoff.ms), and longer each time",
             cause=f"{message.api} {error.name}",

@@ -100,15 +100,15 @@ def same_question(event: RequestReceived, connection: ConnectionState) -> Iterat
     """
     message, run = event.message, connection.run
     key = (*client_key(connection), message.api_key, hash(bytes(message.frame[_HEADER:])))
-    row = run.state(_Questions).touch(key, _Count)
-    if row.count == 0 or event.at - row.since > run.limit(WITHIN) * SECOND:
-        row.count, row.since = 0, event.at
-    row.count += 1
-    if row.count >= run.limit(CALLS):
-        count, row.count = row.count, 0
+    counter = run.state(_Questions).touch(key, _Count)
+    if counter.count == 0 or event.at - counter.since > run.limit(WITHIN) * SECOND:
+        counter.count, counter.since = 0, event.at
+    counter.count += 1
+    if counter.count >= run.limit(CALLS):
+        count, counter.count = counter.count, 0
         yield Problem(
             f"{named(connection)} sent the same {message.api} request {count} times within"
-            f" {duration(event.at - row.since)}",
+            f" {duration(event.at - counter.since)}",
             hint="ask once, when the program starts or on a schedule, and keep the answer; not for each message",
             cause=f"{message.api} {connection.client_id}",
         )

@@ -73,10 +73,10 @@ def telemetry_noise(event: ResponseReceived, connection: ConnectionState) -> Ite
     if message is None:
         return
     code = next((error.code for error in errors(message)), 0)
-    seen, key = connection.run.state(_Refused), (*client_key(connection), connection.server, message.api)
-    seen[key] = count = seen.get(key, 0) + 1
+    refusals, key = connection.run.state(_Refused), (*client_key(connection), connection.server, message.api)
+    refusals[key] = count = refusals.get(key, 0) + 1
     if count >= connection.run.limit(RESPONSES):
-        del seen[key]
+        del refusals[key]
         yield Problem(
             f"{named(connection)} sent {message.api} to {connection.server}, which refused it {count} times"
             f" ({schemas.error_name(code) or code})",

@@ -80,20 +80,20 @@ def throttled(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     ## Sources
     https://kafka.apache.org/documentation/#design_quotas
     """
-    answered, run = connection.state(InFlight).answered, connection.run
-    if answered is None or not answered.throttle_ms:
+    response, run = connection.state(InFlight).answered, connection.run
+    if response is None or not response.throttle_ms:
         return
-    seen, client = run.state(_ThrottledClients), (*client_key(connection), connection.server)
-    row = seen.touch(client, _Throttled)
-    if row.count == 0 or event.at - row.since > run.limit(WITHIN) * SECOND:
-        row.since, row.count, row.total_ms = event.at, 0, 0
-    row.count += 1
-    row.total_ms += answered.throttle_ms
-    if row.total_ms >= run.limit(TOTAL) * 1000:
-        del seen[client]
+    throttled_clients, client = run.state(_ThrottledClients), (*client_key(connection), connection.server)
+    throttled_responses = throttled_clients.touch(client, _Throttled)
+    if throttled_responses.count == 0 or event.at - throttled_responses.since > run.limit(WITHIN) * SECOND:
+        throttled_responses.since, throttled_responses.count, throttled_responses.total_ms = event.at, 0, 0
+    throttled_responses.count += 1
+    throttled_responses.total_ms += response.throttle_ms
+    if throttled_responses.total_ms >= run.limit(TOTAL) * 1000:
+        del throttled_clients[client]
         yield Problem(
-            f"{connection.server} throttled {named(connection)} in {row.count} responses within"
-            f" {duration(event.at - row.since)}, for {duration(row.total_ms * _MS)} in total",
+            f"{connection.server} throttled {named(connection)} in {throttled_responses.count} responses within"
+            f" {duration(event.at - throttled_responses.since)}, for {duration(throttled_responses.total_ms * _MS)} in total",
             hint="raise the client's quota (kafka-configs --entity-type clients or users), or reduce its load",
             cause=str(client),
         )

@@ -109,16 +109,16 @@ def tiny_batches(event: RequestReceived, connection: ConnectionState) -> Iterato
     rate = window.requests * SECOND / ns / window.places
     waits = window.alone >= _ALONE * (window.singles - 1)
     flushes = waits and window.idle_ns <= max((1 - _BUSY) * ns, _AT_ONCE * window.requests)
-    is_soon = waits and (flushes or window.idle_ns <= _AFTER_LINGER * window.requests)
-    if rate < connection.run.limit(FLUSH_RATE if is_soon else RATE):
+    sends_soon = waits and (flushes or window.idle_ns <= _AFTER_LINGER * window.requests)
+    if rate < connection.run.limit(FLUSH_RATE if sends_soon else RATE):
         return
-    places = f"to {window.places} partition{'s' if window.places > 1 else ''}"
+    partitions_text = f"to {window.places} partition{'s' if window.places > 1 else ''}"
     linger = max(math.ceil(1000 * _COLLECTED / rate), _LINGER_MS)
     collect = f"let the producer collect records: linger.ms={linger} would collect {_COLLECTED} or more"
-    how = ", each sent only after the response to the one before" if waits else ""
+    wait_text = ", each sent only after the response to the one before" if waits else ""
     yield Problem(
         f"{named(connection)} sent {window.singles} of {window.requests} Produce requests within {duration(ns)} with"
-        f" one record each, {places}{how}",
+        f" one record each, {partitions_text}{wait_text}",
         hint=_FLUSH if flushes else f"{_FLUSH}; if it does not, {collect}" if waits else collect,
         cause="flush" if waits else "linger",
     )

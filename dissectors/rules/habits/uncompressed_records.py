@@ -77,14 +77,14 @@ def uncompressed_records(event: RequestReceived, connection: ConnectionState) ->
     ## Sources
     https://kafka.apache.org/documentation/#producerconfigs_compression.type
     """
-    measured = connection.state(ProduceHabits).uncompressed
-    if measured is None:
+    sizes = connection.state(ProduceHabits).uncompressed
+    if sizes is None:
         return
-    share = 100 * measured.after / measured.before
+    share = 100 * sizes.after / sizes.before
     if 100 - share >= connection.run.limit(SAVED):
         yield Problem(
-            f"{named(connection)} sent {measured.sent:,} bytes of uncompressed batches: a sample of"
-            f" {measured.before:,} bytes shrinks to {share:.0f} % with zlib",
+            f"{named(connection)} sent {sizes.sent:,} bytes of uncompressed batches: a sample of"
+            f" {sizes.before:,} bytes shrinks to {share:.0f} % with zlib",
             hint="set compression.type to lz4, zstd or snappy in the producer",
             cause="uncompressed",
         )

@@ -71,13 +71,13 @@ def waits_for_min_bytes(event: ResponseReceived, connection: ConnectionState) ->
     ## Sources
     https://kafka.apache.org/documentation/#consumerconfigs_fetch.min.bytes
     """
-    fetches, asked = connection.state(Fetches), event.request_body
-    if asked is not None and fetches.full_waits >= connection.run.limit(FULL_WAITS):
+    fetches, request_body = connection.state(Fetches), event.request_body
+    if request_body is not None and fetches.full_waits >= connection.run.limit(FULL_WAITS):
         count, fetches.full_waits = fetches.full_waits, 0
-        wait = duration(asked.get("max_wait_ms", 0) * _MS)
+        wait = duration(request_body.get("max_wait_ms", 0) * _MS)
         yield Problem(
             f"{named(connection)} waited {wait} for the records of each of {count} Fetch responses in a row: they had"
-            f" fewer bytes than its fetch.min.bytes, {asked.get('min_bytes', 0):,}",
+            f" fewer bytes than its fetch.min.bytes, {request_body.get('min_bytes', 0):,}",
             hint="lower fetch.min.bytes, or fetch.max.wait.ms (fetch.wait.max.ms in librdkafka), which is the delay",
             cause="min_bytes",
         )

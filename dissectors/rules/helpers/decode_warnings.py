@@ -57,8 +57,8 @@ def _path_text(message: Message, path: Iterable[str]) -> str:
 
 def others_suffix(count: int) -> str:
     """The end of a message that reports only the first of `count` occurrences."""
-    least = "at least " if count >= MAX_WARNINGS else ""
-    return f", as are {least}{count - 1} more in this frame" if count > 1 else ""
+    minimum = "at least " if count >= MAX_WARNINGS else ""
+    return f", as are {minimum}{count - 1} more in this frame" if count > 1 else ""
 
 
 def sender_of(message: Message) -> str:

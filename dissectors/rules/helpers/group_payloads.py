@@ -70,15 +70,15 @@ def _find(
     field: str,
     rows: Rows,
 ) -> Iterator[tuple[Any, tuple[str | int, ...], str, Rows, EmbeddedLocation]]:
-    for one in locations:
-        value = row.get(one.name)
+    for location in locations:
+        value = row.get(location.name)
         if isinstance(value, list):
             for index, element in enumerate(value):
-                yield from _find(element, one.below, (*path, one.name, index), f"{field}{one.name}[].", (*rows, row))
-        elif one.below and value is not None:
-            yield from _find(value, one.below, (*path, one.name), f"{field}{one.name}.", (*rows, row))
-        elif one.reader is not None and value is not None:
-            yield value, (*path, one.name), field + one.name, (*rows, row), one
+                yield from _find(element, location.below, (*path, location.name, index), f"{field}{location.name}[].", (*rows, row))
+        elif location.below and value is not None:
+            yield from _find(value, location.below, (*path, location.name), f"{field}{location.name}.", (*rows, row))
+        elif location.reader is not None and value is not None:
+            yield value, (*path, location.name), field + location.name, (*rows, row), location
 
 
 def payload_departure(message: Message, payload: GroupPayload) -> PayloadDiagnosis | None:
@@ -126,11 +126,11 @@ class Departures:
 def _inside(data: bytes, name: str, rows: Rows) -> PayloadDiagnosis | None:
     """How a payload inside a payload was written: user data of Kafka Streams, tasks of Connect, members of a group."""
     header, _, version = as_stated(name, data)
-    whole = with_prefix(name, version, *header.fields)
-    values = decode(whole, data).values
-    for inner, _, field, enclosing, location in _find(values, embedded_locations(whole), (), "", rows):
-        known = enclosing_text(enclosing, "protocol_type")
-        names = payload_names(location.reader, known) or user_data_names(location.reader, enclosing)
+    payload_layout = with_prefix(name, version, *header.fields)
+    values = decode(payload_layout, data).values
+    for inner, _, field, enclosing, location in _find(values, embedded_locations(payload_layout), (), "", rows):
+        protocol_type = enclosing_text(enclosing, "protocol_type")
+        names = payload_names(location.reader, protocol_type) or user_data_names(location.reader, enclosing)
         if names and inner and (diagnosis := departure(bytes(inner), names, enclosing, field.removeprefix("data."))):
             return diagnosis
     return None
@@ -138,10 +138,10 @@ def _inside(data: bytes, name: str, rows: Rows) -> PayloadDiagnosis | None:
 
 def departing_likewise(payloads: Iterable[GroupPayload], edit: Edit) -> Iterator[GroupPayload]:
     """The payloads with the edit of another one, from `payload_departure`, in the first `MAX_COMPARED` bytes."""
-    left = MAX_COMPARED
+    remaining = MAX_COMPARED
     for payload in payloads:
-        left -= len(payload.data)
-        if left < 0:
+        remaining -= len(payload.data)
+        if remaining < 0:
             return
         if _departs(payload, edit):
             yield payload

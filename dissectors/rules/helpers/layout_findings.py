@@ -62,19 +62,19 @@ def with_diagnosis(problem: Problem, edit: Edit | None) -> Problem:
     """The problem with a certain diagnosis, if the edit that wrote the bytes is known."""
     if edit is None or problem.start is None or problem.end is None:
         return problem
-    found = certain(edit, problem.path or "", problem.start, problem.end, problem.message, problem.hint or "")
-    return replace(problem, diagnosis=found)
+    diagnosis = certain(edit, problem.path or "", problem.start, problem.end, problem.message, problem.hint or "")
+    return replace(problem, diagnosis=diagnosis)
 
 
 def with_payload_diagnosis(problem: Problem, payload_diagnosis: PayloadDiagnosis | None) -> Problem:
     """The problem with the diagnosis of a payload, if there is one."""
-    made = with_diagnosis(problem, payload_diagnosis.edit if payload_diagnosis else None)
-    if payload_diagnosis is None or made.diagnosis is None:
+    diagnosed_problem = with_diagnosis(problem, payload_diagnosis.edit if payload_diagnosis else None)
+    if payload_diagnosis is None or diagnosed_problem.diagnosis is None:
         return problem
     diagnosis = replace(
-        made.diagnosis,
+        diagnosed_problem.diagnosis,
         confidence=payload_diagnosis.confidence,
         also=payload_diagnosis.also,
         rivals=payload_diagnosis.rivals,
     )
-    return replace(made, diagnosis=diagnosis)
+    return replace(diagnosed_problem, diagnosis=diagnosis)

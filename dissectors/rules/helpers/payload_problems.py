@@ -20,14 +20,14 @@ def payload_error(data: bytes, reader: Callable[[bytes], Layout]) -> str | None:
         return "is empty"
     try:
         error = decode(reader(data), data).error
-    except DecodeError as unreadable:
-        error = unreadable
+    except DecodeError as decode_error:
+        error = decode_error
     if error is None:
         return None
     version = int.from_bytes(data[:2], "big", signed=True)
     if len(data) < 2 or version < 0:
         return f"has no version: {error.message}"
-    what = render(part for part in error.path if part != "data")
+    field_path = render(part for part in error.path if part != "data")
     if error.offset >= len(data):
-        return f"has version {version} but ends after {counted(len(data), 'byte')}, before its {what}"
-    return f"has version {version} but cannot be read at {what}: {error.message}"
+        return f"has version {version} but ends after {counted(len(data), 'byte')}, before its {field_path}"
+    return f"has version {version} but cannot be read at {field_path}: {error.message}"

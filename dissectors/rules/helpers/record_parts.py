@@ -73,17 +73,17 @@ _FIELDS: Final = {
 
 def _part_spans(nodes: Iterable[Node], path: tuple[str, ...]) -> Iterator[tuple[str, tuple[int, int]]]:
     for node in nodes:
-        place = (*path, node.name)
+        child_path = (*path, node.name)
         if (name := _FIELDS.get(node.name)) is not None:
             yield render((*path, name)), (node.start, node.end)
-        yield from _part_spans(node.children, place)
+        yield from _part_spans(node.children, child_path)
 
 
 def schema_name(part: DecodedPart) -> str:
     """The schema of a key or value, e.g. ``schema id 17 (shop.Order)``."""
     key = part.value.schema
-    of = part.value.type or part.value.subject
-    return f"schema {key}" + (f" ({of})" if of else "")
+    type_or_subject = part.value.type or part.value.subject
+    return f"schema {key}" + (f" ({type_or_subject})" if type_or_subject else "")
 
 
 def said(part: DecodedPart) -> str:

@@ -76,20 +76,20 @@ def refusals(event: ResponseReceived) -> list[ReturnedError]:
     message = event.message
     if message is None or message.diagnosis is not None or event.request is None:
         return []
-    about, asked = _about_request(event), event.request_body
+    request_target, request_body = _about_request(event), event.request_body
     errors: list[ReturnedError] = []
-    counted: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for error in summary.errors(message):
-        counted[error.code] += 1
-        if counted[error.code] > _MAX_ELEMENTS:
+        counts[error.code] += 1
+        if counts[error.code] > _MAX_ELEMENTS:
             continue
         if len(errors) == MAX_RESULTS:
             break
         path = tuple(parts(error.path))
-        target, row = _target(message.body, path, about)
-        contradicted = None if asked is None else contradiction(message.api, message.version, error.code, asked, row)
-        judged = contradicted or judgement(message.api, error.code)
-        errors.append(ReturnedError(path, error.code, error.name, target, row, judged, contradicted is not None))
+        target, row = _target(message.body, path, request_target)
+        contradicted = None if request_body is None else contradiction(message.api, message.version, error.code, request_body, row)
+        error_judgement = contradicted or judgement(message.api, error.code)
+        errors.append(ReturnedError(path, error.code, error.name, target, row, error_judgement, contradicted is not None))
     return errors
 
 
@@ -131,16 +131,16 @@ def _target(body: dict[str, Any], path: tuple[str, ...], about: Target) -> tuple
 
 def _named(row: dict[str, Any], target: Target) -> Target:
     """A target, and what a struct names; the name of a topic is better than its id."""
-    found: dict[str, Any] = {}
+    names: dict[str, Any] = {}
     for name, value in row.items():
         kind = _KINDS.get(name)
         if kind is None or not isinstance(value, str | int) or value in ("", NULL_UUID):
             continue
-        if name != "topic_id" or kind not in found:
-            found[kind] = value
-    if not found:
+        if name != "topic_id" or kind not in names:
+            names[kind] = value
+    if not names:
         return target
-    return (*(part for part in target if part[0] not in found), *found.items())
+    return (*(part for part in target if part[0] not in names), *names.items())
 
 
 def _about_request(event: ResponseReceived) -> Target:
@@ -152,12 +152,12 @@ def _about_request(event: ResponseReceived) -> Target:
     if message.api == "FindCoordinator":
         kind = _COORDINATOR_KEYS.get(message.body.get("key_type", 0), "key")
         return ((kind, key),) if isinstance(key := message.body.get("key"), str) else ()
-    found: list[tuple[str, Any]] = []
+    target: list[tuple[str, Any]] = []
     if (group := summary.group_id(message)) is not None:
-        found.append(("group", group))
+        target.append(("group", group))
     if (transaction := summary.transactional_id(message)) is not None:
-        found.append(("transactional id", transaction))
-    return tuple(found)
+        target.append(("transactional id", transaction))
+    return tuple(target)
 
 
 def without_partition(target: Target) -> Target:
@@ -167,17 +167,17 @@ def without_partition(target: Target) -> Target:
 
 def target_text(target: Target, connection: ConnectionState) -> str:
     """A target as text: ``group 'g', orders[0]``."""
-    found, topic, partition = [], "", None
+    texts, topic, partition = [], "", None
     for kind, name in target:
         if kind == "topic":
             topic = quoted(connection.run.topic_names.get(name) or name, MAX_NAME_LENGTH)
         elif kind == "partition":
             partition = name
         else:
-            found.append(f"{kind} {quoted(repr(name), MAX_NAME_LENGTH)}")
+            texts.append(f"{kind} {quoted(repr(name), MAX_NAME_LENGTH)}")
     if topic:
-        found.append(f"{topic}[{partition}]" if partition is not None else f"topic {topic}")
-    return ", ".join(found)
+        texts.append(f"{topic}[{partition}]" if partition is not None else f"topic {topic}")
+    return ", ".join(texts)
 
 
 def targets_text(targets: Sequence[Target], connection: ConnectionState) -> str:
@@ -226,24 +226,24 @@ def broker_text(event: ResponseReceived, refusal: ReturnedError) -> str:
 
 def values_text(event: ResponseReceived, refusal: ReturnedError) -> str:
     """The values of the request's fields that an error is about: `` (session_timeout_ms is 1000)``."""
-    asked = event.request_body
-    if asked is None or not refusal.judgement.fields:
+    request_body = event.request_body
+    if request_body is None or not refusal.judgement.fields:
         return ""
-    element = _element(asked, dict(refusal.target)) or asked
-    found = []
+    element = _element(request_body, dict(refusal.target)) or request_body
+    texts = []
     for name in refusal.judgement.fields:
-        value = element.get(name, asked.get(name))
-        if isinstance(value, str | int) or (value is None and (name in element or name in asked)):
-            found.append(f"{name} is {quoted(repr(value) if isinstance(value, str) else str(value), MAX_NAME_LENGTH)}")
-    return f" ({', '.join(found)})".replace("None", "null") if found else ""
+        value = element.get(name, request_body.get(name))
+        if isinstance(value, str | int) or (value is None and (name in element or name in request_body)):
+            texts.append(f"{name} is {quoted(repr(value) if isinstance(value, str) else str(value), MAX_NAME_LENGTH)}")
+    return f" ({', '.join(texts)})".replace("None", "null") if texts else ""
 
 
-def _element(asked: dict[str, Any], target: dict[str, Any]) -> dict[str, Any] | None:
+def _element(request_body: dict[str, Any], target: dict[str, Any]) -> dict[str, Any] | None:
     """The struct of a request about a target: that of the partition, else that of the topic."""
     topic, partition = target.get("topic"), target.get("partition")
     if topic is None:
         return None
-    for topic_row in _structs(asked):
+    for topic_row in _structs(request_body):
         if ("topic", topic) in _named(topic_row, ()):
             partitions = (struct for struct in _structs(topic_row) if ("partition", partition) in _named(struct, ()))
             return next(partitions, topic_row)
@@ -257,6 +257,6 @@ def _structs(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield from (element for element in value if isinstance(element, dict))
 
 
-def quoted(text: str, most: int) -> str:
-    """A text of a peer as one line of at most `most` characters."""
-    return printable(text if len(text) <= most else f"{text[:most]}...")
+def quoted(text: str, limit: int) -> str:
+    """A text of a peer as one line of at most `limit` characters."""
+    return printable(text if len(text) <= limit else f"{text[:limit]}...")

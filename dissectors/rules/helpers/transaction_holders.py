@@ -30,7 +30,7 @@ class Holder(NamedTuple):
 
 
 def holder_of(
-    place: TopicPartition, stable: int, since: int, at: int, connection: ConnectionState, *, waits: bool = False
+    topic_partition: TopicPartition, stable: int, since: int, at: int, connection: ConnectionState, *, waits: bool = False
 ) -> Holder:
     """What holds a partition at its last stable offset, which has not moved since then; `waits`: a consumer does.
 
@@ -38,31 +38,31 @@ def holder_of(
     the partition is open for the longest time.
     """
     transactions = connection.run.state(OpenTransactions)
-    place = connection.run.topic_names.get(place[0], place[0]), place[1]
-    stable_offset: StableOffset | OutsideBatch | None = connection.run.state(StableOffsets).of(place, connection)
+    topic_partition = connection.run.topic_names.get(topic_partition[0], topic_partition[0]), topic_partition[1]
+    stable_offset: StableOffset | OutsideBatch | None = connection.run.state(StableOffsets).of(topic_partition, connection)
     if stable_offset is None or stable_offset.offset != stable or stable_offset.producer_id < 0:
-        stable_offset = transactions.outside(place, connection)
+        stable_offset = transactions.outside(topic_partition, connection)
     if stable_offset is None or stable_offset.offset != stable:
-        open_ones = transactions.holders(place, connection)
+        open_producers = transactions.holders(topic_partition, connection)
         return (
-            _open(open_ones[0], at, connection)
-            if open_ones
+            _open(open_producers[0], at, connection)
+            if open_producers
             else _unknown("a transaction holds it whose producer was not observed here")
         )
     producer = transactions.with_id(stable_offset.producer_id)
     ids = f"(producer {stable_offset.producer_id}, epoch {stable_offset.producer_epoch})"
     if producer is None:
-        return _unobserved(ids, place, stable, at - since, waits=waits)
+        return _unobserved(ids, topic_partition, stable, at - since, waits=waits)
     is_open = producer.begun_at is not None and producer.epoch == stable_offset.producer_epoch
     if is_open:
         return _open(producer, at, connection)
     if producer.ended_at is not None and at - producer.ended_at >= _ENDED_WITHIN and producer.whole:
-        return _hanging(producer, ids, place, stable, at)
+        return _hanging(producer, ids, topic_partition, stable, at)
     return _unknown(f"a transaction of transactional id {producer.name!r} {ids} holds it")
 
 
-def _abort(place: TopicPartition, stable: int) -> str:
-    return f"kafka-transactions.sh abort --topic {place[0]} --partition {place[1]} --start-offset {stable}"
+def _abort(topic_partition: TopicPartition, stable: int) -> str:
+    return f"kafka-transactions.sh abort --topic {topic_partition[0]} --partition {topic_partition[1]} --start-offset {stable}"
 
 
 def _open(holder: TransactionalProducer, at: int, connection: ConnectionState) -> Holder:
@@ -84,25 +84,25 @@ def _open(holder: TransactionalProducer, at: int, connection: ConnectionState) -
     return Holder(text, hint, Severity.INFO, "client", holder.name)
 
 
-def _hanging(producer: TransactionalProducer, ids: str, place: TopicPartition, stable: int, at: int) -> Holder:
-    how = {True: "was committed", False: "was aborted", None: "ended with InitProducerId"}[producer.outcome]
+def _hanging(producer: TransactionalProducer, ids: str, topic_partition: TopicPartition, stable: int, at: int) -> Holder:
+    ending = {True: "was committed", False: "was aborted", None: "ended with InitProducerId"}[producer.outcome]
     text = (
-        f"a hanging transaction of transactional id {producer.name!r} {ids} holds it: its latest one {how} "
+        f"a hanging transaction of transactional id {producer.name!r} {ids} holds it: its latest one {ending} "
         f"{duration(at - (producer.ended_at or at))} ago, but this partition has no marker of it"
     )
-    return Holder(text, f"end it with {_abort(place, stable)}", Severity.WARNING, "broker", f"{ids} hanging")
+    return Holder(text, f"end it with {_abort(topic_partition, stable)}", Severity.WARNING, "broker", f"{ids} hanging")
 
 
-def _unobserved(ids: str, place: TopicPartition, stable: int, still: int, *, waits: bool) -> Holder:
+def _unobserved(ids: str, topic_partition: TopicPartition, stable: int, still: int, *, waits: bool) -> Holder:
     text = f"a transaction {ids}, whose requests were not observed here, holds it"
     if still < _MAX_TIMEOUT:
         hint = (
             "find its client with kafka-transactions.sh describe-producers; find-hanging shows whether its coordinator "
-            f"does not know it, then {_abort(place, stable)} ends it"
+            f"does not know it, then {_abort(topic_partition, stable)} ends it"
         )
         return Holder(text, hint, Severity.WARNING if waits else Severity.INFO, "client", ids)
     hint = (
-        f"no transaction may be open for so long, unless transaction.max.timeout.ms was raised: {_abort(place, stable)}"
+        f"no transaction may be open for so long, unless transaction.max.timeout.ms was raised: {_abort(topic_partition, stable)}"
     )
     return Holder(text, hint, Severity.WARNING, "broker", f"{ids} long")
 

@@ -32,14 +32,14 @@ def is_idle(producer: TransactionalProducer, at: int, connection: ConnectionStat
 
 def state_text(producer: TransactionalProducer, at: int, connection: ConnectionState) -> str:
     """How long a transaction has been open, and what its producer does: it follows the name of the producer."""
-    begun = producer.begun_at or at
+    begun_at = producer.begun_at or at
     timeout = f" of a timeout of {duration(producer.timeout_ms * 1_000_000)}" if producer.timeout_ms else ""
-    text = f"has been open for {duration(at - begun)}{timeout}"
+    text = f"has been open for {duration(at - begun_at)}{timeout}"
     if producer.asked is not None:
         text += f", and its EndTxn ({'commit' if producer.asked else 'abort'}) has no response"
     if producer.gone_at is not None:
         return f"{text}, and its producer's connections ended {duration(at - producer.gone_at)} ago"
-    silent = at - last_sign(producer, connection)
-    if silent >= _IDLE:
-        return f"{text}, and its producer has sent nothing for {duration(silent)}"
+    silence = at - last_sign(producer, connection)
+    if silence >= _IDLE:
+        return f"{text}, and its producer has sent nothing for {duration(silence)}"
     return f"{text}; its producer is active"

@@ -54,12 +54,12 @@ def bool_not_0_1(event: RequestReceived | ResponseReceived, _: ConnectionState) 
     """
     message = event.message
     if message is not None and (warnings := warnings_of(message, "bool", "length")):
-        where = warning_place(message, warnings[0])
+        location = warning_place(message, warnings[0])
         yield Problem(
-            f"{where['path']} of {message.api} v{message.version}: {warnings[0].message}{others_suffix(len(warnings))}",
-            **where,
+            f"{location['path']} of {message.api} v{message.version}: {warnings[0].message}{others_suffix(len(warnings))}",
+            **location,
             hint="compare the fields before it with the layout of this version: one may be missing or extra",
             blame=sender_of(message),
             expected="0 or 1" if warnings[0].kind == "bool" else "1, or -1 for null",
-            got=str(message.frame[where["start"]]),
+            got=str(message.frame[location["start"]]),
         )

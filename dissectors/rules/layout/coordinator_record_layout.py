@@ -105,12 +105,12 @@ def _departures(part: PartitionData, topic: str) -> Iterator[tuple[int, str, Pay
     for index, batch in enumerate(records.decode(part.row["records"])[: len(part.batches)]):
         if not batch.get("crc_valid") or batch.get("is_control"):
             continue
-        if found := next(_of_records(batch.get("records", ())[:_MAX_RECORDS], topic, field), None):
-            yield index, *found
+        if first_departure := next(_of_records(batch.get("records", ())[:_MAX_RECORDS], topic, field), None):
+            yield index, *first_departure
 
 
-def _of_records(made: list[dict[str, bytes | None]], topic: str, field: str) -> Iterator[tuple[str, PayloadDiagnosis]]:
-    for record in made:
+def _of_records(decoded_records: list[dict[str, bytes | None]], topic: str, field: str) -> Iterator[tuple[str, PayloadDiagnosis]]:
+    for record in decoded_records:
         names = record_names(topic, bytes(record["key"] or b"")) or ()
         for data, name in zip((record["key"], record["value"]), names, strict=False):
             if data and (diagnosis := departure(bytes(data), (name,), (), field)):

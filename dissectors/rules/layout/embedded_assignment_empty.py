@@ -89,27 +89,27 @@ def embedded_assignment_empty(
     https://github.com/nisshi-io/nisshi/issues/679
     https://github.com/IBM/sarama/issues/2290
     """
-    known = connection.run.state(_Assignments)
+    assignments = connection.run.state(_Assignments)
     if isinstance(event, ResponseReceived):
         if event.request_body is not None and event.message is not None and event.message.api == "SyncGroup":
-            yield from _member_got(event, event.request_body, known)
+            yield from _member_got(event, event.request_body, assignments)
     elif event.message.api == "JoinGroup":
         body = event.message.body
-        known.types[body.get("group_id", "")] = body.get("protocol_type", "")
+        assignments.types[body.get("group_id", "")] = body.get("protocol_type", "")
     else:
-        yield from _leader_sent(event, known)
+        yield from _leader_sent(event, assignments)
 
 
-def _leader_sent(event: RequestReceived, known: _Assignments) -> Iterator[Problem]:
+def _leader_sent(event: RequestReceived, assignments: _Assignments) -> Iterator[Problem]:
     """Check the assignments in a SyncGroup request. Only the leader sends any."""
     message, body = event.message, event.message.body
     group, generation = body.get("group_id", ""), body.get("generation_id", -1)
-    if not _is_consumer(body, known):
+    if not _is_consumer(body, assignments):
         return
     departures = Departures(message, "consumer")
     for index, assignment in enumerate(body.get("assignments") or ()):
         name, data = assignment.get("member_id", ""), assignment.get("assignment") or b""
-        known.sent[member := (group, generation, name)] = len(data)
+        assignments.sent[member := (group, generation, name)] = len(data)
         if data and (error := payload_error(data, consumer.assignment)):
             problem = Problem(
                 f"the assignment that the leader of group {group!r} sends for member {name!r} {error}",
@@ -119,8 +119,8 @@ def _leader_sent(event: RequestReceived, known: _Assignments) -> Iterator[Proble
                 cause=group,
             )
             yield with_payload_diagnosis(problem, departures.at("assignments", index, "assignment"))
-        elif data and member in known.empty:
-            del known.empty[member]
+        elif data and member in assignments.empty:
+            del assignments.empty[member]
             yield Problem(
                 f"member {name!r} of group {group!r} got an empty assignment before the "
                 f"leader sent its {len(data)} bytes",
@@ -130,21 +130,21 @@ def _leader_sent(event: RequestReceived, known: _Assignments) -> Iterator[Proble
             )
 
 
-def _member_got(event: ResponseReceived, asked: dict[str, Any], known: _Assignments) -> Iterator[Problem]:
+def _member_got(event: ResponseReceived, request_body: dict[str, Any], assignments: _Assignments) -> Iterator[Problem]:
     message = event.message
     assert message is not None
-    group, member = asked.get("group_id", ""), asked.get("member_id", "")
-    if message.body.get("error_code") != 0 or not _is_consumer(asked, known):
+    group, member = request_body.get("group_id", ""), request_body.get("member_id", "")
+    if message.body.get("error_code") != 0 or not _is_consumer(request_body, assignments):
         return
     data = message.body.get("assignment") or b""
     if (error := payload_error(data, consumer.assignment)) is None:
         return
-    key = (group, asked.get("generation_id", -1), member)
-    sent = known.sent.get(key)
+    key = (group, request_body.get("generation_id", -1), member)
+    sent = assignments.sent.get(key)
     if data and sent == len(data):
         return  # the leader wrote it, and its request was reported
     if not data and not sent:
-        known.empty[key] = None
+        assignments.empty[key] = None
     problem = Problem(
         f"the assignment for member {member!r} of group {group!r} {error}"
         + (f", although the leader sent {sent} bytes" if sent else ""),
@@ -159,6 +159,6 @@ def _member_got(event: ResponseReceived, asked: dict[str, Any], known: _Assignme
     yield with_payload_diagnosis(problem, Departures(message, "consumer").at("assignment"))
 
 
-def _is_consumer(body: dict[str, Any], known: _Assignments) -> bool:
+def _is_consumer(body: dict[str, Any], assignments: _Assignments) -> bool:
     """Whether it is a consumer group. SyncGroup has the protocol type from version 5 on, JoinGroup in all versions."""
-    return (body.get("protocol_type") or known.types.get(body.get("group_id", ""))) == "consumer"
+    return (body.get("protocol_type") or assignments.types.get(body.get("group_id", ""))) == "consumer"

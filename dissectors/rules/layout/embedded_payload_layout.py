@@ -84,20 +84,20 @@ def embedded_payload_layout(
     group = body.get("group_id", "")
     if message.is_request and message.api == "JoinGroup":
         groups.types[group] = body.get("protocol_type", "")
-    known = body.get("protocol_type") or groups.types.get(group)
-    payloads = group_payloads(message, known)
+    protocol_type = body.get("protocol_type") or groups.types.get(group)
+    payloads = group_payloads(message, protocol_type)
     for payload in payloads:
         if payload.data in groups.reported:
             continue  # the broker passes on what a client sent
-        if _is_reported(event, payload, known):
+        if _is_reported(event, payload, protocol_type):
             groups.reported[payload.data] = None
             continue
         if (diagnosis := payload_departure(message, payload)) is None:
             continue
-        alike = [payload, *departing_likewise(payloads, diagnosis.edit)]
-        for similar in alike:
-            groups.reported[similar.data] = None
-        count = f", in {len(alike)} payloads of this frame" if len(alike) > 1 else ""
+        similar_payloads = [payload, *departing_likewise(payloads, diagnosis.edit)]
+        for similar_payload in similar_payloads:
+            groups.reported[similar_payload.data] = None
+        count = f", in {len(similar_payloads)} payloads of this frame" if len(similar_payloads) > 1 else ""
         problem = Problem(
             f"{message.api} v{message.version}: {diagnosis.edit}{count}",
             **locate(message, *payload.path),
@@ -109,10 +109,10 @@ def embedded_payload_layout(
         return
 
 
-def _is_reported(event: RequestReceived | ResponseReceived, payload: GroupPayload, known: str | None) -> bool:
+def _is_reported(event: RequestReceived | ResponseReceived, payload: GroupPayload, protocol_type: str | None) -> bool:
     """Whether L028 or L029 reports the payload."""
     assert event.message is not None
-    if known != "consumer":
+    if protocol_type != "consumer":
         return False
     if event.message.api == "JoinGroup":
         return event.message.is_request and payload_error(payload.data, consumer.subscription) is not None

@@ -57,8 +57,8 @@ def envelope_layout(event: RequestReceived | ResponseReceived, connection: Conne
     message = event.message
     if message is None or message.error is not None:
         return
-    asked = event.request_body if isinstance(event, ResponseReceived) else message.body
-    request = _framed((asked or {}).get("request_data"))
+    request_body = event.request_body if isinstance(event, ResponseReceived) else message.body
+    request = _framed((request_body or {}).get("request_data"))
     if request is None:
         return
     name, forwarded = "request_data", read_request(request)
@@ -67,30 +67,30 @@ def envelope_layout(event: RequestReceived | ResponseReceived, connection: Conne
         if response is None:
             return
         forwarded = read_response(response, forwarded.api_key, forwarded.version)
-    learned = connection.run.state(_Forwarded).departures
-    found = examine(forwarded, None, learned, connection.server).diagnosis
-    if found is None:
+    departures = connection.run.state(_Forwarded).departures
+    inner_diagnosis = examine(forwarded, None, departures, connection.server).diagnosis
+    if inner_diagnosis is None:
         return
-    place = locate(message, name)
-    start = place["end"] - len(forwarded.frame)
+    location = locate(message, name)
+    start = location["end"] - len(forwarded.frame)
     payload = f"{forwarded.api}{'Request' if forwarded.is_request else 'Response'} v{forwarded.version}"
 
-    def inside(edit: Edit) -> Edit:
+    def embedded_edit(edit: Edit) -> Edit:
         return Edit.of("embedded_layout", name, payload=payload, edit=edit)
 
     diagnosis = replace(
-        found, edit=inside(found.edit), path=name, start=start + found.start, end=start + found.end, layout=None,
-        also=tuple(map(inside, found.also)),
-        rivals=tuple(Rival(inside(rival.edit), rival.confidence) for rival in found.rivals), surplus=None,
+        inner_diagnosis, edit=embedded_edit(inner_diagnosis.edit), path=name, start=start + inner_diagnosis.start, end=start + inner_diagnosis.end, layout=None,
+        also=tuple(map(embedded_edit, inner_diagnosis.also)),
+        rivals=tuple(Rival(embedded_edit(rival.edit), rival.confidence) for rival in inner_diagnosis.rivals), surplus=None,
     )  # fmt: skip
     yield Problem(
-        f"in {name} of {message.api} v{message.version}: {found.sentence}",
+        f"in {name} of {message.api} v{message.version}: {inner_diagnosis.sentence}",
         diagnosis.start,
         diagnosis.end,
         name,
-        found.hint,
+        inner_diagnosis.hint,
         blame="client" if message.is_request else "broker",
-        severity=None if found.confidence >= LIKELY else Severity.WARNING,
+        severity=None if inner_diagnosis.confidence >= LIKELY else Severity.WARNING,
         diagnosis=diagnosis,
     )
 

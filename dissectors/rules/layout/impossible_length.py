@@ -64,11 +64,11 @@ def impossible_length(event: RequestReceived | ResponseReceived, _: ConnectionSt
     if message is None or event.damaged or not is_unexplained(message, "length"):
         return
     assert message.error is not None
-    where = error_place(message)
+    location = error_place(message)
     yield Problem(
-        f"{message.api} v{message.version} cannot be read at {where['path']}: "
+        f"{message.api} v{message.version} cannot be read at {location['path']}: "
         f"{message.error.message}, in a frame of {len(message.frame)}",
-        **where,
+        **location,
         hint="the number was not meant as a length: compare the fields before it with the layout of this version",
         blame=sender_of(message),
         diagnosis=message.diagnosis,

@@ -51,10 +51,10 @@ def invalid_utf8_string(event: RequestReceived | ResponseReceived, _: Connection
     """
     message = event.message
     if message is not None and (warnings := warnings_of(message, "utf8")):
-        where = warning_place(message, warnings[0])
+        location = warning_place(message, warnings[0])
         yield Problem(
-            f"{where['path']} of {message.api} v{message.version} is not UTF-8{others_suffix(len(warnings))}",
-            **where,
+            f"{location['path']} of {message.api} v{message.version} is not UTF-8{others_suffix(len(warnings))}",
+            **location,
             hint="encode text as UTF-8; encode binary ids as hex or base64",
             blame=sender_of(message),
         )

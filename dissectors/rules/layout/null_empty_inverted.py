@@ -73,10 +73,10 @@ def null_empty_inverted(event: ResponseReceived, connection: ConnectionState) ->
     https://github.com/dpkp/kafka-python/pull/867
     https://github.com/hstreamdb/hstream/issues/1597
     """
-    message, asked = event.message, event.request_body
-    if message is None or asked is None or "topics" not in asked:
+    message, request_body = event.message, event.request_body
+    if message is None or request_body is None or "topics" not in request_body:
         return
-    requested, topics, seen = asked["topics"], message.body.get("topics") or (), connection.state(_Seen)
+    requested, topics, seen_topic = request_body["topics"], message.body.get("topics") or (), connection.state(_Seen)
     if requested == [] and message.version > 0:
         if topics:
             yield Problem(
@@ -86,15 +86,15 @@ def null_empty_inverted(event: ResponseReceived, connection: ConnectionState) ->
                 expected="no topics",
                 got=f"{len(topics)} topics",
             )
-    elif not requested and not topics and seen.topic is not None:
+    elif not requested and not topics and seen_topic.topic is not None:
         all_topics = "null" if message.version else "an empty list"
         yield Problem(
             f"Metadata v{message.version} requested all topics ({all_topics}) but got none, "
-            f"though {seen.topic!r} existed before",
+            f"though {seen_topic.topic!r} existed before",
             **locate(message, "topics"),
             hint=f"in this version, {all_topics} requests all topics; unless topics were deleted, the server mistakes "
             "it for none",
             severity=Severity.INFO,
         )
     if topics and topics[0].get("error_code") == 0 and (name := topics[0].get("name")):
-        seen.topic = name
+        seen_topic.topic = name

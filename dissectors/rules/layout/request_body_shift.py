@@ -42,21 +42,21 @@ def request_body_shift(event: ResponseReceived, _: ConnectionState) -> Iterator[
     ## Sources
     https://github.com/seaweedfs/seaweedfs/pull/8762
     """
-    asked = event.request_body
-    if asked is None or event.message is None:
+    request_body = event.request_body
+    if request_body is None or event.message is None:
         return
     assert event.request is not None
-    named = _topics(asked, event.request.message.layout)
-    if not named or named.issuperset(_topics(event.message.body, event.message.layout)):
+    requested_topics = _topics(request_body, event.request.message.layout)
+    if not requested_topics or requested_topics.issuperset(_topics(event.message.body, event.message.layout)):
         return
     for array, index, name in _names(event.message.body):
-        if name not in named:
+        if name not in requested_topics:
             yield Problem(
                 f"{event.message.api} v{event.message.version} got a response for topic {name!r}, which the request "
-                f"does not name: it names {', '.join(sorted(map(repr, named))[:3])}",
+                f"does not name: it names {', '.join(sorted(map(repr, requested_topics))[:3])}",
                 **locate(event.message, array, index),
                 hint="check at which byte the server starts to read the request's body",
-                expected=f"one of {len(named)} topics of the request" if len(named) > 1 else repr(next(iter(named))),
+                expected=f"one of {len(requested_topics)} topics of the request" if len(requested_topics) > 1 else repr(next(iter(requested_topics))),
                 got=repr(name),
             )
             return

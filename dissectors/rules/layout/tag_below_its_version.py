@@ -46,17 +46,17 @@ def tag_below_its_version(event: RequestReceived | ResponseReceived, _: Connecti
         return
     for path, _layout, row in tagged(message):
         for tag, _data in row.get("_tags", ()):
-            known = of_other_version(message, path, tag)
-            if known is None:
+            tagged_field = of_other_version(message, path, tag)
+            if tagged_field is None:
                 continue
-            place = locate(message, *path, "_tags", f"tag {tag}")
-            origin = f"{known.name}, added in version {known.version}"
+            location = locate(message, *path, "_tags", f"tag {tag}")
+            origin = f"{tagged_field.name}, added in version {tagged_field.version}"
             sentence = f"{message.api} v{message.version} carries tag {tag}: {origin}"
-            hint = f"do not write {known.name} below version {known.version}"
+            hint = f"do not write {tagged_field.name} below version {tagged_field.version}"
             yield Problem(
                 sentence,
-                **place,
+                **location,
                 hint=hint,
                 blame="client" if message.is_request else "broker",
-                diagnosis=certain(known.edit, place["path"], place["start"], place["end"], sentence, hint),
+                diagnosis=certain(tagged_field.edit, location["path"], location["start"], location["end"], sentence, hint),
             )

@@ -51,11 +51,11 @@ def tag_order(event: RequestReceived | ResponseReceived, _: ConnectionState) -> 
     if message is None:
         return
     for warning in warnings_of(message, "tag_order"):
-        where = warning_place(message, warning)
+        location = warning_place(message, warning)
         sentence = f"{message.api} v{message.version}: {warning.message}; tags must ascend"
         hint = "write tags in ascending order, each once"
         edit = Edit.of("tag_order", schema_path(warning.path), tag=int(warning.message.split()[1]))
         yield Problem(
-            sentence, **where, hint=hint, blame=sender_of(message),
-            diagnosis=certain(edit, where["path"], where["start"], where["end"], sentence, hint),
+            sentence, **location, hint=hint, blame=sender_of(message),
+            diagnosis=certain(edit, location["path"], location["start"], location["end"], sentence, hint),
         )  # fmt: skip

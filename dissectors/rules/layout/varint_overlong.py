@@ -72,14 +72,14 @@ def varint_overlong(event: RequestReceived | ResponseReceived, _: ConnectionStat
         return
     if is_unexplained(message, "varint"):
         assert message.error is not None
-        where = error_place(message)
+        location = error_place(message)
         yield Problem(
-            f"{message.api} v{message.version} cannot be read at {where['path']}: {message.error.message}",
-            **where,
+            f"{message.api} v{message.version} cannot be read at {location['path']}: {message.error.message}",
+            **location,
             hint="these bytes are not a varint: flexible versions have compact lengths, others int16 and int32",
             blame=sender_of(message),
             expected="at most 5 bytes and 32 bits",
-            got=message.frame[where["start"] : where["end"]].hex(" "),
+            got=message.frame[location["start"] : location["end"]].hex(" "),
             diagnosis=message.diagnosis,
         )
     elif message.well_formed and (warnings := warnings_of(message, "varint")):

@@ -51,10 +51,10 @@ def incompatible_schemas(event: RecordsDecoded, connection: ConnectionState) -> 
     https://docs.confluent.io/platform/current/schema-registry/fundamentals/schema-evolution.html
     https://avro.apache.org/docs/1.12.0/specification/#schema-resolution
     """
-    for part, others in connection.run.state(SchemaUses).new:
+    for part, earlier_schemas in connection.run.state(SchemaUses).new:
         if part.schema is None or part.value.schema is None:
             continue
-        for key, schema in others.items():
+        for key, schema in earlier_schemas.items():
             if schema.subject != part.schema.subject or key.form != part.value.schema.form:
                 continue
             pair = [(key.value, schema), (part.value.schema.value, part.schema)]

@@ -46,11 +46,11 @@ def key_value_schemas_swapped(event: RecordsDecoded, connection: ConnectionState
     """
     for part in event.parts:
         if is_swapped(part):
-            other = "value" if part.part == "key" else "key"
+            other_part = "value" if part.part == "key" else "key"
             yield record_problem(
                 event,
                 part,
-                f"{schema_name(part)} belongs to {part.value.subject}: it is for the {other}",
+                f"{schema_name(part)} belongs to {part.value.subject}: it is for the {other_part}",
                 hint="pass key and value, and the serializers of both, in the right order",
                 cause=part.value.schema,
                 expected=f"{part.topic}-{part.part}",

@@ -99,26 +99,26 @@ def record_changed(event: RecordsDecoded | ResponseReceived, connection: Connect
     https://kafka.apache.org/documentation/#recordbatch
     https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html
     """
-    for changed in connection.run.state(ProducedRecords).changed:
-        change, record = changed.change, changed.fetched.record
+    for changed_record in connection.run.state(ProducedRecords).changed:
+        change, record = changed_record.change, changed_record.fetched.record
         if isinstance(event, RecordsDecoded):
             data = record.key if change.part == "key" else record.value if change.part == "value" else None
-            place = DecodedValue("", None, problem=ValueProblem("", change.offset))
-            part = DecodedPart(record.topic, change.part, f"{record.path}.{change.part}", data or b"", place)
-            yield record_problem(event, part, _message(changed), hint=_HINT, cause=change.kind)
+            value = DecodedValue("", None, problem=ValueProblem("", change.offset))
+            part = DecodedPart(record.topic, change.part, f"{record.path}.{change.part}", data or b"", value)
+            yield record_problem(event, part, _message(changed_record), hint=_HINT, cause=change.kind)
         else:
-            text = f"{record.topic}, {change.part}: {_message(changed)}"
+            text = f"{record.topic}, {change.part}: {_message(changed_record)}"
             yield Problem(text, hint=_HINT, cause=f"{record.topic} {change.part} {change.kind}")
 
 
 _HINT = "compare what the server stores with what it received: return keys, values and headers byte for byte"
 
 
-def _message(changed: ChangedRecord) -> str:
+def _message(changed_record: ChangedRecord) -> str:
     """What changed, and both frames: the produced one, and the fetched one, which may have come first."""
-    produced, fetched = changed.produced, changed.fetched
-    apart = (fetched.at - produced.at) // 1_000_000
+    produced, fetched = changed_record.produced, changed_record.fetched
+    elapsed_ms = (fetched.at - produced.at) // 1_000_000
     return (
-        f"offset {changed.offset} is not as it was produced: {changed.change.text} (produced {apart} ms before the "
+        f"offset {changed_record.offset} is not as it was produced: {changed_record.change.text} (produced {elapsed_ms} ms before the "
         f"fetch, with correlation id {produced.correlation_id} on connection {produced.connection_id})"
     )

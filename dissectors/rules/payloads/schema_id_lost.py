@@ -58,11 +58,11 @@ def schema_id_lost(event: RecordsDecoded, connection: ConnectionState) -> Iterat
         schemas = connection.run.state(SchemaUses).of(part)
         if part.value.schema is not None or part.value.format in ("empty", FORMAT) or not schemas.is_established:
             continue
-        how = broken_prefix(part.data, schemas)
+        prefix_fault = broken_prefix(part.data, schemas)
         yield record_problem(
             event,
             part,
-            f"no schema id, but other records of the topic have {names(schemas.used)}" + (f": {how}" if how else ""),
+            f"no schema id, but other records of the topic have {names(schemas.used)}" + (f": {prefix_fault}" if prefix_fault else ""),
             hint="write it with the serializer of the topic's other producers, or to another topic",
             expected="a zero byte, then a 4-byte schema id",
         )

@@ -65,12 +65,12 @@ def unknown_schema_id(event: RecordsDecoded, connection: ConnectionState) -> Ite
         is_certain = schemas.is_established or not part.value.is_guess
         if key is None or not (is_certain or schemas.unregistered.get(key, 0) >= ENOUGH):
             continue
-        how = broken_prefix(part.data, schemas)
-        used = f"; other records of the topic have {names(schemas.used)}" if schemas.used else ""
+        prefix_fault = broken_prefix(part.data, schemas)
+        used_text = f"; other records of the topic have {names(schemas.used)}" if schemas.used else ""
         yield record_problem(
             event,
             part,
-            f"nobody registered the schema with {key}{used}" + (f": {how}" if how else ""),
+            f"nobody registered the schema with {key}{used_text}" + (f": {prefix_fault}" if prefix_fault else ""),
             hint="compare the registry of the producer with that of the consumers, and register the schema again",
             severity=None if is_certain else Severity.WARNING,
             cause=key,
@@ -83,13 +83,13 @@ def _not_listed(event: RecordsDecoded, connection: ConnectionState) -> Iterator[
     for part in parts_with(event, ProblemKind.NOT_LISTED):
         schemas = connection.run.state(SchemaUses).of(part)
         if schemas.is_established:
-            how = broken_prefix(part.data, schemas)
+            prefix_fault = broken_prefix(part.data, schemas)
             yield record_problem(
                 event,
                 part,
-                f"{said(part)}; other records of the topic have {names(schemas.used)}" + (f": {how}" if how else ""),
+                f"{said(part)}; other records of the topic have {names(schemas.used)}" + (f": {prefix_fault}" if prefix_fault else ""),
                 hint="put the schema into the directory; if the registry does not have it, the producer's id is wrong",
-                severity=None if how else Severity.INFO,
+                severity=None if prefix_fault else Severity.INFO,
                 cause=part.value.schema,
                 got=str(part.value.schema),
             )

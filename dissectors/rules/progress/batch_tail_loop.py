@@ -83,24 +83,24 @@ def batch_tail_loop(event: ResponseReceived, connection: ConnectionState) -> Ite
     message = event.message
     if message is None:
         return
-    for each in connection.state(RepeatedBatches).stuck(event, connection):
-        contents = each.contents
-        if contents is None or contents.newest >= each.offset:
+    for partition in connection.state(RepeatedBatches).stuck(event, connection):
+        contents = partition.contents
+        if contents is None or contents.newest >= partition.offset:
             continue
         if contents.kept < 0:
-            what = "which is empty"
-        elif contents.kept < each.offset:
-            what = f"whose last record is {contents.kept}"
+            batch_note = "which is empty"
+        elif contents.kept < partition.offset:
+            batch_note = f"whose last record is {contents.kept}"
         else:
-            what = "whose other records are of aborted transactions"
-        resume = contents.last + 1
+            batch_note = "whose other records are of aborted transactions"
+        next_offset = contents.last + 1
         yield Problem(
-            f"{each.times} fetches of {label(each.place, connection)} at {each.offset} got the batch {contents.first}.."
-            f"{contents.last} (base_offset + last_offset_delta), {what}: the client must continue at {resume}",
-            **locate(message, *each.where, "records"),
+            f"{partition.times} fetches of {label(partition.place, connection)} at {partition.offset} got the batch {contents.first}.."
+            f"{contents.last} (base_offset + last_offset_delta), {batch_note}: the client must continue at {next_offset}",
+            **locate(message, *partition.where, "records"),
             hint="upgrade or fix the client: after a batch, the next offset is base_offset + last_offset_delta + 1, "
             "even if compaction has deleted its last records or all of them",
-            expected=f"a fetch from offset {resume}",
-            got=f"offset {each.offset}",
-            cause=each.place[0],
+            expected=f"a fetch from offset {next_offset}",
+            got=f"offset {partition.offset}",
+            cause=partition.place[0],
         )

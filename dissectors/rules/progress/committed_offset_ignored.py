@@ -108,15 +108,15 @@ def committed_offset_ignored(
     if event.message is None or event.request_body is None or event.message.diagnosis is not None:
         return
     if event.message.api == "ListOffsets":
-        for topic, rows, asked in _listed(event.message.body, event.request_body):
+        for topic, rows, request_body in _listed(event.message.body, event.request_body):
             for row in rows:
-                kind = _ENDS.get(asked.get((topic, row.get("partition_index", 0)), 0))
+                kind = _ENDS.get(request_body.get((topic, row.get("partition_index", 0)), 0))
                 if kind and not row.get("error_code") and row.get("offset", -1) >= 0:
                     key = _key((topic, row.get("partition_index", 0)), connection)
                     positions.listed.touch(key, dict)[kind] = row["offset"]
         return
-    for group, place, code in _looked_up(event.message.body, event.request_body):
-        key = _key(place, connection)
+    for group, topic_partition, code in _looked_up(event.message.body, event.request_body):
+        key = _key(topic_partition, connection)
         if code:
             positions.refused[key], positions.refused_at = _Refusal(group, code, event.at), event.at
             connection.run.subscribe("S087")
@@ -125,60 +125,60 @@ def committed_offset_ignored(
 
 
 def _fetches(event: RequestReceived, positions: _Positions, connection: ConnectionState) -> Iterator[Problem]:
-    for place, row, where in requested_partitions(event.message.body):
-        key = _key(place, connection)
+    for topic_partition, row, path in requested_partitions(event.message.body):
+        key = _key(topic_partition, connection)
         refusal = positions.refused.pop(key, None)
         offset = row.get("fetch_offset", -1)
         kind = next((time for time, listed in positions.listed.get(key, {}).items() if listed == offset), None)
         if refusal is None or kind is None or event.at - refusal.at > _WITHIN:
             continue
         name = error_name(refusal.code) or str(refusal.code)
-        again = (
+        retry_note = (
             " with the member_epoch of its last heartbeat response" if refusal.code == Error.STALE_MEMBER_EPOCH else ""
         )
         yield Problem(
-            f"OffsetFetch of {key[2][0]}[{place[1]}] for group {refusal.group!r} was refused with {name}, and the "
+            f"OffsetFetch of {key[2][0]}[{topic_partition[1]}] for group {refusal.group!r} was refused with {name}, and the "
             f"consumer reads from {offset}, the {kind} that ListOffsets returned, as if nothing were committed",
-            **locate(event.message, *where, "fetch_offset"),
-            hint=f"fix the client: it must repeat OffsetFetch{again}; only committed_offset -1 without an error means "
+            **locate(event.message, *path, "fetch_offset"),
+            hint=f"fix the client: it must repeat OffsetFetch{retry_note}; only committed_offset -1 without an error means "
             "that nothing is committed",
             cause=key[2][0],
         )
 
 
-def _key(place: TopicPartition, connection: ConnectionState) -> _Key:
-    topic, partition = place
+def _key(topic_partition: TopicPartition, connection: ConnectionState) -> _Key:
+    topic, partition = topic_partition
     return host_of(connection.client), connection.client_id, (connection.run.topic_names.get(topic, topic), partition)
 
 
 def _listed(
-    body: Mapping[str, Any], asked: Mapping[str, Any]
+    body: Mapping[str, Any], request_body: Mapping[str, Any]
 ) -> Iterator[tuple[str, list[Mapping[str, Any]], dict[TopicPartition, int]]]:
     """The topics in a ListOffsets response with their rows, and the timestamps that were asked for."""
     timestamps = {
         (topic.get("name", ""), row.get("partition_index", 0)): row.get("timestamp", 0)
-        for topic in asked.get("topics") or ()
+        for topic in request_body.get("topics") or ()
         for row in topic.get("partitions") or ()
     }
     for topic in body.get("topics") or ():
         yield topic.get("name", ""), topic.get("partitions") or [], timestamps
 
 
-def _looked_up(body: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[tuple[str, TopicPartition, int]]:
+def _looked_up(body: Mapping[str, Any], request_body: Mapping[str, Any]) -> Iterator[tuple[str, TopicPartition, int]]:
     """Each partition of an OffsetFetch request with its group and the error of its lookup, 0 if it succeeded."""
     groups = {group.get("group_id"): group for group in body.get("groups") or ()}
-    for group in asked.get("groups") or [asked]:
+    for group in request_body.get("groups") or [request_body]:
         name = group.get("group_id") or ""
-        answer = groups.get(name, {}) if groups else body
+        group_result = groups.get(name, {}) if groups else body
         codes = {
             (_topic(topic), row.get("partition_index", 0)): row.get("error_code", 0)
-            for topic in answer.get("topics") or ()
+            for topic in group_result.get("topics") or ()
             for row in topic.get("partitions") or ()
         }
         for topic in group.get("topics") or ():
             for partition in topic.get("partition_indexes") or ():
-                place = _topic(topic), partition
-                yield name, place, answer.get("error_code") or codes.get(place, 0)
+                topic_partition = _topic(topic), partition
+                yield name, topic_partition, group_result.get("error_code") or codes.get(topic_partition, 0)
 
 
 def _topic(topic: Mapping[str, Any]) -> str:

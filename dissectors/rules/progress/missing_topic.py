@@ -123,17 +123,17 @@ def missing_topic(event: ResponseReceived, connection: ConnectionState) -> Itera
         name = (topic.get("name") or "")[:MAX_NAME_LENGTH]
         if topic.get("error_code") != _UNKNOWN_TOPIC or not name:
             continue
-        known = missing.get(key := (client_key(connection), name))
-        if known is None or event.at - known.last > _MAX_GAP:
-            known = missing[key] = _Missing(event.at, event.at)
-        known.times, known.last = known.times + 1, event.at
-        lasting = known.last - known.since
-        over = max(run.limit(OVER) * SECOND, _INTERNAL_OVER if name.endswith(_INTERNAL) else 0)
-        if known.times < run.limit(RESPONSES) or lasting < over:
+        state = missing.get(key := (client_key(connection), name))
+        if state is None or event.at - state.last > _MAX_GAP:
+            state = missing[key] = _Missing(event.at, event.at)
+        state.times, state.last = state.times + 1, event.at
+        elapsed = state.last - state.since
+        min_duration = max(run.limit(OVER) * SECOND, _INTERNAL_OVER if name.endswith(_INTERNAL) else 0)
+        if state.times < run.limit(RESPONSES) or elapsed < min_duration:
             continue
         yield Problem(
-            f"topic {name!r} does not exist: Metadata answered {client_text(connection)} so {known.times} times within "
-            f"{duration(lasting)}",
+            f"topic {name!r} does not exist: Metadata answered {client_text(connection)} so {state.times} times within "
+            f"{duration(elapsed)}",
             **locate(message, "topics", index, "error_code"),
             hint=f"create the topic, or correct its name{_similar(name, connection)}; the broker creates it only with "
             "auto.create.topics.enable, and if the request allows it (allow_auto_topic_creation)",

@@ -88,12 +88,12 @@ def no_controller(event: ResponseReceived, connection: ConnectionState) -> Itera
     message, repetition = event.message, connection.state(Repetitions).latest
     if message is None or repetition.times < THRESHOLD or message.diagnosis is not None:
         return
-    lasting = event.at - repetition.since
-    if lasting < MIN_DURATION or message.body.get("controller_id", 0) != -1:
+    elapsed = event.at - repetition.since
+    if elapsed < MIN_DURATION or message.body.get("controller_id", 0) != -1:
         return
     yield Problem(
         f"{client_text(connection)} waits for a controller: {connection.server} answered {repetition.times} "
-        f"{message.api} requests within {duration(lasting)} with controller_id -1",
+        f"{message.api} requests within {duration(elapsed)} with controller_id -1",
         **locate(message, "controller_id"),
         hint="fix the server: controller_id must be one of the brokers in the response, itself if need be; on a real "
         "cluster, check that its controllers run and have a majority",

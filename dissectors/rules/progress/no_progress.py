@@ -222,15 +222,15 @@ def no_progress(event: ResponseReceived, connection: ConnectionState) -> Iterato
     repetition = connection.state(Repetitions).latest
     if message is None or request is None or repetition.times < THRESHOLD:
         return
-    lasting = event.at - repetition.since
-    if lasting < MIN_DURATION or message.diagnosis is not None or errors(message):
+    elapsed = event.at - repetition.since
+    if elapsed < MIN_DURATION or message.diagnosis is not None or errors(message):
         return
     if is_refused(connection):
         return  # it asks the same between its attempts
     yield Problem(
         f"{client_text(connection)} sent the same {message.api} v{message.version}{_about(event)} {repetition.times} "
         "times"
-        f" within {duration(lasting)} and got the same answer without an error each time, and sent nothing else: "
+        f" within {duration(elapsed)} and got the same answer without an error each time, and sent nothing else: "
         "nothing changes",
         **locate(message),
         hint="compare the answer with what the client waits for; check what it logs at debug level about this response",
@@ -241,10 +241,10 @@ def no_progress(event: ResponseReceived, connection: ConnectionState) -> Iterato
 def _about(event: ResponseReceived) -> str:
     """What a request is about: ``for group 'g'``."""
     assert event.request is not None
-    asked = event.request.message
-    if (group := group_id(asked)) is not None:
+    request = event.request.message
+    if (group := group_id(request)) is not None:
         return f" for group {group!r}"
-    if (transaction := transactional_id(asked)) is not None:
+    if (transaction := transactional_id(request)) is not None:
         return f" for transactional id {transaction!r}"
-    names = [topic.name for topic in topics(asked) if topic.name][:_MAX_TOPICS]
+    names = [topic.name for topic in topics(request) if topic.name][:_MAX_TOPICS]
     return f" for {', '.join(names)}" if names else ""

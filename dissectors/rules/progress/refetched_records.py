@@ -167,37 +167,37 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
     message = event.message
     if message is None:
         return
-    for each in connection.state(RepeatedBatches).stuck(event, connection):
-        found, since = each.contents, event.at - each.since
-        if found is None or found.newest < each.offset or each.times < THRESHOLD or since < MIN_DURATION:
+    for partition in connection.state(RepeatedBatches).stuck(event, connection):
+        contents, elapsed = partition.contents, event.at - partition.since
+        if contents is None or contents.newest < partition.offset or partition.times < THRESHOLD or elapsed < MIN_DURATION:
             continue
-        got = (
-            f"{each.times} fetches of {label(each.place, connection)} at {each.offset} within {duration(since)} got "
-            f"the same records, up to offset {found.newest}: "
+        fetches_text = (
+            f"{partition.times} fetches of {label(partition.place, connection)} at {partition.offset} within {duration(elapsed)} got "
+            f"the same records, up to offset {contents.newest}: "
         )
-        why, hint = (
+        reason, hint = (
             "the consumer does not move on",
             "check whether the application seeks back to a record that it cannot process, and what the client logs "
             "about the batch",
         )
-        if _is_left_in_session(event, each.place):
-            why = "the partition is still in the fetch session, although the client does not ask for it"
+        if _is_left_in_session(event, partition.place):
+            reason = "the partition is still in the fetch session, although the client does not ask for it"
             hint = (
                 "fix the client: a partition that it no longer reads (revoked, paused) must be in "
                 "forgotten_topics_data (KIP-227); until then the broker sends the same records in every response"
             )
         yield Problem(
-            got + why,
-            **locate(message, *each.where, "records"),
+            fetches_text + reason,
+            **locate(message, *partition.where, "records"),
             hint=hint,
-            expected=f"a fetch from an offset after {each.offset}",
-            got=f"offset {each.offset}",
-            cause=each.place[0],
+            expected=f"a fetch from an offset after {partition.offset}",
+            got=f"offset {partition.offset}",
+            cause=partition.place[0],
         )
 
 
-def _is_left_in_session(event: ResponseReceived, place: TopicPartition) -> bool:
+def _is_left_in_session(event: ResponseReceived, topic_partition: TopicPartition) -> bool:
     """Whether a session has a partition that the request does not name, while it moves others on."""
-    asked = event.request_body or {}
-    named = [place for place, _, _ in requested_partitions(asked)]
-    return asked.get("session_epoch", -1) > 0 and bool(named) and place not in named
+    request_body = event.request_body or {}
+    requested = [topic_partition for topic_partition, _, _ in requested_partitions(request_body)]
+    return request_body.get("session_epoch", -1) > 0 and bool(requested) and topic_partition not in requested

@@ -69,13 +69,13 @@ def rejoin_fenced(event: ResponseReceived, connection: ConnectionState) -> Itera
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next+Generation+of+the+Consumer+Rebalance+Protocol
     https://github.com/apache/kafka/pull/21305
     """
-    message, asked = event.message, event.request_body
-    if message is None or asked is None or message.diagnosis is not None:
+    message, request_body = event.message, event.request_body
+    if message is None or request_body is None or message.diagnosis is not None:
         return
     code = message.body.get("error_code", 0)
-    if code not in _FENCED or asked.get("member_epoch") != _JOINING:
+    if code not in _FENCED or request_body.get("member_epoch") != _JOINING:
         return
-    group, member = asked.get("group_id", ""), asked.get("member_id", "")
+    group, member = request_body.get("group_id", ""), request_body.get("member_id", "")
     times = connection.run.state(_Joins).count((connection.server, group, member), event.at)
     if times < THRESHOLD:
         return

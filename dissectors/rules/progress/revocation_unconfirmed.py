@@ -125,30 +125,30 @@ def revocation_unconfirmed(event: ResponseReceived, connection: ConnectionState)
     members = state.known
     if state.losses.is_outdated(connection):
         members.clear()  # a confirmation may have been among the lost bytes
-    message, asked = event.message, event.request_body
-    if message is None or asked is None or message.diagnosis is not None:
+    message, request_body = event.message, event.request_body
+    if message is None or request_body is None or message.diagnosis is not None:
         return
-    group, name = asked.get("group_id", ""), message.body.get("member_id") or asked.get("member_id", "")
-    if asked.get("member_epoch", 0) < 0:  # it leaves
+    group, name = request_body.get("group_id", ""), message.body.get("member_id") or request_body.get("member_id", "")
+    if request_body.get("member_epoch", 0) < 0:  # it leaves
         members.pop((group, name), None)
         return
     member = members.get((group, name))
-    if member is None or asked.get("member_epoch") == 0:
-        timeout = asked.get("rebalance_timeout_ms", -1)
+    if member is None or request_body.get("member_epoch") == 0:
+        timeout = request_body.get("rebalance_timeout_ms", -1)
         member = members[group, name] = _Member(timeout * _MS if timeout > 0 else _DEFAULT_TIMEOUT_MS * _MS)
-    _report(member, asked)
+    _report(member, request_body)
     code = message.body.get("error_code", 0)
     if not code:
         _assign(member, message.body, event.at)
-    waited = event.at - member.since
-    is_late = member.heartbeats >= THRESHOLD and waited > member.timeout // 2
+    elapsed = event.at - member.since
+    is_late = member.heartbeats >= THRESHOLD and elapsed > member.timeout // 2
     if not member.revoked or not (is_late or code == _FENCED):
         return
-    names = [label(place, connection) for place in sorted(member.revoked)[:_MAX_NAMED]]
+    names = [label(topic_partition, connection) for topic_partition in sorted(member.revoked)[:_MAX_NAMED]]
     more = f" and {len(member.revoked) - len(names)} more" if len(member.revoked) > len(names) else ""
     yield Problem(
         f"member {name!r} of group {group!r} was told to give up {', '.join(names)}{more}, but did not confirm it in "
-        f"{member.heartbeats} heartbeats within {duration(waited)}" + (" and was fenced" if code == _FENCED else ""),
+        f"{member.heartbeats} heartbeats within {duration(elapsed)}" + (" and was fenced" if code == _FENCED else ""),
         **locate(message, "error_code" if code else "member_epoch"),
         hint="the client must send topic_partitions without these partitions in its next heartbeat; check whether the "
         "application calls poll(), where partitions are given up",
@@ -159,11 +159,11 @@ def revocation_unconfirmed(event: ResponseReceived, connection: ConnectionState)
         member.revoked = frozenset()
 
 
-def _report(member: _Member, asked: Mapping[str, Any]) -> None:
+def _report(member: _Member, request_body: Mapping[str, Any]) -> None:
     """Apply the partitions that a heartbeat reports."""
     if member.revoked:
         member.heartbeats += 1
-    if (rows := asked.get("topic_partitions")) is not None:
+    if (rows := request_body.get("topic_partitions")) is not None:
         member.owned = _partitions(rows)
         if not member.owned & member.revoked:
             member.revoked = frozenset()

@@ -110,8 +110,8 @@ def stale_leader_epoch(event: ResponseReceived, connection: ConnectionState) -> 
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-320%3A+Allow+fetchers+to+detect+and+handle+log+truncation
     https://github.com/confluentinc/librdkafka/issues/4425
     """
-    message, asked = event.message, event.request_body
-    if message is None or asked is None or event.request is None:
+    message, request_body = event.message, event.request_body
+    if message is None or request_body is None or event.request is None:
         return
     epochs: Mapping[TopicPartition, int] | None = None
     refusals = connection.run.state(_Refusals).by_client
@@ -120,10 +120,10 @@ def stale_leader_epoch(event: ResponseReceived, connection: ConnectionState) -> 
         for j, row in enumerate(topic.get("partitions") or ()):
             if (code := row.get("error_code")) not in _CODES:
                 continue
-            epochs = _epochs(asked) if epochs is None else epochs
-            place = topic_of(topic), next((row[name] for name in _INDEXES if name in row), 0)
-            refused = _count(refusals, (client_key(connection), message.api, place), epochs.get(place), code, event.at)
-            if problem := _judge(refused, place, event.request.at, message.api, connection):
+            epochs = _epochs(request_body) if epochs is None else epochs
+            topic_partition = topic_of(topic), next((row[name] for name in _INDEXES if name in row), 0)
+            epoch_refusals = _count(refusals, (client_key(connection), message.api, topic_partition), epochs.get(topic_partition), code, event.at)
+            if problem := _judge(epoch_refusals, topic_partition, event.request.at, message.api, connection):
                 yield problem.at(event, (field, i, "partitions", j, "error_code"))
 
 
@@ -134,62 +134,62 @@ class _Judgement:
     blame: str | None
     place: str
 
-    def at(self, event: ResponseReceived, where: tuple[str | int, ...]) -> Problem:
+    def at(self, event: ResponseReceived, path: tuple[str | int, ...]) -> Problem:
         assert event.message is not None
-        return Problem(self.text, **locate(event.message, *where), hint=self.hint, blame=self.blame, cause=self.place)
+        return Problem(self.text, **locate(event.message, *path), hint=self.hint, blame=self.blame, cause=self.place)
 
 
 def _judge(
-    refused: _Refused, place: TopicPartition, asked_at: int, api: str, connection: ConnectionState
+    epoch_refusals: _Refused, topic_partition: TopicPartition, requested_at: int, api: str, connection: ConnectionState
 ) -> _Judgement | None:
     """What is wrong with refusals, once there are enough."""
-    topic, partition = place
-    known = connection.run.state(ClusterViews).leader_epoch(
+    topic, partition = topic_partition
+    seen_epoch = connection.run.state(ClusterViews).leader_epoch(
         connection, (connection.run.topic_names.get(topic, topic), partition)
     )
-    is_ignored = known is not None and known.at < asked_at and _fits_better(known.epoch, refused)
-    lasting = refused.last - refused.since
-    if refused.times < IGNORED or (not is_ignored and (refused.times < THRESHOLD or lasting < MIN_DURATION)):
+    is_ignored = seen_epoch is not None and seen_epoch.at < requested_at and _fits_better(seen_epoch.epoch, epoch_refusals)
+    elapsed = epoch_refusals.last - epoch_refusals.since
+    if epoch_refusals.times < IGNORED or (not is_ignored and (epoch_refusals.times < THRESHOLD or elapsed < MIN_DURATION)):
         return None
-    name, error = label(place, connection), Error(refused.code).name
-    epoch = f"with current_leader_epoch {refused.epoch} " if refused.epoch is not None else ""
+    name, error = label(topic_partition, connection), Error(epoch_refusals.code).name
+    epoch = f"with current_leader_epoch {epoch_refusals.epoch} " if epoch_refusals.epoch is not None else ""
     text = (
-        f"{refused.times} {api} requests of {client_text(connection)} {epoch}for {name} got {error} within "
-        f"{duration(lasting)}"
+        f"{epoch_refusals.times} {api} requests of {client_text(connection)} {epoch}for {name} got {error} within "
+        f"{duration(elapsed)}"
     )
-    if is_ignored and known is not None:
+    if is_ignored and seen_epoch is not None:
         return _Judgement(
-            f"{text}, although Metadata gave it leader epoch {known.epoch}",
-            f"fix or upgrade the client: it must use leader_epoch {known.epoch} of Metadata as current_leader_epoch",
+            f"{text}, although Metadata gave it leader epoch {seen_epoch.epoch}",
+            f"fix or upgrade the client: it must use leader_epoch {seen_epoch.epoch} of Metadata as current_leader_epoch",
             None,
             name,
         )
-    if known is not None and known.at > refused.since and known.epoch == refused.epoch:
-        if lasting < _DISAGREEMENT:
+    if seen_epoch is not None and seen_epoch.at > epoch_refusals.since and seen_epoch.epoch == epoch_refusals.epoch:
+        if elapsed < _DISAGREEMENT:
             return None
         return _Judgement(
-            f"{text}, and Metadata still gives leader epoch {known.epoch}: the cluster contradicts itself",
+            f"{text}, and Metadata still gives leader epoch {seen_epoch.epoch}: the cluster contradicts itself",
             f"compare the leader of {name} with the broker that answers Metadata: the one with the lower epoch is "
             "behind, "
             "or fills in leader_epoch wrongly",
             "broker",
             name,
         )
-    if not connection.run.state(Losses).since(refused.since, connection):
-        text += _unrefreshed(known, refused)
+    if not connection.run.state(Losses).since(epoch_refusals.since, connection):
+        text += _unrefreshed(seen_epoch, epoch_refusals)
     return _Judgement(text, "request Metadata after this error, and use its "
                       "leader_epoch in the next request", None, name)  # fmt: skip
 
 
-def _fits_better(epoch: int, refused: _Refused) -> bool:
+def _fits_better(epoch: int, epoch_refusals: _Refused) -> bool:
     """Whether the leader may accept an epoch of Metadata: it is newer than a fenced one, older than an unknown one."""
-    if refused.epoch is None:
+    if epoch_refusals.epoch is None:
         return False
-    return epoch > refused.epoch if refused.code == Error.FENCED_LEADER_EPOCH else epoch < refused.epoch
+    return epoch > epoch_refusals.epoch if epoch_refusals.code == Error.FENCED_LEADER_EPOCH else epoch < epoch_refusals.epoch
 
 
-def _unrefreshed(known: SeenEpoch | None, refused: _Refused) -> str:
-    if known is None or known.at < refused.since:
+def _unrefreshed(seen_epoch: SeenEpoch | None, epoch_refusals: _Refused) -> str:
+    if seen_epoch is None or seen_epoch.at < epoch_refusals.since:
         return ", and the client did not request Metadata for a newer epoch"
     return ""
 
@@ -201,19 +201,19 @@ def _count(
     code: int,
     at: int,
 ) -> _Refused:
-    known = refusals.get(key)
-    if known is None or known.epoch != epoch or known.code != code or at - known.last > _MAX_GAP:
-        known = refusals[key] = _Refused(epoch, code, at, at)
-    known.times += 1
-    known.last = at
-    return known
+    epoch_refusals = refusals.get(key)
+    if epoch_refusals is None or epoch_refusals.epoch != epoch or epoch_refusals.code != code or at - epoch_refusals.last > _MAX_GAP:
+        epoch_refusals = refusals[key] = _Refused(epoch, code, at, at)
+    epoch_refusals.times += 1
+    epoch_refusals.last = at
+    return epoch_refusals
 
 
-def _epochs(asked: Mapping[str, Any]) -> dict[TopicPartition, int]:
+def _epochs(request_body: Mapping[str, Any]) -> dict[TopicPartition, int]:
     """The leader epoch of each partition in a request that has one."""
     return {
         (topic_of(topic), next((row[name] for name in _INDEXES if name in row), 0)): epoch
-        for topic in asked.get("topics") or ()
+        for topic in request_body.get("topics") or ()
         for row in topic.get("partitions") or ()
         if (epoch := row.get("current_leader_epoch", -1)) >= 0
     }

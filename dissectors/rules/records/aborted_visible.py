@@ -69,9 +69,9 @@ def aborted_visible(event: ResponseReceived, connection: ConnectionState) -> Ite
     ):
         return
     for part in data.parts:
-        found = _unlisted(part)
-        if found is not None:
-            index, batch = found
+        unlisted = _unlisted(part)
+        if unlisted is not None:
+            index, batch = unlisted
             yield Problem(
                 f"{label(part.place, connection)}: the batch at offset {batch.base_offset} belongs to a transaction "
                 f"that producer {batch.producer_id} aborted, but aborted_transactions of this read_committed "
@@ -96,13 +96,13 @@ def _unlisted(part: PartitionData) -> tuple[int, BatchSpan] | None:
         first = open_batches.pop(batch.producer_id, None)
         if first is None or _marker(part, batch) != "ABORT":
             continue
-        known = (transaction for transaction in listed if transaction.get("producer_id") == batch.producer_id)
-        if not any(transaction.get("first_offset", 0) <= first[1].base_offset for transaction in known):
+        transactions = (transaction for transaction in listed if transaction.get("producer_id") == batch.producer_id)
+        if not any(transaction.get("first_offset", 0) <= first[1].base_offset for transaction in transactions):
             return first
     return None
 
 
 def _marker(part: PartitionData, batch: BatchSpan) -> str:
-    [read, *_] = decode(part.row["records"][batch.start : batch.end])
-    records = read.get("records") or ()
+    [decoded_batch, *_] = decode(part.row["records"][batch.start : batch.end])
+    records = decoded_batch.get("records") or ()
     return next((record["control"]["type"] for record in records if "control" in record), "UNKNOWN")

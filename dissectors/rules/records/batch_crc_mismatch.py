@@ -59,10 +59,10 @@ def batch_crc_mismatch(event: RequestReceived | ResponseReceived, connection: Co
     https://github.com/apache/kafka/issues/7124
     https://github.com/confluentinc/librdkafka/issues/1056
     """
-    found = faults(event, connection, FaultKind.CRC)
-    if found and event.message is not None and inner_request(event.message):
+    crc_faults = faults(event, connection, FaultKind.CRC)
+    if crc_faults and event.message is not None and inner_request(event.message):
         return  # M009: other bytes than those of the batch follow
-    for part, fault in found:
+    for part, fault in crc_faults:
         yield fault_problem(
             event,
             connection,

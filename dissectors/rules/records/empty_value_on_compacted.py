@@ -84,18 +84,18 @@ def empty_value_on_compacted(event: ResponseReceived, connection: ConnectionStat
         return
     for i, topic in enumerate(message.body.get("responses", ())):
         for j, row in enumerate(topic.get("partition_responses", ())):
-            place = (topic_of(topic), row.get("index", 0))
-            name = connection.run.topic_names.get(place[0], place[0])
+            topic_partition = (topic_of(topic), row.get("index", 0))
+            name = connection.run.topic_names.get(topic_partition[0], topic_partition[0])
             if row.get("error_code") or (connection.server, name) not in compacted:
                 continue
             times = connection.state(_Inspected).times
             times[name] = times.get(name, 0) + 1
             if times[name] > _MAX_INSPECTED:
                 continue
-            index = _empty(sent_records(event.request).get(place))
+            index = _empty(sent_records(event.request).get(topic_partition))
             if index is not None:
                 yield Problem(
-                    f"{label(place, connection)} is compacted: the value of record {index} is empty (length 0), not "
+                    f"{label(topic_partition, connection)} is compacted: the value of record {index} is empty (length 0), not "
                     "null (length -1), so it does not delete its key",
                     **locate(message, "responses", i, "partition_responses", j),
                     hint="to delete a key, send null: check the client's encoding of null and the value serializer",

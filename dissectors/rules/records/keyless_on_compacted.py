@@ -84,28 +84,28 @@ def keyless_on_compacted(event: ResponseReceived, connection: ConnectionState) -
     https://kafka.apache.org/documentation/#compaction
     https://github.com/apache/kafka/blob/trunk/storage/src/main/java/org/apache/kafka/storage/internals/log/LogValidator.java
     """
-    asked, message = event.request_body, event.message
+    request_body, message = event.request_body, event.message
     compacted = connection.run.state(Compacted).topics
     refused = connection.run.state(Producers).refused
-    if asked is None or message is None or not (compacted or refused):
+    if request_body is None or message is None or not (compacted or refused):
         return
     for i, topic in enumerate(message.body.get("responses", ())):
         for j, row in enumerate(topic.get("partition_responses", ())):
-            place, code = (topic_of(topic), row.get("index", 0)), row.get("error_code")
-            name = connection.run.topic_names.get(place[0], place[0])
-            known = (connection.server, name) in compacted
-            if code not in (0, _INVALID_RECORD) or not (known or (code and _mentions_key(row))):
+            topic_partition, code = (topic_of(topic), row.get("index", 0)), row.get("error_code")
+            name = connection.run.topic_names.get(topic_partition[0], topic_partition[0])
+            is_compacted = (connection.server, name) in compacted
+            if code not in (0, _INVALID_RECORD) or not (is_compacted or (code and _mentions_key(row))):
                 continue
             if code == 0:
                 times = connection.state(_Inspected).times
                 times[name] = times.get(name, 0) + 1
                 if times[name] > _MAX_INSPECTED:
                     continue
-            record_index = _without_key(sent_records(event.request).get(place))
+            record_index = _without_key(sent_records(event.request).get(topic_partition))
             if record_index is not None:
                 outcome = "was refused with INVALID_RECORD" if code else "was accepted, should be INVALID_RECORD"
                 yield Problem(
-                    f"{label(place, connection)} is compacted: a batch whose record {record_index} has no key "
+                    f"{label(topic_partition, connection)} is compacted: a batch whose record {record_index} has no key "
                     f"{outcome}",
                     **locate(message, "responses", i, "partition_responses", j, "error_code"),
                     hint="give every record a key, or set cleanup.policy=delete on the topic",

@@ -82,18 +82,18 @@ def magic_wrong_for_api(event: RequestReceived | ResponseReceived, connection: C
     message = event.message
     if message is None:
         return
-    allowed = _allowed(message.api, message.version)
-    if not record_data(event, connection).magics & ~sum(1 << magic for magic in allowed):
+    allowed_formats = _allowed(message.api, message.version)
+    if not record_data(event, connection).magics & ~sum(1 << magic for magic in allowed_formats):
         return
-    allowed_text = " or ".join(map(str, allowed))
+    allowed_text = " or ".join(map(str, allowed_formats))
     for part in record_data(event, connection).parts:
         for index, batch in enumerate(part.batches):
-            if batch.magic not in allowed:
+            if batch.magic not in allowed_formats:
                 yield Problem(
                     f"{label(part.place, connection)}, batch {index}: record format {batch.magic} in {message.api} "
                     f"v{message.version}, should be {allowed_text}",
                     **place_of(event, part, batch.start + _MAGIC, batch.start + _MAGIC + 1, str(index), "magic"),
-                    hint=f"write the records in format {allowed[-1]}, or use another version of {message.api}",
+                    hint=f"write the records in format {allowed_formats[-1]}, or use another version of {message.api}",
                     blame="client" if message.is_request else "broker",
                     severity=severity_in_traffic(connection),
                     expected=allowed_text,

@@ -76,25 +76,25 @@ def message_too_large(event: ResponseReceived, connection: ConnectionState) -> I
     if not refused or event.request_body is None or event.message is None:
         return
     sent = sent_records(event.request)
-    for place, code, where in refused:
-        records = sent.get(place) if code == _MESSAGE_TOO_LARGE else None
+    for topic_partition, code, path in refused:
+        records = sent.get(topic_partition) if code == _MESSAGE_TOO_LARGE else None
         if records is not None and (batch := records.batch) is not None:
-            several = batch.records_count > 1
-            times = 0 if several else _count(place, connection)
-            content = f"{batch.records_count} records" if several else "one record"
-            repeats = f", {times} times now" if times >= _THRESHOLD else ""
+            has_several_records = batch.records_count > 1
+            times = 0 if has_several_records else _count(topic_partition, connection)
+            content = f"{batch.records_count} records" if has_several_records else "one record"
+            repeats_text = f", {times} times now" if times >= _THRESHOLD else ""
             yield Problem(
-                f"Produce to {label(place, connection)}: a batch of {batch.batch_length + LOG_OVERHEAD} bytes with "
-                f"{content} was refused with MESSAGE_TOO_LARGE{repeats}",
-                **locate(event.message, *where),
+                f"Produce to {label(topic_partition, connection)}: a batch of {batch.batch_length + LOG_OVERHEAD} bytes with "
+                f"{content} was refused with MESSAGE_TOO_LARGE{repeats_text}",
+                **locate(event.message, *path),
                 hint="raise max.message.bytes of the topic, or send smaller records; the producer may split a batch",
-                severity=None if repeats else Severity.INFO,
-                cause=f"{place[0]} {bool(repeats)}",
+                severity=None if repeats_text else Severity.INFO,
+                cause=f"{topic_partition[0]} {bool(repeats_text)}",
             )
 
 
-def _count(place: TopicPartition, connection: ConnectionState) -> int:
+def _count(topic_partition: TopicPartition, connection: ConnectionState) -> int:
     times = connection.run.state(_Refused).times
-    key = connection.server, place[0]
+    key = connection.server, topic_partition[0]
     times[key] = times.get(key, 0) + 1
     return times[key]

@@ -64,16 +64,16 @@ def produce_base_offset(event: RequestReceived | ResponseReceived, connection: C
     for i, topic in enumerate(message.body.get("responses", ())):
         for j, row in enumerate(topic.get("partition_responses", ())):
             if row.get("base_offset") == -1 and row.get("error_code") == 0:
-                place = topic_of(topic), row.get("index", 0)
-                if place in sent_records(event.request):
+                topic_partition = topic_of(topic), row.get("index", 0)
+                if topic_partition in sent_records(event.request):
                     path = "responses", i, "partition_responses", j, "base_offset"
                     yield Problem(
-                        f"{label(place, connection)}: the batch was accepted with offset -1, should be "
+                        f"{label(topic_partition, connection)}: the batch was accepted with offset -1, should be "
                         "the offset the broker assigned",
                         **locate(message, *path),
                         hint="return the offset of the batch's first record after it is written",
                         blame="broker",
-                        cause=place[0],
+                        cause=topic_partition[0],
                     )
 
 

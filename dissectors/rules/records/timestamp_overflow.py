@@ -76,15 +76,15 @@ def timestamp_overflow(event: RequestReceived | ResponseReceived, connection: Co
     https://github.com/apache/kafka/pull/7167
     """
     for part, fault in faults(event, connection, FaultKind.TIMESTAMP):
-        valid = "more than 32 bits" in fault.message
-        hint = "read timestamp deltas as varlongs" if valid else "write timestamps in milliseconds since 1970"
-        yield fault_problem(event, connection, part, fault, hint, Severity.INFO if valid else None)
+        is_valid = "more than 32 bits" in fault.message
+        hint = "read timestamp deltas as varlongs" if is_valid else "write timestamps in milliseconds since 1970"
+        yield fault_problem(event, connection, part, fault, hint, Severity.INFO if is_valid else None)
     if not isinstance(event, RequestReceived) or not event.at:
         return
-    now = event.at // 1_000_000
+    now_ms = event.at // 1_000_000
     for part in record_data(event, connection).parts:
         for index, batch in enumerate(part.batches):
-            if batch.magic and not is_recent(batch, event) and (fault_text := _fault(batch.max_timestamp, now)):
+            if batch.magic and not is_recent(batch, event) and (fault_text := _fault(batch.max_timestamp, now_ms)):
                 name, span = _field(batch)
                 yield Problem(
                     f"{label(part.place, connection)}: the timestamp {batch.max_timestamp} {fault_text}",
@@ -98,13 +98,13 @@ def timestamp_overflow(event: RequestReceived | ResponseReceived, connection: Co
                 break
 
 
-def _fault(timestamp: int, now: int) -> str | None:
+def _fault(timestamp: int, now_ms: int) -> str | None:
     if timestamp < _NO_TIMESTAMP:
         return "is negative, should be milliseconds since 1970"
     for unit, factor, divisor in _UNITS:
-        if abs(timestamp * factor // divisor - now) < _DAY:
+        if abs(timestamp * factor // divisor - now_ms) < _DAY:
             return f"looks like {unit}, should be milliseconds"
-    return "is more than a day in the future" if timestamp > now else None
+    return "is more than a day in the future" if timestamp > now_ms else None
 
 
 def _field(batch: BatchSpan) -> tuple[str, tuple[int, int]]:

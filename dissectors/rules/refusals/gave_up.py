@@ -104,9 +104,9 @@ def gave_up(
                 connection.run.subscribe("E005", api=api)
         return
     if isinstance(event, ConnectionEnded):
-        if clients.get(key) == connection.connection_id and (about := connection.run.deadlines.met(("E005", key))):
+        if clients.get(key) == connection.connection_id and (deadline := connection.run.deadlines.met(("E005", key))):
             del clients[key]
-            yield _problem("closed its connection after its", about.about)
+            yield _problem("closed its connection after its", deadline.about)
         return
     is_pending = clients.pop(key, None) is not None
     if not clients:
@@ -116,9 +116,9 @@ def gave_up(
         yield _problem(f"has sent no Produce and no InitProducerId for {_GAVE_UP_AFTER} s since its", event.about)
 
 
-def _problem(instead: str, last: _LastProduce) -> Problem:
+def _problem(action: str, last: _LastProduce) -> Problem:
     return Problem(
-        f"{last.client} {instead} {last.refused}",
+        f"{last.client} {action} {last.refused}",
         hint="handle the fatal error of the producer: create a new one, or restart the application; if the broker lost "
         "no records, check how it counts sequences",
         cause=last.error,

@@ -72,11 +72,11 @@ def invalid_request(event: ResponseReceived, connection: ConnectionState) -> Ite
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next+Generation+of+the+Consumer+Rebalance+Protocol
     """
     reported: set[tuple[str, ...]] = set()
-    for refusal, found in explained(event, refusals(event)):
-        texts = tuple(violation.text for violation in found)
-        if found and texts not in reported:
+    for refusal, error_violations in explained(event, refusals(event)):
+        texts = tuple(violation.text for violation in error_violations)
+        if error_violations and texts not in reported:
             reported.add(texts)
-            yield _problem(event, refusal, found, connection)
+            yield _problem(event, refusal, error_violations, connection)
 
 
 def explained(event: ResponseReceived, refused: list[ReturnedError]) -> list[tuple[ReturnedError, list[Violation]]]:
@@ -91,25 +91,25 @@ def explained(event: ResponseReceived, refused: list[ReturnedError]) -> list[tup
             by_target[code].setdefault(violation.target, []).append(violation)
     explanations = []
     for error in refused:
-        violated = by_target[error.code]
-        names = [name for _, name in error.target if name in violated] if error.target else list(violated)
-        found = [*violated.get("", ()), *(violation for name in names if name for violation in violated[name])]
-        explanations.append((error, found))
+        violations_by_target = by_target[error.code]
+        names = [name for _, name in error.target if name in violations_by_target] if error.target else list(violations_by_target)
+        error_violations = [*violations_by_target.get("", ()), *(violation for name in names if name for violation in violations_by_target[name])]
+        explanations.append((error, error_violations))
     return explanations
 
 
 def _problem(
-    event: ResponseReceived, refusal: ReturnedError, found: list[Violation], connection: ConnectionState
+    event: ResponseReceived, refusal: ReturnedError, error_violations: list[Violation], connection: ConnectionState
 ) -> Problem:
     assert event.message is not None
-    premise = f"{found[0].premise}, but " if found[0].premise else ""
-    if len(texts := [violation.text for violation in found]) > _MAX_VIOLATIONS:
+    premise = f"{error_violations[0].premise}, but " if error_violations[0].premise else ""
+    if len(texts := [violation.text for violation in error_violations]) > _MAX_VIOLATIONS:
         texts = [*texts[:_MAX_VIOLATIONS], f"{len(texts) - _MAX_VIOLATIONS} more"]
     return Problem(
         f"{event.message.api} of {client_name(connection)} was refused with {refusal.name}"
         f"{targets_text([refusal.target], connection)}: "
         f"{quoted(premise + ', '.join(texts), _MAX_TEXT)}{broker_text(event, refusal)}",
         **locate(event.message, *refusal.path),
-        hint="; ".join(dict.fromkeys(violation.change for violation in found[:_MAX_VIOLATIONS])),
+        hint="; ".join(dict.fromkeys(violation.change for violation in error_violations[:_MAX_VIOLATIONS])),
         cause=f"{refusal.name} {target_text(without_partition(refusal.target), connection)}",
     )

@@ -148,14 +148,14 @@ def not_repeated(
         _note_request(event.message.api, connection, pending)
     elif isinstance(event, ConnectionEnded):
         _note_end(event, connection, pending)
-    elif (refused := pending.take(event.about.key)) is not None:
-        _unsubscribe(refused.key[1], connection, pending)
+    elif (refused_request := pending.take(event.about.key)) is not None:
+        _unsubscribe(refused_request.key[1], connection, pending)
         if event.about.has_ended:
-            instead = "the client closed its connections without repeating it"
-            yield from _problem(refused, instead, connection, severity=Severity.INFO)
+            action = "the client closed its connections without repeating it"
+            yield from _problem(refused_request, action, connection, severity=Severity.INFO)
         else:
-            waited = (event.at - refused.at) // SECOND
-            yield from _problem(refused, f"the client has sent no {refused.key[1]} for {waited} s since", connection)
+            waited = (event.at - refused_request.at) // SECOND
+            yield from _problem(refused_request, f"the client has sent no {refused_request.key[1]} for {waited} s since", connection)
 
 
 def _note_refusal(event: ResponseReceived, connection: ConnectionState, pending: _Pending) -> None:
@@ -170,19 +170,19 @@ def _note_refusal(event: ResponseReceived, connection: ConnectionState, pending:
     ]
     if not errors:
         return
-    first, key = errors[0], (client_key(connection), api)
-    refused = _Refused(
+    first_error, key = errors[0], (client_key(connection), api)
+    refused_request = _Refused(
         key,
         event.at,
         ConcernedRequest.of(request),
-        first,
-        f"{api} of {client_name(connection)} was refused with {first.name}"
-        f"{targets_text([error.target for error in errors], connection)}{values_text(event, first)}",
-        f"{first.judgement.meaning}{broker_text(event, first)}",
+        first_error,
+        f"{api} of {client_name(connection)} was refused with {first_error.name}"
+        f"{targets_text([error.target for error in errors], connection)}{values_text(event, first_error)}",
+        f"{first_error.judgement.meaning}{broker_text(event, first_error)}",
     )
-    pending.of[key] = refused
-    within = _COMMIT_AGAIN_WITHIN if api in _COMMITS else _AGAIN_WITHIN
-    connection.expect("E006", key, by=event.at + within * SECOND, about=refused)
+    pending.of[key] = refused_request
+    timeout = _COMMIT_AGAIN_WITHIN if api in _COMMITS else _AGAIN_WITHIN
+    connection.expect("E006", key, by=event.at + timeout * SECOND, about=refused_request)
     for name in (api, *_INSTEAD.get(api, ())):
         connection.run.subscribe("E006", api=name)
 
@@ -196,9 +196,9 @@ def _is_left_out(api: str, refusal: ReturnedError) -> bool:
     return api == "Produce" and refusal.code in OF_PRODUCERS
 
 
-def _note_request(sent: str, connection: ConnectionState, pending: _Pending) -> None:
+def _note_request(sent_api: str, connection: ConnectionState, pending: _Pending) -> None:
     client = client_key(connection)
-    for api in (sent, *(name for name, others in _INSTEAD.items() if sent in others)):
+    for api in (sent_api, *(name for name, alternatives in _INSTEAD.items() if sent_api in alternatives)):
         if pending.take((client, api)) is not None:
             connection.met("E006", (client, api))
             _unsubscribe(api, connection, pending)
@@ -209,15 +209,15 @@ def _note_end(event: ConnectionEnded, connection: ConnectionState, pending: _Pen
     if not pending.of or event.by == "server":
         return
     client = client_key(connection)
-    others = connection.run.state(ConnectionsByClient).others(connection)
-    if event.by == "client" and next(others, None) is not None:
+    other_connections = connection.run.state(ConnectionsByClient).others(connection)
+    if event.by == "client" and next(other_connections, None) is not None:
         return
-    for key, refused in list(pending.of.items()):
+    for key, refused_request in list(pending.of.items()):
         if key[0] != client:
             continue
         if event.by == "client":
-            by = event.at + int(_AGAIN_AFTER_CLOSE * SECOND)
-            connection.expect("E006", key, by=by, about=refused._replace(has_ended=True))
+            deadline = event.at + int(_AGAIN_AFTER_CLOSE * SECOND)
+            connection.expect("E006", key, by=deadline, about=refused_request._replace(has_ended=True))
         else:  # it is no longer observed
             pending.take(key)
             connection.met("E006", key)
@@ -226,26 +226,26 @@ def _note_end(event: ConnectionEnded, connection: ConnectionState, pending: _Pen
 
 def _unsubscribe(api: str, connection: ConnectionState, pending: _Pending) -> None:
     """Stop observing the APIs that no client must repeat."""
-    needed = {name for _, of in pending.of for name in (of, *_INSTEAD.get(of, ()))}
+    needed = {name for _, pending_api in pending.of for name in (pending_api, *_INSTEAD.get(pending_api, ()))}
     for name in (api, *_INSTEAD.get(api, ())):
         if name not in needed:
             connection.run.unsubscribe("E006", api=name)
 
 
 def _problem(
-    refused: _Refused, instead: str, connection: ConnectionState, *, severity: Severity | None = None
+    refused_request: _Refused, action: str, connection: ConnectionState, *, severity: Severity | None = None
 ) -> Iterator[Problem]:
     """The problem, unless another rule has found a better one since."""
-    if has_owner_spoken(refused.refusal, connection, since=refused.at):
+    if has_owner_spoken(refused_request.refusal, connection, since=refused_request.at):
         return
-    if connection.has_problem("E002", since=refused.at):
+    if connection.has_problem("E002", since=refused_request.at):
         return
-    judgement = refused.refusal.judgement
+    judgement = refused_request.refusal.judgement
     yield Problem(
-        f"{refused.verdict}, and {instead}: {refused.meaning}",
+        f"{refused_request.verdict}, and {action}: {refused_request.meaning}",
         hint=f"{judgement.change}; the client should repeat the request, because this error may pass",
         blame=judgement.blame,
         severity=severity,
-        once_per=(refused.key, refused.refusal.code, severity),
-        request=refused.request,
+        once_per=(refused_request.key, refused_request.refusal.code, severity),
+        request=refused_request.request,
     )

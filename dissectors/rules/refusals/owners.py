@@ -87,11 +87,11 @@ OWNERS: Final[Mapping[int, tuple[str, ...]]] = {
 @functools.cache
 def owners(api: str, code: int) -> tuple[str, ...]:
     """The codes of the rules over time that may explain an error and check the responses of an API."""
-    named = OWNERS.get(code, ())
+    codes = OWNERS.get(code, ())
     return tuple(
         rule.code
         for rule in rules()
-        if rule.code in named and rule.code.startswith(_OVER_TIME) and _checks_responses(rule, api)
+        if rule.code in codes and rule.code.startswith(_OVER_TIME) and _checks_responses(rule, api)
     )
 
 
@@ -113,7 +113,7 @@ def has_owner_spoken(refusal: ReturnedError, connection: ConnectionState, *, sin
 
 def patience(refusal: ReturnedError, api: str) -> float:
     """The time (s) for which an error may repeat before this family reports it."""
-    own = refusal.judgement.patience
+    own_grace_period = refusal.judgement.patience
     if refusal.contradicted or not owners(api, refusal.code):
-        return own
-    return max(own, _TIME_OF_SLOW if refusal.code in _SLOW else OWNERS_TIME)
+        return own_grace_period
+    return max(own_grace_period, _TIME_OF_SLOW if refusal.code in _SLOW else OWNERS_TIME)

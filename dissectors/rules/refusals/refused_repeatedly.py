@@ -187,17 +187,17 @@ def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: Con
             if streak is None and len(errors) >= _MAX_ERRORS:
                 continue
             streak = errors[code] = _Streak(event.at, event.at, requests=1)
-        lasting, due = _count(streak, refused, event, connection)
-        if not lasting or has_owner_spoken(lasting[0], connection, since=streak.first):
+        lasting_errors, due = _count(streak, refused, event, connection)
+        if not lasting_errors or has_owner_spoken(lasting_errors[0], connection, since=streak.first):
             continue
-        severity = _severity(streak, lasting[0], event.at, connection)
-        problem = _problem(event, streak, lasting, severity, connection)
+        severity = _severity(streak, lasting_errors[0], event.at, connection)
+        problem = _problem(event, streak, lasting_errors, severity, connection)
         if due <= event.at:
             connection.met("E002", (key, code))
             streak.severity = severity
             yield problem
         else:
-            pending = _Pending(message.api, client, streak, lasting[0], problem)
+            pending = _Pending(message.api, client, streak, lasting_errors[0], problem)
             connection.expect("E002", (key, code), by=due + _GRACE, about=pending)
 
 
@@ -232,25 +232,25 @@ def _note_success(
 ) -> None:
     """Count the response, and end what its targets without an error end."""
     assert event.message is not None
-    of_api = streaks.of.get(event.message.api)
+    clients = streaks.of.get(event.message.api)
     client = client_key(connection)
-    if of_api is None or (errors := of_api.get(client)) is None:
+    if clients is None or (errors := clients.get(client)) is None:
         return
     for code, streak in list(errors.items()):
         streak.requests += 1
         for pattern in streak.patterns:
-            answered = list(results(event, pattern))
-            for target, result in answered:
+            target_results = list(results(event, pattern))
+            for target, result in target_results:
                 if result == 0:
                     streak.targets.pop(target, None)
-            if len(answered) == MAX_RESULTS:  # others may have succeeded behind them
+            if len(target_results) == MAX_RESULTS:  # others may have succeeded behind them
                 refused = {error.target for error in by_error.get(code, ())}
                 for target in [target for target in streak.targets if target not in refused]:
                     del streak.targets[target]
         if not streak.targets:
             del errors[code]
     if not errors:
-        del of_api[client]
+        del clients[client]
 
 
 def _stop_observing(api: str, at: int, connection: ConnectionState, streaks: _Streaks) -> None:
@@ -272,10 +272,10 @@ def _count(
     api, in_a_row = event.message.api, int(connection.run.limit(IN_A_ROW))
     streak.refused += 1
     streak.last = event.at
-    most = int(patience(refused[0], api) * SECOND)
+    grace_ns = int(patience(refused[0], api) * SECOND)
     if connection.run.state(Elections).may_cause(refused[0].code, streak.first):
-        most = max(most, SETTLED_AFTER)
-    lasting = []
+        grace_ns = max(grace_ns, SETTLED_AFTER)
+    lasting_errors = []
     for error in refused:
         if len(streak.patterns) < _MAX_PATTERNS:
             streak.patterns.add(error.pattern)
@@ -284,14 +284,14 @@ def _count(
             target.first, target.times = event.at, 0
         target.last = event.at
         target.times += 1
-        needed = 2 if event.at - event.request.at >= _SLOW else in_a_row
+        threshold = 2 if event.at - event.request.at >= _SLOW else in_a_row
         is_total = streak.is_total and streak.requests >= in_a_row
         first = streak.first if is_total else target.first
-        if is_total or target.times >= needed:
-            lasting.append((first + most, error))
-    ripe = [streak for due, streak in lasting if due <= event.at]
-    due = event.at if ripe or not lasting else min(due for due, _ in lasting)
-    return ripe or [streak for _, streak in lasting], due
+        if is_total or target.times >= threshold:
+            lasting_errors.append((first + grace_ns, error))
+    due_errors = [streak for due, streak in lasting_errors if due <= event.at]
+    due = event.at if due_errors or not lasting_errors else min(due for due, _ in lasting_errors)
+    return due_errors or [streak for _, streak in lasting_errors], due
 
 
 def _gap(api: str) -> int:
@@ -310,12 +310,12 @@ def _severity(streak: _Streak, refusal: ReturnedError, at: int, connection: Conn
 def _problem(
     event: ResponseReceived,
     streak: _Streak,
-    lasting: list[ReturnedError],
+    lasting_errors: list[ReturnedError],
     severity: Severity,
     connection: ConnectionState,
 ) -> Problem:
     assert event.message is not None
-    first = lasting[0]
+    first = lasting_errors[0]
     api, judgement = event.message.api, first.judgement
     return Problem(
         f"{streak.refused} of {streak.requests} {api} requests of {client_name(connection)} were refused with "

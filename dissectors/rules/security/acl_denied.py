@@ -136,21 +136,21 @@ def acl_denied(event: ResponseReceived, connection: ConnectionState) -> Iterator
         client = principal_or_client(connection)
         sentence = f"{client} is not allowed to {operation} {resource}: {message.api} returned {error.name}"
         hint = f"grant {operation} on {resource} (kafka-acls --add), or check which principal the client logs in as"
-        place = locate(message, *re.findall(r"[^.\[\]]+", error.path))
+        location = locate(message, *re.findall(r"[^.\[\]]+", error.path))
         key = (connection.server, host_of(connection.client), connection.client_id, error.code, name)
         times = connection.run.state(_Denials).count(key, event.at)
         if times < _THRESHOLD:
-            yield Problem(sentence, severity=Severity.INFO, hint=hint, cause=resource, **place)
+            yield Problem(sentence, severity=Severity.INFO, hint=hint, cause=resource, **location)
         else:
-            yield Problem(f"{sentence} ({times} times)", hint=hint, cause=f"{resource} again", **place)
+            yield Problem(f"{sentence} ({times} times)", hint=hint, cause=f"{resource} again", **location)
 
 
 def is_idempotent_write(event: ResponseReceived, code: int | None) -> bool:
     """Whether a producer without a transactional id was denied a producer id, which X015 reports."""
-    asked, message = event.request_body, event.message
-    if code != _CLUSTER or message is None or message.api != "InitProducerId" or asked is None:
+    request_body, message = event.request_body, event.message
+    if code != _CLUSTER or message is None or message.api != "InitProducerId" or request_body is None:
         return False
-    return asked.get("transactional_id") is None
+    return request_body.get("transactional_id") is None
 
 
 def principal_or_client(connection: ConnectionState) -> str:
@@ -170,18 +170,18 @@ def _name(code: int, path: str, event: ResponseReceived, connection: ConnectionS
     assert event.message is not None
     fields = _RESOURCES[code][1]
     value: Any = event.message.body
-    found: Any = None
+    resource_name: Any = None
     for part in re.findall(r"[^.\[\]]+", path):
         if isinstance(value, dict):
-            found = _first(value, fields) or found
+            resource_name = _first(value, fields) or resource_name
             value = value.get(part)
         elif isinstance(value, list):
             value = value[int(part)]
-    if not found and event.request_body is not None:
-        found = _first(event.request_body, fields)
-    if code == _TOPIC and isinstance(found, str):
-        return connection.run.topic_names.get(found, found)
-    return found if isinstance(found, str) else ""
+    if not resource_name and event.request_body is not None:
+        resource_name = _first(event.request_body, fields)
+    if code == _TOPIC and isinstance(resource_name, str):
+        return connection.run.topic_names.get(resource_name, resource_name)
+    return resource_name if isinstance(resource_name, str) else ""
 
 
 def _first(values: dict[str, Any], fields: tuple[str, ...]) -> Any:

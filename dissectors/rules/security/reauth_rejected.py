@@ -68,11 +68,11 @@ def reauth_rejected(event: ResponseReceived, connection: ConnectionState) -> Ite
     if message is None or not authentication.is_reauthentication or not (code := message.body.get("error_code")):
         return
     refusal = schemas.error_name(code) or f"error {code}"
-    at_once = authentication.restarted_after < SECOND
+    is_immediate = authentication.restarted_after < SECOND
     yield Problem(
         f"server {connection.server} refuses a second SaslHandshake on a connection with {refusal}",
-        hint=_TOO_SOON if at_once else _NEVER,
-        blame="client" if at_once else None,
+        hint=_TOO_SOON if is_immediate else _NEVER,
+        blame="client" if is_immediate else None,
         got=refusal,
         **locate(message, "error_code"),
     )

@@ -140,7 +140,7 @@ def sasl_auth_failed(
     if authentication.without_handshake:
         return  # X023
     key = (connection.server, host_of(connection.client), connection.client_id, authentication.user)
-    place: ProblemPlace = {}
+    location: ProblemPlace = {}
     if isinstance(event, ConnectionEnded):
         reason = _ended(event, authentication)
     else:
@@ -149,13 +149,13 @@ def sasl_auth_failed(
         message = None if isinstance(event, TokenReceived) else event.message
         reason = _answered(message, authentication)
         if message is not None and reason:
-            place = locate(message, "error_code" if message.body.get("error_code") else "auth_bytes")
+            location = locate(message, "error_code" if message.body.get("error_code") else "auth_bytes")
     if reason is None or authentication.nonces_differ:
         return
     times = connection.run.state(_Failures).count(key, event.at)
     mechanism = authentication.mechanism or "SASL"
-    what = "re-authentication" if authentication.is_reauthentication else "login"
-    failed = f"{mechanism} {what} of client {connection.client_id!r} from {key[1]} at {connection.server} failed"
+    login_kind = "re-authentication" if authentication.is_reauthentication else "login"
+    failure_text = f"{mechanism} {login_kind} of client {connection.client_id!r} from {key[1]} at {connection.server} failed"
     if authentication.by_token:
         hint = _DELEGATED
     elif mechanism.startswith("SCRAM-"):
@@ -164,17 +164,17 @@ def sasl_auth_failed(
         hint = _HINTS.get(mechanism, _CREDENTIALS)
     if isinstance(event, ConnectionEnded) and authentication.raw:
         hint += _RAW
-    why = reason + _token_problem(authentication.bearer, event.at)
+    reason_text = reason + _token_problem(authentication.bearer, event.at)
     cause = f"{mechanism} {authentication.refusal.reason if authentication.refusal else ''}"
     if isinstance(event, ConnectionEnded) and event.unanswered:
         request = ConcernedRequest.of(event.unanswered[-1])
     else:
         request = None
     if times < _OFTEN:
-        yield Problem(f"{failed}: {why}", hint=hint, cause=cause, request=request, **place)
+        yield Problem(f"{failure_text}: {reason_text}", hint=hint, cause=cause, request=request, **location)
     else:
-        text = f"{failed} {times} times, never successfully: {why}"
-        yield Problem(text, hint=hint, cause=f"again {cause}", request=request, **place)
+        text = f"{failure_text} {times} times, never successfully: {reason_text}"
+        yield Problem(text, hint=hint, cause=f"again {cause}", request=request, **location)
 
 
 def _answered(message: Message | None, authentication: Authentication) -> str | None:
@@ -215,9 +215,9 @@ def _token_problem(bearer: OAuthBearerClientFirst | None, at: int) -> str:
     """What is wrong with a bearer token, as far as it can be read."""
     if bearer is None or bearer.problem:  # X020 reports that
         return ""
-    now = at / SECOND
-    if bearer.expires_at is not None and now > bearer.expires_at:
-        return f"; the token expired {now - bearer.expires_at:.0f} s before"
-    if bearer.not_before is not None and now < bearer.not_before:
-        return f"; the token is not valid yet, but in {bearer.not_before - now:.0f} s"
+    now_s = at / SECOND
+    if bearer.expires_at is not None and now_s > bearer.expires_at:
+        return f"; the token expired {now_s - bearer.expires_at:.0f} s before"
+    if bearer.not_before is not None and now_s < bearer.not_before:
+        return f"; the token is not valid yet, but in {bearer.not_before - now_s:.0f} s"
     return "; the token is not a JWT" if bearer.is_opaque else ""

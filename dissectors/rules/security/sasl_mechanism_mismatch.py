@@ -55,12 +55,12 @@ def sasl_mechanism_mismatch(event: ResponseReceived, connection: ConnectionState
     https://kafka.apache.org/protocol#sasl_handshake
     https://github.com/nisshi-io/nisshi/issues/665
     """
-    asked, message = event.request_body, event.message
-    if message is None or asked is None or message.body.get("error_code") != _UNSUPPORTED_SASL_MECHANISM:
+    request_body, message = event.request_body, event.message
+    if message is None or request_body is None or message.body.get("error_code") != _UNSUPPORTED_SASL_MECHANISM:
         return
     if connection.state(Authentication).is_reauthentication:
         return  # X012
-    requested, offered = asked.get("mechanism"), message.body.get("mechanisms") or []
+    requested, offered = request_body.get("mechanism"), message.body.get("mechanisms") or []
     names = ", ".join(map(str, offered)) or "none"
     if requested in offered:
         yield Problem(

@@ -68,9 +68,9 @@ def scram_iterations(event: ResponseReceived | TokenReceived, connection: Connec
     count = message.iterations
     if count is None or _MIN_ITERATIONS <= count <= _MAX_ITERATIONS:
         return
-    too = "few" if count < _MIN_ITERATIONS else "many"
+    quantity = "few" if count < _MIN_ITERATIONS else "many"
     yield Problem(
-        f"server {connection.server} asks for {count} iterations in a {authentication.mechanism} login: too {too}",
+        f"server {connection.server} asks for {count} iterations in a {authentication.mechanism} login: too {quantity}",
         hint="store the user's credentials again with 4096 to 16384 iterations, e.g. with kafka-configs",
         expected=f"{_MIN_ITERATIONS} to {_MAX_ITERATIONS}",
         got=str(count),

@@ -64,7 +64,7 @@ def scram_nonce(
     client_nonce, server_nonce = authentication.client_nonce, authentication.server_nonce
     if server_nonce is None:
         return
-    place = place_of(event)
+    location = place_of(event)
     if is_from_client(event):
         if authentication.final_nonce is not None and authentication.final_nonce != server_nonce:
             yield Problem(
@@ -72,7 +72,7 @@ def scram_nonce(
                 f"its {authentication.mechanism} login",
                 hint="fix or upgrade the client (librdkafka before 2.6.1 does this): r= of its last message must be "
                 "the server's nonce, byte for byte",
-                **place,
+                **location,
             )
     elif (
         authentication.tokens == 1
@@ -83,5 +83,5 @@ def scram_nonce(
             f"the {authentication.mechanism} nonce of server {connection.server} does not begin with the client's",
             hint="fix the server: its nonce must start with the client's nonce and append its own part",
             blame="broker",
-            **place,
+            **location,
         )

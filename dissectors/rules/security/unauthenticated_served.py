@@ -75,15 +75,15 @@ def unauthenticated_served(event: ResponseReceived | TokenReceived, connection: 
         connection.run.subscribe("X016")  # other clients of this listener may skip the login
     if not authentication.unauthenticated or isinstance(event, TokenReceived):
         return
-    never = not authentication.started_at
-    if never and connection.server not in connection.run.state(Listeners).sasl:
+    has_never_logged_in = not authentication.started_at
+    if has_never_logged_in and connection.server not in connection.run.state(Listeners).sasl:
         return
     phase = authentication.phase
     message, request = event.message, event.request
     if (
         message is None
         or request is None
-        or not (never or phase is SaslPhase.FAILED or authentication.awaits_token)
+        or not (has_never_logged_in or phase is SaslPhase.FAILED or authentication.awaits_token)
         or message.api in BEFORE_LOGIN
         or request.at < authentication.started_at
         or summary.errors(message)
@@ -91,14 +91,14 @@ def unauthenticated_served(event: ResponseReceived | TokenReceived, connection: 
         return
     login_state = (
         "has not logged in"
-        if never
+        if has_never_logged_in
         else "failed to log in"
         if phase is SaslPhase.FAILED
         else "has not finished its login"
     )
     yield Problem(
         f"server {connection.server} serves {message.api} to {host_of(connection.client)}, which {login_state}",
-        severity=Severity.WARNING if never else None,
+        severity=Severity.WARNING if has_never_logged_in else None,
         hint="unless it is meant to serve both, fix the broker: it must close on a request before the login",
         expected="a closed connection",
         got=f"{message.api} response without an error",

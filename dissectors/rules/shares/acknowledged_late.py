@@ -116,9 +116,9 @@ def acknowledged_late(event: ResponseReceived, connection: ConnectionState) -> I
     if message is None or request is None:
         return
     refused = refused_places(message.body)
-    asked, tracker = request.message.body, connection.run.state(ShareAcquisitions)
-    group, member = group_and_member(asked)
-    for acknowledgement in acknowledgements(asked):
+    request_body, tracker = request.message.body, connection.run.state(ShareAcquisitions)
+    group, member = group_and_member(request_body)
+    for acknowledgement in acknowledgements(request_body):
         partition = tracker.partitions.get((group, acknowledgement.place))
         if partition is None or refused.get(acknowledgement.place) != Error.INVALID_RECORD_STATE:
             continue
@@ -141,21 +141,21 @@ def _reason(refused: Acknowledged, partition: AcquiredPartition, member: str, at
     ended = [
         acquisition for acquisition in partition.ended if acquisition.acquisition.covers(refused.first, refused.last)
     ]
-    own = [acquisition for acquisition in ended if acquisition.acquisition.member == member]
-    if own and own[-1].by is not None:
-        return f"it had {_DONE.get(own[-1].by, 'acknowledged')} them {duration(at - own[-1].at)} before"
+    own_ended = [acquisition for acquisition in ended if acquisition.acquisition.member == member]
+    if own_ended and own_ended[-1].by is not None:
+        return f"it had {_DONE.get(own_ended[-1].by, 'acknowledged')} them {duration(at - own_ended[-1].at)} before"
     # An application acknowledges the oldest delivery: a client may have got the records again meanwhile.
-    done = max((place for place, acknowledgement in enumerate(own) if acknowledgement.by is not None), default=-1)
-    mine = [each.acquisition for each in own[done + 1 :]] + [each for each in held if each.member == member]
-    if not mine:
-        other = next(iter(held), None)
-        return f"{other.client} has them since {duration(at - other.at)}, not this member" if other else ""
-    until = mine[0].until
+    last_acknowledged = max((index for index, ended_acquisition in enumerate(own_ended) if ended_acquisition.by is not None), default=-1)
+    own_acquisitions = [entry.acquisition for entry in own_ended[last_acknowledged + 1 :]] + [entry for entry in held if entry.member == member]
+    if not own_acquisitions:
+        holder = next(iter(held), None)
+        return f"{holder.client} has them since {duration(at - holder.at)}, not this member" if holder else ""
+    until = own_acquisitions[0].until
     if until is None or until > at:
         return ""
     return (
-        f"its lock ran out {duration(at - until)} before, {duration(until - mine[0].at)} after it got them; "
-        f"{_since(held, mine[0], ended, at)}"
+        f"its lock ran out {duration(at - until)} before, {duration(until - own_acquisitions[0].at)} after it got them; "
+        f"{_since(held, own_acquisitions[0], ended, at)}"
     )
 
 
@@ -163,17 +163,17 @@ def _since(held: list[Acquisition], late: Acquisition, ended: list[EndedAcquisit
     """Which member got the records later, as the end of a sentence."""
     latest = held[-1] if held else None
     if latest is not None and latest is not late:
-        who = "they were delivered to it again" if latest.member == late.member else f"{latest.client} has got them"
-        return f"{who} {duration(at - latest.at)} before (delivery {latest.deliveries})"
-    others = [acquisition for acquisition in ended if acquisition.acquisition.at > late.at]
-    if others:
-        return f"{others[-1].acquisition.client} has got them since (delivery {others[-1].acquisition.deliveries})"
+        subject = "they were delivered to it again" if latest.member == late.member else f"{latest.client} has got them"
+        return f"{subject} {duration(at - latest.at)} before (delivery {latest.deliveries})"
+    later = [acquisition for acquisition in ended if acquisition.acquisition.at > late.at]
+    if later:
+        return f"{later[-1].acquisition.client} has got them since (delivery {later[-1].acquisition.deliveries})"
     return "nobody has got them since"
 
 
 def _offsets(refused: Acknowledged) -> str:
-    alone = refused.first == refused.last
-    return f"offset {refused.first}" if alone else f"offsets {refused.first} to {refused.last}"
+    is_single = refused.first == refused.last
+    return f"offset {refused.first}" if is_single else f"offsets {refused.first} to {refused.last}"
 
 
 def _path(event: ResponseReceived, refused: Acknowledged) -> tuple[str | int, ...]:

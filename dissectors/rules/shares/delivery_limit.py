@@ -107,18 +107,18 @@ def delivery_limit(event: ResponseReceived, connection: ConnectionState) -> Iter
     if message is None or request is None:
         return
     group, _ = group_and_member(request.message.body)
-    for place, ended in connection.run.state(ShareAcquisitions).archived:
-        last = ended.acquisition
-        them = "it" if last.first == last.last else "them"
-        how = "the lock ran out" if ended.by is None else f"{last.client} released {them}"
-        records = f"offset {last.first}" if last.first == last.last else f"offsets {last.first} to {last.last}"
+    for topic_partition, archived in connection.run.state(ShareAcquisitions).archived:
+        acquisition = archived.acquisition
+        pronoun = "it" if acquisition.first == acquisition.last else "them"
+        reason = "the lock ran out" if archived.by is None else f"{acquisition.client} released {pronoun}"
+        records = f"offset {acquisition.first}" if acquisition.first == acquisition.last else f"offsets {acquisition.first} to {acquisition.last}"
         yield Problem(
-            f"{records} of {label(place, connection)} will not be delivered again to share group {group!r}: "
-            f"{how} at delivery {last.deliveries}, so the broker archived {them}, or wrote {them} to the group's dead "
+            f"{records} of {label(topic_partition, connection)} will not be delivered again to share group {group!r}: "
+            f"{reason} at delivery {acquisition.deliveries}, so the broker archived {pronoun}, or wrote {pronoun} to the group's dead "
             "letter queue",
             hint="reject records that can never be processed, instead of releasing them, and store them elsewhere "
             "(errors.deadletterqueue.topic.name of the group, KIP-1191); if processing may succeed later, raise the "
             "group's share.delivery.count.limit",
             cause=group,
-            once_per=(group, place),
+            once_per=(group, topic_partition),
         )

@@ -88,19 +88,19 @@ def lock_expired(event: ResponseReceived, connection: ConnectionState) -> Iterat
     if message is None or request is None:
         return
     group, _ = group_and_member(request.message.body)
-    for place, before, now in connection.run.state(ShareAcquisitions).redelivered:
-        if before.until is None or before.until > event.at:
+    for topic_partition, expired, redelivered in connection.run.state(ShareAcquisitions).redelivered:
+        if expired.until is None or expired.until > event.at:
             continue  # the broker has released them early: it ended the session
-        held = duration(before.until - before.at)
-        same = now.member == before.member
-        to = "again to it" if same else f"to {named_client(connection)}"
+        lock_duration = duration(expired.until - expired.at)
+        is_same_member = redelivered.member == expired.member
+        recipient = "again to it" if is_same_member else f"to {named_client(connection)}"
         yield Problem(
-            f"{before.client} did not acknowledge offsets {before.first} to {before.last} of "
-            f"{label(place, connection)} in share group {group!r} within their lock of {held}: they were delivered "
-            f"{to}, {duration(event.at - before.at)} after it got them (delivery {now.deliveries})",
+            f"{expired.client} did not acknowledge offsets {expired.first} to {expired.last} of "
+            f"{label(topic_partition, connection)} in share group {group!r} within their lock of {lock_duration}: they were delivered "
+            f"{recipient}, {duration(event.at - expired.at)} after it got them (delivery {redelivered.deliveries})",
             hint="process fewer records per poll (max.poll.records), renew the locks meanwhile "
             "(AcknowledgeType.RENEW, KIP-1222), acknowledge every record, or raise the group's "
             "share.record.lock.duration.ms",
-            cause=before.client,
-            once_per=(group, before.client),
+            cause=expired.client,
+            once_per=(group, expired.client),
         )

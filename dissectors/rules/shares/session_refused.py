@@ -80,21 +80,21 @@ def share_session_refused(event: ResponseReceived, connection: ConnectionState) 
     message, request = event.message, event.request
     if message is None or request is None:
         return
-    code, asked = message.body.get("error_code"), request.message.body
+    code, request_body = message.body.get("error_code"), request.message.body
     if code not in _ERRORS:
         return
     group, member, epoch = (
-        asked.get("group_id") or "",
-        asked.get("member_id") or "",
-        asked.get("share_session_epoch", 0),
+        request_body.get("group_id") or "",
+        request_body.get("member_id") or "",
+        request_body.get("share_session_epoch", 0),
     )
     sessions = connection.run.state(ShareAcquisitions).sessions
-    known = sessions.get((connection.connection_id, group, member))
-    other = next(
-        (session for key, session in reversed(sessions.items()) if key[1:] == (group, member) and session is not known),
+    own_session = sessions.get((connection.connection_id, group, member))
+    other_session = next(
+        (session for key, session in reversed(sessions.items()) if key[1:] == (group, member) and session is not own_session),
         None,
     )
-    reason, blame, severity = _reason(epoch, known, other, event.at, midstream=connection.midstream)
+    reason, blame, severity = _reason(epoch, own_session, other_session, event.at, midstream=connection.midstream)
     if reason:
         yield Problem(
             f"{message.api} of {named_client(connection)} in share group {group!r} was refused with "
@@ -110,28 +110,28 @@ def share_session_refused(event: ResponseReceived, connection: ConnectionState) 
 
 
 def _reason(
-    epoch: int, known: SessionEpoch | None, other: SessionEpoch | None, at: int, *, midstream: bool
+    epoch: int, own_session: SessionEpoch | None, other_session: SessionEpoch | None, at: int, *, midstream: bool
 ) -> tuple[str, str, Severity]:
-    """Why a session with this epoch is refused, whose fault it is, and how bad; `other` is on another connection."""
-    if known is None:
-        if other is not None:
-            since = duration(at - other.at)
+    """Why a session with this epoch is refused, whose fault it is, and how bad; `other_session` is on another connection."""
+    if own_session is None:
+        if other_session is not None:
+            since = duration(at - other_session.at)
             text = (
-                f"it sent epoch {epoch} on a new connection, after epoch {other.epoch} on another one {since} before; "
+                f"it sent epoch {epoch} on a new connection, after epoch {other_session.epoch} on another one {since} before; "
                 "the session ended with that connection"
             )
             return text, "client", Severity.INFO
         if midstream:
             return "", "client", Severity.INFO
         return f"it sent epoch {epoch}, but has opened no session on this connection", "client", Severity.WARNING
-    since = duration(at - known.at)
-    if known.epoch == _FINAL:
+    since = duration(at - own_session.at)
+    if own_session.epoch == _FINAL:
         return f"it sent epoch {epoch}, but had closed its session {since} before", "client", Severity.WARNING
-    following = 1 if known.epoch == _HIGHEST else known.epoch + 1
-    if epoch in (following, _FINAL):
-        if other is not None and other.at >= known.at:
-            text = f"{other.client} used the same member id {duration(at - other.at)} before (epoch {other.epoch})"
+    next_epoch = 1 if own_session.epoch == _HIGHEST else own_session.epoch + 1
+    if epoch in (next_epoch, _FINAL):
+        if other_session is not None and other_session.at >= own_session.at:
+            text = f"{other_session.client} used the same member id {duration(at - other_session.at)} before (epoch {other_session.epoch})"
             return text, "client", Severity.WARNING
-        text = f"epoch {epoch} continues the session, whose epoch {known.epoch} the broker accepted {since} before"
+        text = f"epoch {epoch} continues the session, whose epoch {own_session.epoch} the broker accepted {since} before"
         return f"{text}: it has lost the session", "broker", Severity.WARNING
-    return f"it sent epoch {epoch}, but the next one is {following}", "client", Severity.WARNING
+    return f"it sent epoch {epoch}, but the next one is {next_epoch}", "client", Severity.WARNING

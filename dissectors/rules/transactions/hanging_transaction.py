@@ -96,20 +96,20 @@ def hanging_transaction(event: ResponseReceived, connection: ConnectionState) ->
     """
     if event.message is None or event.request_body is None or is_read_committed(event.request_body):
         return
-    still = int(connection.run.limit(STILL) * SECOND)
+    limit = int(connection.run.limit(STILL) * SECOND)
     for partition in partition_ends(event.message).held:
-        place = partition.topic, partition.partition
-        seen = connection.run.state(StableOffsets).of(place, connection)
-        if seen is None or event.at < max(seen.due, seen.since + still) or seen.end <= seen.begin:
+        topic_partition = partition.topic, partition.partition
+        stable_offset = connection.run.state(StableOffsets).of(topic_partition, connection)
+        if stable_offset is None or event.at < max(stable_offset.due, stable_offset.since + limit) or stable_offset.end <= stable_offset.begin:
             continue
-        seen.due = event.at + still
-        holder = holder_of(place, seen.offset, seen.since, event.at, connection)
-        where = label(place, connection)
+        stable_offset.due = event.at + limit
+        holder = holder_of(topic_partition, stable_offset.offset, stable_offset.since, event.at, connection)
+        partition_name = label(topic_partition, connection)
         yield Problem(
-            f"{where}: the last stable offset {seen.offset} has not moved for {duration(event.at - seen.since)}, while "
-            f"{counted(seen.end - seen.begin, 'record')} were written after it: {holder.text}",
+            f"{partition_name}: the last stable offset {stable_offset.offset} has not moved for {duration(event.at - stable_offset.since)}, while "
+            f"{counted(stable_offset.end - stable_offset.begin, 'record')} were written after it: {holder.text}",
             hint=holder.hint,
             severity=holder.severity,
             blame=holder.blame,
-            once_per=(where, seen.offset, holder.kind),
+            once_per=(partition_name, stable_offset.offset, holder.kind),
         )

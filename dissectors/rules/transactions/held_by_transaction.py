@@ -142,24 +142,24 @@ def held_by_transaction(
     """
     state, key = connection.run.state(_HeldPartitions).by_connection, connection.connection_id
     if isinstance(event, ConnectionEnded):
-        for place in state.pop(key, ()):
-            connection.met(_CODE, (key, place))
+        for topic_partition in state.pop(key, ()):
+            connection.met(_CODE, (key, topic_partition))
     elif isinstance(event, DeadlinePassed):  # a session leaves out what has not changed
-        place, fetches = event.about, connection.state(Fetches)
-        held = state.get(key, {}).get(place)
-        if held is not None and fetches.waits_at(place, held.stable) and event.at - fetches.answered_at < _RECENT:
-            yield _checked(place, held, event.at, connection)
+        topic_partition, fetches = event.about, connection.state(Fetches)
+        held = state.get(key, {}).get(topic_partition)
+        if held is not None and fetches.waits_at(topic_partition, held.stable) and event.at - fetches.answered_at < _RECENT:
+            yield _checked(topic_partition, held, event.at, connection)
     elif event.message is not None and event.request_body is not None and not is_follower(event.request_body):
         offsets = connection.state(Fetches).offsets(event.request)
-        for place, row in held_partitions(event.message.body):
-            if is_read_committed(event.request_body) and offsets.get(place) == row["last_stable_offset"]:
-                held = _seen(place, row, event.at, connection, state)
+        for topic_partition, row in held_partitions(event.message.body):
+            if is_read_committed(event.request_body) and offsets.get(topic_partition) == row["last_stable_offset"]:
+                held = _seen(topic_partition, row, event.at, connection, state)
                 if event.at >= held.due:
-                    yield _checked(place, held, event.at, connection)
+                    yield _checked(topic_partition, held, event.at, connection)
 
 
 def _seen(
-    place: TopicPartition,
+    topic_partition: TopicPartition,
     row: Mapping[str, Any],
     at: int,
     connection: ConnectionState,
@@ -167,11 +167,11 @@ def _seen(
 ) -> _Held:
     """Note that a consumer waits at a last stable offset."""
     stable, end = row["last_stable_offset"], row["high_watermark"]
-    places = state.touch(connection.connection_id, lambda: BoundedDict(_MAX_PARTITIONS))
-    held = places.get(place)
+    topic_partitions = state.touch(connection.connection_id, lambda: BoundedDict(_MAX_PARTITIONS))
+    held = topic_partitions.get(topic_partition)
     if held is None or held.stable != stable:
-        held = places[place] = _Held(stable, end, at, at + _still(connection))
-        connection.expect(_CODE, (connection.connection_id, place), by=held.due, about=place)
+        held = topic_partitions[topic_partition] = _Held(stable, end, at, at + _still(connection))
+        connection.expect(_CODE, (connection.connection_id, topic_partition), by=held.due, about=topic_partition)
     held.end = end
     return held
 
@@ -181,25 +181,25 @@ def _still(connection: ConnectionState) -> int:
     return int(connection.run.limit(STILL) * SECOND)
 
 
-def _checked(place: TopicPartition, held: _Held, at: int, connection: ConnectionState) -> Problem:
+def _checked(topic_partition: TopicPartition, held: _Held, at: int, connection: ConnectionState) -> Problem:
     """The problem of a partition, which is checked again later."""
     held.due = at + _still(connection)
-    connection.expect(_CODE, (connection.connection_id, place), by=held.due, about=place)
-    return _problem(place, held, at, connection)
+    connection.expect(_CODE, (connection.connection_id, topic_partition), by=held.due, about=topic_partition)
+    return _problem(topic_partition, held, at, connection)
 
 
-def _problem(place: TopicPartition, held: _Held, at: int, connection: ConnectionState) -> Problem:
+def _problem(topic_partition: TopicPartition, held: _Held, at: int, connection: ConnectionState) -> Problem:
     """What holds a partition."""
-    where, lag = label(place, connection), held.end - held.stable
+    partition_name, lag = label(topic_partition, connection), held.end - held.stable
     text = (
-        f"{where}: read_committed consumers wait at {held.stable} with {counted(lag, 'more record')} up to the high "
+        f"{partition_name}: read_committed consumers wait at {held.stable} with {counted(lag, 'more record')} up to the high "
         f"watermark {held.end}; the last stable offset has not moved for {duration(at - held.since)}"
     )
-    holder = holder_of(place, held.stable, held.since, at, connection, waits=True)
+    holder = holder_of(topic_partition, held.stable, held.since, at, connection, waits=True)
     return Problem(
         f"{text}: {holder.text}",
         hint=holder.hint,
         severity=holder.severity,
         blame=holder.blame,
-        once_per=(where, held.stable, holder.kind),
+        once_per=(partition_name, held.stable, holder.kind),
     )

@@ -86,11 +86,11 @@ def transaction_open_long(event: DeadlinePassed, connection: ConnectionState) ->
     producer, begun_at = event.about
     if producer.begun_at != begun_at:
         return
-    places = [label(place, connection) for place in list(producer.partitions)[:3]]
-    rest = len(producer.partitions) - len(places)
-    added = ", ".join(places) + (f" and {counted(rest, 'more partition')}" if rest > 0 else "")
+    partition_names = [label(topic_partition, connection) for topic_partition in list(producer.partitions)[:3]]
+    more = len(producer.partitions) - len(partition_names)
+    partitions_text = ", ".join(partition_names) + (f" and {counted(more, 'more partition')}" if more > 0 else "")
     yield Problem(
-        f"the transaction of {producer_text(producer)}{f' with {added}' if added else ''} "
+        f"the transaction of {producer_text(producer)}{f' with {partitions_text}' if partitions_text else ''} "
         f"{state_text(producer, event.at, connection)}",
         hint="commit or abort sooner, or raise transaction.timeout.ms: the coordinator aborts it and fences the "
         "producer then",

@@ -86,11 +86,11 @@ def apiversions_reset(event: ResponseReceived | ConnectionEnded, connection: Con
     by_server = connection.run.state(_Closes).by_server
     if isinstance(event, ResponseReceived):
         if (closes := by_server.get(connection.server)) and event.request is not None:
-            answered = event.request.message.version
-            closes.pop(answered, None)
+            answered_version = event.request.message.version
+            closes.pop(answered_version, None)
             for version, close in closes.items():
-                if answered < version:
-                    close.lower = answered
+                if answered_version < version:
+                    close.lower = answered_version
         return
     request = closing_request(event, connection)
     versions = connection.state(Versions)

@@ -53,9 +53,9 @@ def bad_range(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
     if not faults or 2 * len(faults) > len(entries):
         return
     index, fault = faults[0]
-    others = f", and {len(faults) - 1} more such entries" if len(faults) > 1 else ""
+    others_text = f", and {len(faults) - 1} more such entries" if len(faults) > 1 else ""
     yield Problem(
-        f"the ApiVersions response has {fault}{others}",
+        f"the ApiVersions response has {fault}{others_text}",
         **locate(message, "api_keys", index),
         hint="advertise each API once, with the lowest and highest version served",
         severity=None if event.request_body is not None else Severity.INFO,
@@ -64,11 +64,11 @@ def bad_range(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
 
 
 def _faults(entries: list[dict[str, Any]]) -> Iterator[tuple[int, str]]:
-    known: set[int] = set()
+    seen_keys: set[int] = set()
     for index, api in enumerate(entries):
         key, lowest, highest = api["api_key"], api["min_version"], api["max_version"]
-        if key in known:
+        if key in seen_keys:
             yield index, f"{api_name(key)} twice"
         elif not 0 <= lowest <= highest:
             yield index, f"the range {lowest} to {highest} for {api_name(key)}"
-        known.add(key)
+        seen_keys.add(key)

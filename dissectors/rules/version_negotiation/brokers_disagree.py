@@ -87,18 +87,18 @@ def brokers_disagree(_: ResponseReceived, connection: ConnectionState) -> Iterat
     server = connection.state(Versions).server(connection)
     if server.ranges is None or server.cluster_id is None:
         return
-    seen = connection.run.state(_Seen).by_cluster
-    other, ranges = seen.touch(server.cluster_id, lambda: (connection.server, {}))
-    if other == connection.server:
-        seen[server.cluster_id] = (other, server.ranges)
+    references = connection.run.state(_Seen).by_cluster
+    reference, ranges = references.touch(server.cluster_id, lambda: (connection.server, {}))
+    if reference == connection.server:
+        references[server.cluster_id] = (reference, server.ranges)
     elif ranges != server.ranges:
         keys = [key for key in sorted(ranges.keys() | server.ranges) if ranges.get(key) != server.ranges.get(key)]
-        first, others = keys[0], f" and {len(keys) - 1} other APIs" if len(keys) > 1 else ""
+        first_key, others_text = keys[0], f" and {len(keys) - 1} other APIs" if len(keys) > 1 else ""
         yield Problem(
-            f"{connection.server} advertises {_range(first, server.ranges)} and {other} of the same cluster"
-            f" {_range(first, ranges)}; they differ in {api_name(first)}{others}",
+            f"{connection.server} advertises {_range(first_key, server.ranges)} and {reference} of the same cluster"
+            f" {_range(first_key, ranges)}; they differ in {api_name(first_key)}{others_text}",
             hint="finish the upgrade, so that all brokers of the cluster run the same release",
-            cause=other,
+            cause=reference,
         )
 
 

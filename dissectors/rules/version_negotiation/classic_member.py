@@ -98,17 +98,17 @@ def classic_member(event: ResponseReceived, connection: ConnectionState) -> Iter
     ## Sources
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next+Generation+of+the+Consumer+Rebalance+Protocol
     """
-    message, asked = event.message, event.request_body
-    if message is None or asked is None or asked.get("protocol_type") != "consumer" or message.body.get("error_code"):
+    message, request_body = event.message, event.request_body
+    if message is None or request_body is None or request_body.get("protocol_type") != "consumer" or message.body.get("error_code"):
         return
     if not _has_newer_protocol(connection):
         return
-    group, generation = (asked.get("group_id") or "")[:MAX_NAME_LENGTH], message.body.get("generation_id", -1)
-    known, run = connection.run.state(_FirstGenerations).known, connection.run
-    first, since = known.get(group, (generation, event.at))
+    group, generation = (request_body.get("group_id") or "")[:MAX_NAME_LENGTH], message.body.get("generation_id", -1)
+    first_generations, run = connection.run.state(_FirstGenerations).known, connection.run
+    first, since = first_generations.get(group, (generation, event.at))
     if generation < first or event.at - since > run.limit(WITHIN) * SECOND:
         first, since = generation, event.at
-    known[group] = first, since
+    first_generations[group] = first, since
     if generation - first >= run.limit(GENERATIONS):
         yield Problem(
             f"group {group!r} went through {generation - first} generations of the classic protocol within "

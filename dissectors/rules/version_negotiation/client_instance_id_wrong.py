@@ -82,8 +82,8 @@ def client_instance_id_wrong(event: RequestReceived, connection: ConnectionState
     elif written in RESERVED_UUIDS:
         problem = f"the client instance id {written} is reserved: brokers refuse it with INVALID_REQUEST"
         yield Problem(problem, **_place(event), hint=_HINT, cause="reserved")
-    elif (known := message.client_instance_id) is not None and written != known:
-        problem = f"the client instance id {written} differs from {known}, with which the connection began"
+    elif (initial_id := message.client_instance_id) is not None and written != initial_id:
+        problem = f"the client instance id {written} differs from {initial_id}, with which the connection began"
         yield Problem(problem, **_place(event), hint="keep one id for the life of the client", cause="other")
 
 

@@ -72,9 +72,9 @@ def client_name_invalid(event: RequestReceived | ResponseReceived, _: Connection
             yield Problem(message, hint=_HINT, cause=field)
 
 
-def _faults(asked: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _faults(request_body: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """The invalid fields and their values, shortened to `SHOWN` characters."""
     for field in ("client_software_name", "client_software_version"):
-        value = asked.get(field)
+        value = request_body.get(field)
         if value is not None and not _VALID(value):
             yield field, repr(value[:SHOWN]) + ("..." if len(value) > SHOWN else "")

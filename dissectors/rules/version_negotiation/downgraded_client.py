@@ -69,22 +69,22 @@ def downgraded_client(event: RequestReceived, connection: ConnectionState) -> It
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-110%3A+Add+Codec+for+ZStandard+Compression
     """
     message = event.message
-    least, feature = FEATURES[message.api]
-    if message.version >= least or removed_versions.is_removed(message.api_key, message.version):
+    minimum, feature = FEATURES[message.api]
+    if message.version >= minimum or removed_versions.is_removed(message.api_key, message.version):
         return
     ranges = connection.state(Versions).ranges(connection)
     served = ranges.get(message.api_key) if ranges else None
-    if served is None or served[1] < least or message.version < served[0]:
+    if served is None or served[1] < minimum or message.version < served[0]:
         return
     software = client_text(connection)
     yield Problem(
         f"{software} uses {message.api} v{message.version} although {connection.server} serves up to"
-        f" v{served[1]}; it misses {feature}, which needs v{least}",
+        f" v{served[1]}; it misses {feature}, which needs v{minimum}",
         6,
         8,
         "header.request_api_version",
         hint="remove the setting that pins the client's version, or upgrade the client",
-        expected=f"v{least} or later",
+        expected=f"v{minimum} or later",
         got=f"v{message.version}",
         once_per=(software, message.api_key),
     )

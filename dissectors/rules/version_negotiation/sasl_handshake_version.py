@@ -65,14 +65,14 @@ def sasl_handshake_version(event: RequestReceived, connection: ConnectionState) 
     if message.api_key != SASL_HANDSHAKE:
         return
     ranges = connection.state(Versions).ranges(connection)
-    exists = schemas.api(SASL_HANDSHAKE)
-    assert exists is not None
-    known = ranges.get(SASL_HANDSHAKE) if ranges else None
-    lowest, highest = known or (exists.min_version, exists.max_version)
+    api = schemas.api(SASL_HANDSHAKE)
+    assert api is not None
+    advertised = ranges.get(SASL_HANDSHAKE) if ranges else None
+    lowest, highest = advertised or (api.min_version, api.max_version)
     if not lowest <= message.version <= highest:
-        whose = f"the versions of {connection.server}" if known else "the known versions"
+        range_name = f"the versions of {connection.server}" if advertised else "the known versions"
         yield Problem(
-            f"SaslHandshake v{message.version} is outside {range_text((lowest, highest))}, {whose}",
+            f"SaslHandshake v{message.version} is outside {range_text((lowest, highest))}, {range_name}",
             6,
             8,
             "header.request_api_version",

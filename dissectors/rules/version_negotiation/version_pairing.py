@@ -103,8 +103,8 @@ def version_pairing(event: RequestReceived | ResponseReceived, connection: Conne
         if level is not None and level < TRANSACTIONS_V2:
             connection.run.subscribe("V015", api="Produce")
     elif isinstance(event, ResponseReceived):
-        if (asked := event.request_body) and message.body["error_code"] == 0:
-            connection.run.state(_Members).known[asked["group_id"], message.body["member_id"]] = None
+        if (request_body := event.request_body) and message.body["error_code"] == 0:
+            connection.run.state(_Members).known[request_body["group_id"], message.body["member_id"]] = None
             connection.run.subscribe("V015")
     elif message.api == "OffsetCommit":
         group, member = message.body["group_id"], message.body.get("member_id")

@@ -44,18 +44,18 @@ def internal_error(event: InspectionFailed, _: ConnectionState) -> Iterator[Prob
     """
     failure = event.failure
     message = event.frame_message
-    which = "it"
+    attachment = "it"
     text = str(failure)
     if message is not None:
-        which = f"it with the frame ({len(message.frame)} bytes"
+        attachment = f"it with the frame ({len(message.frame)} bytes"
         if _may_hold_secrets(message):
             text = failure.title
-            which += ")"
+            attachment += ")"
         else:
-            which += f", SHA-256 {hashlib.sha256(message.frame).hexdigest()[:16]})"
+            attachment += f", SHA-256 {hashlib.sha256(message.frame).hexdigest()[:16]})"
     yield Problem(
         text,
-        hint=f"this is a bug in kproxy, not in your traffic: please report {which}",
+        hint=f"this is a bug in kproxy, not in your traffic: please report {attachment}",
         got=f"raised at {', '.join(failure.places)}" if failure.places else None,
         cause=f"{failure.step} {failure.kind} {failure.places[-1:]}",
     )

@@ -42,18 +42,18 @@ def judging_limited(event: JudgingLimited, _: ConnectionState) -> Iterator[Probl
     https://cwe.mitre.org/data/definitions/407.html
     """
     message = event.message
-    what = f"{message.api} v{message.version} {'request' if message.is_request else 'response'}"
+    message_name = f"{message.api} v{message.version} {'request' if message.is_request else 'response'}"
     if event.withheld:
-        rest = " and ".join(f"{count} of {code}" for code, count in sorted(event.withheld.items()))
+        withheld_text = " and ".join(f"{count} of {code}" for code, count in sorted(event.withheld.items()))
         count = sum(event.withheld.values())
         yield Problem(
-            f"this {what} has {counted(count, 'more finding')} than are reported: {rest}",
+            f"this {message_name} has {counted(count, 'more finding')} than are reported: {withheld_text}",
             hint="fix the cause of the findings that are reported: usually it is the same for all",
             cause="findings",
         )
     if event.unfinished:
         yield Problem(
-            f"judging this {what} of {len(message.frame)} bytes took all the work that one frame may take: "
+            f"judging this {message_name} of {len(message.frame)} bytes took all the work that one frame may take: "
             f"{', '.join(event.unfinished)} did not finish",
             hint="it may have problems that are not reported",
             severity=Severity.WARNING,

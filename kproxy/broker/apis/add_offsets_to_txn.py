@@ -24,6 +24,6 @@ def add_offsets_to_txn(request: Request) -> Body:
         require(request, "READ", "GROUP", group)
         producer = Producer(body["producer_id"], body["producer_epoch"])
         coordinated(request, transactional_id).add(transactional_id, producer, groups=(group,))
-    except Refused as refused:
-        return {"error_code": fenced_as(refused.error, known=request.version >= 2)}
+    except Refused as api_error:
+        return {"error_code": fenced_as(api_error.error, is_known=request.version >= 2)}
     return {}

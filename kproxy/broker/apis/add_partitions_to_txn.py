@@ -42,38 +42,38 @@ def add_partitions_to_txn(request: Request) -> Body:
 
 
 def _transaction_results(request: Request, entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    places = [(topic["name"], index) for topic in entry["topics"] for index in topic["partitions"]]
+    topic_partitions = [(topic["name"], index) for topic in entry["topics"] for index in topic["partitions"]]
     transactional_id, from_client = entry["transactional_id"], request.version < 4
     try:
         if from_client:
             require(request, "WRITE", "TRANSACTIONAL_ID", transactional_id)
-        errors = {place: _refusal(request, place, from_client) for place in places}
+        errors = {topic_partition: _refusal(request, topic_partition, from_client) for topic_partition in topic_partitions}
         if any(errors.values()):  # all or nothing
             return _results(entry, lambda place: errors[place] or Error.OPERATION_NOT_ATTEMPTED)
         transactions = coordinated(request, transactional_id)
         producer = Producer(entry["producer_id"], entry["producer_epoch"])
         if not entry.get("verify_only"):
-            transactions.add(transactional_id, producer, places, version=0 if from_client else BUMPING)
+            transactions.add(transactional_id, producer, topic_partitions, version=0 if from_client else BUMPING)
             return _results(entry, lambda place: Error.NONE)
-        verified = {place: _verified(transactions, transactional_id, producer, place) for place in places}
-        return _results(entry, verified.__getitem__)
-    except Refused as refused:
-        error = fenced_as(refused.error, known=request.version >= 2)
+        verification_errors = {topic_partition: _verified(transactions, transactional_id, producer, topic_partition) for topic_partition in topic_partitions}
+        return _results(entry, verification_errors.__getitem__)
+    except Refused as api_error:
+        error = fenced_as(api_error.error, is_known=request.version >= 2)
         return _results(entry, lambda place: error)
 
 
-def _refusal(request: Request, place: Place, from_client: bool) -> Error:
-    if from_client and not allowed(request, "WRITE", "TOPIC", place[0]):
+def _refusal(request: Request, topic_partition: Place, from_client: bool) -> Error:
+    if from_client and not allowed(request, "WRITE", "TOPIC", topic_partition[0]):
         return Error.TOPIC_AUTHORIZATION_FAILED
-    known = request.cluster.part(Topics).partition(*place) is not None
-    return Error.NONE if known else Error.UNKNOWN_TOPIC_OR_PARTITION
+    exists = request.cluster.part(Topics).partition(*topic_partition) is not None
+    return Error.NONE if exists else Error.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _verified(transactions: Transactions, transactional_id: str, producer: Producer, place: Place) -> Error:
+def _verified(transactions: Transactions, transactional_id: str, producer: Producer, topic_partition: Place) -> Error:
     try:
-        transactions.verify(transactional_id, producer, place=place)
-    except Refused as refused:
-        return refused.error
+        transactions.verify(transactional_id, producer, topic_partition=topic_partition)
+    except Refused as api_error:
+        return api_error.error
     return Error.NONE
 
 

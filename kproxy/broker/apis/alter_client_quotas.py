@@ -33,8 +33,8 @@ def _altered(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
             raise Refused(Error.INVALID_REQUEST, "Duplicate key")
         for key, value in values.items():
             _check(entity, key, value)
-    except Refused as refused:
-        return response | {"error_code": refused.error, "error_message": refused.message}
+    except Refused as api_error:
+        return response | {"error_code": api_error.error, "error_message": api_error.message}
     if not request.body["validate_only"]:
         request.cluster.part(Quotas).alter(entity, values)
     return response
@@ -82,8 +82,8 @@ def _check(entity: Entity, key: str, value: float | None) -> None:
     if not value > 0:
         raise Refused(Error.INVALID_REQUEST, f"Quota {key} must be greater than 0")
     if key in _WHOLE:
-        most, kind = _WHOLE[key]
-        if value > most:
-            raise Refused(Error.INVALID_REQUEST, f"Proposed value for {key} is too large for {kind}.")
+        maximum, type_name = _WHOLE[key]
+        if value > maximum:
+            raise Refused(Error.INVALID_REQUEST, f"Proposed value for {key} is too large for {type_name}.")
         if value % 1 > 1e-6:
             raise Refused(Error.INVALID_REQUEST, f"{key} cannot be a fractional value.")

@@ -53,7 +53,7 @@ def _moved(request: Request, name: str, entry: Mapping[str, Any]) -> Mapping[str
             )
         if not any(request.cluster.nodes[replica].up for replica in replicas):
             raise Refused(Error.INVALID_REPLICA_ASSIGNMENT, "None of the replicas is up.")
-    except Refused as refused:
-        return {"partition_index": index, "error_code": refused.error, "error_message": refused.message}
+    except Refused as api_error:
+        return {"partition_index": index, "error_code": api_error.error, "error_message": api_error.message}
     topics.replace(partition, replicas)
     return {"partition_index": index, "error_message": None}

@@ -17,20 +17,20 @@ from kproxy.broker.topics import Topics
 @api("AlterReplicaLogDirs")
 async def alter_replica_log_dirs(request: Request) -> Body:
     """Return the result for each partition: success for the broker's own directory, else LOG_DIR_NOT_FOUND."""
-    may = allowed(request, "ALTER", "CLUSTER", CLUSTER)
+    is_authorized = allowed(request, "ALTER", "CLUSTER", CLUSTER)
     topics, results = request.cluster.part(Topics), []
     async for move in paced(request.body["dirs"]):
         async for topic in paced(move["topics"]):
             partitions = []
             async for index in paced(topic["partitions"]):
-                if not may:
+                if not is_authorized:
                     error = Error.CLUSTER_AUTHORIZATION_FAILED
                 elif move["path"] != log_dir(request):
                     error = Error.LOG_DIR_NOT_FOUND
                 else:
                     partition = topics.partition(topic["name"], index)
-                    here = partition is not None and request.node.id in partition.replicas
-                    error = Error.NONE if here else Error.REPLICA_NOT_AVAILABLE
+                    has_replica = partition is not None and request.node.id in partition.replicas
+                    error = Error.NONE if has_replica else Error.REPLICA_NOT_AVAILABLE
                 partitions.append({"partition_index": index, "error_code": error})
             results.append({"topic_name": topic["name"], "partitions": partitions})
     return {"results": results}

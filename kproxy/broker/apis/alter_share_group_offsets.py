@@ -35,8 +35,8 @@ async def alter_share_group_offsets(request: Request) -> Body:
         groups = request.cluster.part(Groups)
         group = groups.share(group_id, create=True)
         group.check_deletion()
-    except Refused as refused:
-        return {"error_code": refused.error, "error_message": refused.message}
+    except Refused as api_error:
+        return {"error_code": api_error.error, "error_message": api_error.message}
     groups.store(group)
     topics = [await _topic(request, group, topic) async for topic in paced(request.body["topics"])]
     return {"responses": topics}
@@ -61,8 +61,8 @@ def _partition(request: Request, group: ShareGroup, name: str, entry: Mapping[st
             raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
         if offset < 0:
             raise Refused(Error.INVALID_REQUEST, f"The start offset {offset} is negative.")
-        part = partition.topic_id, index
-        request.cluster.part(ShareStates).initialize(group.id, part, group.epoch, offset)
-    except Refused as refused:
-        return {"partition_index": index, "error_code": refused.error, "error_message": refused.message}
+        topic_id_partition = partition.topic_id, index
+        request.cluster.part(ShareStates).initialize(group.id, topic_id_partition, group.epoch, offset)
+    except Refused as api_error:
+        return {"partition_index": index, "error_code": api_error.error, "error_message": api_error.message}
     return {"partition_index": index}

@@ -23,20 +23,20 @@ _MECHANISMS: Final = {code: (name, digest) for name, (code, digest) in SCRAM.ite
 async def alter_user_scram_credentials(request: Request) -> Body:
     """Return one result per user."""
     credentials = request.cluster.part(Credentials)
-    altered: dict[str, Callable[[], None]] = {}
+    alterations: dict[str, Callable[[], None]] = {}
     results: dict[str, Mapping[str, Any]] = {}
     async for entry in paced((*request.body["deletions"], *request.body["upsertions"])):
         name = entry["name"]
         try:
             require(request, "ALTER", "CLUSTER")
-            if altered.pop(name, None) is not None:
+            if alterations.pop(name, None) is not None:
                 message = "A user credential cannot be altered twice in the same request"
                 raise Refused(Error.DUPLICATE_RESOURCE, message)
             if name not in results:
-                altered[name] = _checked(credentials, entry)
-        except Refused as refused:
-            results[name] = {"error_code": refused.error, "error_message": refused.message}
-    async for name, alter in paced(altered.items()):
+                alterations[name] = _checked(credentials, entry)
+        except Refused as api_error:
+            results[name] = {"error_code": api_error.error, "error_message": api_error.message}
+    async for name, alter in paced(alterations.items()):
         alter()
         results[name] = {"error_message": None}
     return {"results": [{"user": name, **result} for name, result in results.items()]}

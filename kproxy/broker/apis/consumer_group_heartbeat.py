@@ -43,8 +43,8 @@ def consumer_group_heartbeat(request: Request) -> Body:
         if body["member_epoch"] == 0:
             groups.check_capacity(sum(map(len, topics or ())))
         return groups.consumer_heartbeat(group_id, _beat(request))
-    except Refused as refused:
-        return {"error_code": refused.error, "error_message": refused.message}
+    except Refused as api_error:
+        return {"error_code": api_error.error, "error_message": api_error.message}
 
 
 def _check(body: Mapping[str, Any], version: int) -> None:
@@ -96,6 +96,6 @@ def _beat(request: Request) -> ConsumerHeartbeat:
         body["server_assignor"],
         None
         if owned is None
-        else frozenset((topic["topic_id"], part) for topic in owned for part in topic["partitions"]),
+        else frozenset((topic["topic_id"], partition) for topic in owned for partition in topic["partitions"]),
         functools.partial(allowed, request, "DESCRIBE", "TOPIC"),
     )

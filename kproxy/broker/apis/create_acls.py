@@ -40,6 +40,6 @@ def _created(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         pattern = entry.get("resource_pattern_type", codes("pattern_type")["LITERAL"])
         who = entry["principal"], entry["host"]
         acls.create(Acl(kind, name, pattern, *who, entry["operation"], entry["permission_type"]))
-    except Refused as refused:
-        return {"error_code": refused.error, "error_message": refused.message}
+    except Refused as api_error:
+        return {"error_code": api_error.error, "error_message": api_error.message}
     return {}

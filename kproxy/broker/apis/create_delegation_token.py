@@ -23,12 +23,12 @@ def create_delegation_token(request: Request) -> Body:
     """Return the new token."""
     requester_name = request.session.principal
     owner = principal(request.body, "owner_principal") if request.body.get("owner_principal_name") else requester_name
-    parties = {**in_parts(owner), **in_parts(requester_name, "token_requester_principal")}
+    principals = {**in_parts(owner), **in_parts(requester_name, "token_requester_principal")}
     try:
         token = _made(request, owner)
-    except Refused as refused:
-        return {"error_code": refused.error, **parties, **_NEVER}
-    return {**parties, **token}
+    except Refused as api_error:
+        return {"error_code": api_error.error, **principals, **_NEVER}
+    return {**principals, **token}
 
 
 def _made(request: Request, owner: str) -> Mapping[str, Any]:

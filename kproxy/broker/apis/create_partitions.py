@@ -29,8 +29,8 @@ async def create_partitions(request: Request) -> Body:
                 raise Refused(Error.INVALID_REQUEST, "Duplicate topic name.")
             _grow(request, entry)
             results.append({"name": entry["name"]})
-        except Refused as refused:
-            results.append({"name": entry["name"], "error_code": refused.error, "error_message": refused.message})
+        except Refused as api_error:
+            results.append({"name": entry["name"], "error_code": api_error.error, "error_message": api_error.message})
     return {"results": results}
 
 
@@ -40,22 +40,22 @@ def _grow(request: Request, entry: Mapping[str, Any]) -> None:
     topic = topics.named(entry["name"])
     if topic is None:
         raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
-    now, count, assignments = len(topic.partitions), entry["count"], entry["assignments"]
-    if count == now:
-        raise Refused(Error.INVALID_PARTITIONS, f"Topic already has {now} partition(s).")
-    if count < now:
+    old_count, count, assignments = len(topic.partitions), entry["count"], entry["assignments"]
+    if count == old_count:
+        raise Refused(Error.INVALID_PARTITIONS, f"Topic already has {old_count} partition(s).")
+    if count < old_count:
         raise Refused(
             Error.INVALID_PARTITIONS,
-            f"The topic {topic.name} currently has {now} partition(s); {count} would not be an increase.",
+            f"The topic {topic.name} currently has {old_count} partition(s); {count} would not be an increase.",
         )
-    topics.check_request(count - now)
+    topics.check_request(count - old_count)
     if assignments is None:
-        replicas = topics.spread(count - now, len(topic.partitions[0].replicas), first=now)
+        replicas = topics.spread(count - old_count, len(topic.partitions[0].replicas), first=old_count)
     else:
-        if len(assignments) != count - now:
+        if len(assignments) != count - old_count:
             raise Refused(
                 Error.INVALID_REPLICA_ASSIGNMENT,
-                f"Attempted to add {count - now} additional partition(s), "
+                f"Attempted to add {count - old_count} additional partition(s), "
                 f"but only {len(assignments)} assignment(s) were specified.",
             )
         replicas = [list(assignment["broker_ids"]) for assignment in assignments]

@@ -28,11 +28,11 @@ async def create_topics(request: Request) -> Body:
     total = sum(_partitions(request, topic) for topic in request.body["topics"])
     try:
         request.cluster.part(Topics).check_request(total)
-    except Refused as refused:
-        return {"topics": [_refusal(name, refused) for name in counts]}
+    except Refused as api_error:
+        return {"topics": [_refusal(name, api_error) for name in counts]}
     responses = [_result(request, topic) async for topic in paced(request.body["topics"]) if counts[topic["name"]] == 1]
-    twice = Refused(Error.INVALID_REQUEST, "Duplicate topic name.")
-    return {"topics": [*responses, *(_refusal(name, twice) for name, count in counts.items() if count > 1)]}
+    duplicate = Refused(Error.INVALID_REQUEST, "Duplicate topic name.")
+    return {"topics": [*responses, *(_refusal(name, duplicate) for name, count in counts.items() if count > 1)]}
 
 
 def _result(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -41,8 +41,8 @@ def _result(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         if not allowed(request, "CREATE", "CLUSTER", CLUSTER):
             require(request, "CREATE", "TOPIC", name)
         return _created(request, entry)
-    except Refused as refused:
-        return _refusal(name, refused)
+    except Refused as api_error:
+        return _refusal(name, api_error)
 
 
 def _created(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -52,13 +52,13 @@ def _created(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     check_name(name)
     if topics.named(name) is not None:
         raise Refused(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    if (rival := topics.colliding(name)) is not None:
-        raise Refused(Error.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {rival}")
+    if (colliding_topic := topics.colliding(name)) is not None:
+        raise Refused(Error.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {colliding_topic}")
     replicas = _replicas(request, topics, entry)
     settings = {config["name"]: config["value"] for config in entry["configs"]}
     if None in settings.values():
-        old = Error.INVALID_REQUEST if cluster.line.since("2.6") else Error.UNKNOWN_SERVER_ERROR
-        error = Error.INVALID_CONFIG if cluster.line.kraft else old
+        error_before_kraft = Error.INVALID_REQUEST if cluster.line.since("2.6") else Error.UNKNOWN_SERVER_ERROR
+        error = Error.INVALID_CONFIG if cluster.line.kraft else error_before_kraft
         nulls = ",".join(key for key, value in settings.items() if value is None)
         raise Refused(error, f"Null value not supported for topic configs: {nulls}")
     check_settings(configs, "topic", name, settings)
@@ -100,10 +100,10 @@ def _replicas(request: Request, topics: Topics, entry: Mapping[str, Any]) -> lis
     partitions, factor, assignments = entry["num_partitions"], entry["replication_factor"], entry["assignments"]
     if assignments:
         if partitions != -1 or factor != -1:
-            what = "replication factor" if factor != -1 else "numPartitions"
+            option = "replication factor" if factor != -1 else "numPartitions"
             raise Refused(
                 Error.INVALID_REQUEST,
-                f"A manual partition assignment was specified, but {what} was not set to -1.",
+                f"A manual partition assignment was specified, but {option} was not set to -1.",
             )
         return _assigned(request, assignments)
     if request.cluster.line.since("2.4"):  # KIP-464: brokers accept -1 in every request version
@@ -157,5 +157,5 @@ def check_replicas(request: Request, assignments: Any) -> None:
         factor = len(replicas)
 
 
-def _refusal(name: str, refused: Refused) -> Mapping[str, Any]:
-    return {"name": name, "error_code": refused.error, "error_message": refused.message}
+def _refusal(name: str, api_error: Refused) -> Mapping[str, Any]:
+    return {"name": name, "error_code": api_error.error, "error_message": api_error.message}

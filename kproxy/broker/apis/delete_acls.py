@@ -22,15 +22,15 @@ async def delete_acls(request: Request) -> Body:
     if closes(request.session, request.body["filters"]):
         return None
     acls = request.cluster.part(Acls)
-    acls_found: dict[Acl, None] = {}
-    results = [_delete_matching(request, acls, entry, acls_found) async for entry in paced(request.body["filters"])]
-    async for acl in paced(acls_found):
+    matching_acls: dict[Acl, None] = {}
+    results = [_delete_matching(request, acls, entry, matching_acls) async for entry in paced(request.body["filters"])]
+    async for acl in paced(matching_acls):
         acls.delete(acl)
     return {"filter_results": results}
 
 
 def _delete_matching(
-    request: Request, acls: Acls, entry: Mapping[str, Any], found: dict[Acl, None]
+    request: Request, acls: Acls, entry: Mapping[str, Any], matching_acls: dict[Acl, None]
 ) -> Mapping[str, Any]:
     try:
         require(request, "ALTER", "CLUSTER")
@@ -38,11 +38,11 @@ def _delete_matching(
             raise Refused(Error.SECURITY_DISABLED, "No Authorizer is configured.")
         criteria = read_filter(entry)
         check_filter(criteria)
-        matching = acls.matching(criteria)
-    except Refused as refused:
-        return {"error_code": refused.error, "error_message": refused.message}
-    found.update(dict.fromkeys(matching))
-    return {"error_message": None, "matching_acls": [_described(acl) for acl in matching]}
+        matches = acls.matching(criteria)
+    except Refused as api_error:
+        return {"error_code": api_error.error, "error_message": api_error.message}
+    matching_acls.update(dict.fromkeys(matches))
+    return {"error_message": None, "matching_acls": [_described(acl) for acl in matches]}
 
 
 def _described(acl: Acl) -> Mapping[str, Any]:

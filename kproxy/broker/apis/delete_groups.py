@@ -32,6 +32,6 @@ def _deleted(request: Request, group_id: str) -> Mapping[str, Any]:
         group = groups.find(group_id)
         group.check_deletion()
         groups.delete(group)
-    except Refused as refused:
-        return {"group_id": group_id, "error_code": refused.error, "error_message": refused.message}
+    except Refused as api_error:
+        return {"group_id": group_id, "error_code": api_error.error, "error_message": api_error.message}
     return {"group_id": group_id}

@@ -40,8 +40,8 @@ async def delete_records(request: Request) -> Body:
 def _result(request: Request, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     try:
         log = _deleted(request, name, entry)
-    except Refused as refused:
-        return {"low_watermark": -1, "error_code": refused.error}
+    except Refused as api_error:
+        return {"low_watermark": -1, "error_code": api_error.error}
     return {"low_watermark": log.start_offset, "error_code": Error.NONE}
 
 

@@ -32,8 +32,8 @@ async def delete_share_group_offsets(request: Request) -> Body:
             raise Refused(Error.INVALID_GROUP_ID)
         check_coordinator(request, group_id)
         request.cluster.part(Groups).share(group_id).check_deletion()
-    except Refused as refused:
-        return {"error_code": refused.error, "error_message": refused.message}
+    except Refused as api_error:
+        return {"error_code": api_error.error, "error_message": api_error.message}
     topics = [_topic(request, group_id, topic["topic_name"]) async for topic in paced(request.body["topics"])]
     return {"responses": topics}
 
@@ -44,16 +44,16 @@ def _topic(request: Request, group_id: str, name: str) -> Mapping[str, Any]:
         require(request, "READ", "TOPIC", name)
         if (topic := request.cluster.part(Topics).named(name)) is None:
             raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
-        parts = [part for part in states.of(group_id) if part[0] == topic.id]
-        if not parts:
+        topic_id_partitions = [topic_id_partition for topic_id_partition in states.of(group_id) if topic_id_partition[0] == topic.id]
+        if not topic_id_partitions:
             raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION, "There is no offset information to delete.")
-    except Refused as refused:
+    except Refused as api_error:
         return {
             "topic_name": name,
             "topic_id": NULL_UUID,
-            "error_code": refused.error,
-            "error_message": refused.message,
+            "error_code": api_error.error,
+            "error_message": api_error.message,
         }
-    for part in parts:
-        states.forget(group_id, part)
+    for topic_id_partition in topic_id_partitions:
+        states.forget(group_id, topic_id_partition)
     return {"topic_name": name, "topic_id": topic.id}

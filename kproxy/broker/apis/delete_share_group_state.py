@@ -21,9 +21,9 @@ from kproxy.broker.shares.states import ShareStates
 async def delete_share_group_state(request: Request) -> Body:
     """Return the results once the change is durable."""
 
-    def one(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    def delete_partition(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         check(request, part, None, entry)
         request.cluster.part(ShareStates).forget(request.body["group_id"], part)
         return {}
 
-    return await responses(request, one)
+    return await responses(request, delete_partition)

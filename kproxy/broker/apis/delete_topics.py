@@ -42,8 +42,8 @@ def _result(request: Request, name: str | None, topic_id: str) -> Mapping[str, A
             require(request, "DELETE", "TOPIC", name)
         topic = topics.find(name, topic_id)
         require(request, "DELETE", "TOPIC", topic.name)
-    except Refused as refused:
-        return {"name": name, "topic_id": topic_id, "error_code": refused.error, "error_message": refused.message}
+    except Refused as api_error:
+        return {"name": name, "topic_id": topic_id, "error_code": api_error.error, "error_message": api_error.message}
     topics.delete(topic)
     cluster.part(Configs).forget("topic", topic.name)
     return {"name": topic.name, "topic_id": topic.id}

@@ -24,8 +24,8 @@ def describe_acls(request: Request) -> Body:
         require(request, "DESCRIBE", "CLUSTER")
         if not acls.enabled:
             raise Refused(Error.SECURITY_DISABLED, "No Authorizer is configured on the broker")
-    except Refused as refused:
-        return {"error_code": refused.error, "error_message": refused.message}
+    except Refused as api_error:
+        return {"error_code": api_error.error, "error_message": api_error.message}
     by_resource: dict[tuple[int, str, int], list[dict[str, Any]]] = {}
     for acl in acls.matching(read_filter(request.body)):
         by_resource.setdefault((acl.kind, acl.name, acl.pattern), []).append(_entry(acl))

@@ -26,8 +26,8 @@ def describe_client_quotas(request: Request) -> Body:
     try:
         require(request, "DESCRIBE_CONFIGS", "CLUSTER")
         _check(components)
-    except Refused as refused:
-        return {"error_code": refused.error, "error_message": refused.message, "entries": None}
+    except Refused as api_error:
+        return {"error_code": api_error.error, "error_message": api_error.message, "entries": None}
     return {
         "entries": [
             {

@@ -19,12 +19,12 @@ def describe_cluster(request: Request) -> Body:
         case 1:
             pass
         case 2:
-            wrong = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
-            return {"error_code": Error.MISMATCHED_ENDPOINT_TYPE, "error_message": wrong}
-        case other:
-            unknown = f"Unsupported endpoint type {other}"
+            message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+            return {"error_code": Error.MISMATCHED_ENDPOINT_TYPE, "error_message": message}
+        case endpoint_type:
+            unknown = f"Unsupported endpoint type {endpoint_type}"
             return {"error_code": Error.UNSUPPORTED_ENDPOINT_TYPE, "error_message": unknown}
-    fenced = body.get("include_fenced_brokers", False)
+    includes_fenced = body.get("include_fenced_brokers", False)
     with_operations = body["include_cluster_authorized_operations"]
     return {
         "cluster_id": cluster.id,
@@ -32,7 +32,7 @@ def describe_cluster(request: Request) -> Body:
         "brokers": [
             {"broker_id": node.id, "rack": node.rack, "is_fenced": not node.up, **request.endpoint(node)}
             for node in cluster.nodes.values()
-            if (node.up or fenced) and allowed(request, "DESCRIBE", "CLUSTER", CLUSTER)
+            if (node.up or includes_fenced) and allowed(request, "DESCRIBE", "CLUSTER", CLUSTER)
         ],
         "cluster_authorized_operations": operations(request, "CLUSTER", CLUSTER) if with_operations else NO_OPERATIONS,
     }

@@ -28,46 +28,46 @@ _MAX_CONFIGS: Final = 200_000
 @api("DescribeConfigs")
 async def describe_configs(request: Request) -> Body:
     """Return the configs of each resource: all of them for null, else those requested that exist."""
-    left, results = _MAX_CONFIGS, []
+    configs_left, results = _MAX_CONFIGS, []
     async for entry in paced(request.body["resources"]):
-        result = _result(request, entry, left)
-        left -= len(result.get("configs", ()))
+        result = _result(request, entry, configs_left)
+        configs_left -= len(result.get("configs", ()))
         results.append(result)
     return {"results": results}
 
 
-def _result(request: Request, entry: Mapping[str, Any], left: int) -> Mapping[str, Any]:
-    named = {"resource_type": entry["resource_type"], "resource_name": entry["resource_name"]}
+def _result(request: Request, entry: Mapping[str, Any], configs_left: int) -> Mapping[str, Any]:
+    identity = {"resource_type": entry["resource_type"], "resource_name": entry["resource_name"]}
     try:
-        described = resource(request, entry)
-        require(request, "DESCRIBE_CONFIGS", described.guard, described.guarded)
-        if left <= 0:
+        described_resource = resource(request, entry)
+        require(request, "DESCRIBE_CONFIGS", described_resource.guard, described_resource.guarded)
+        if configs_left <= 0:
             raise Refused(Error.INVALID_REQUEST, f"The response has {_MAX_CONFIGS} configs: request fewer resources.")
-    except Refused as refused:
-        return {**named, "error_code": refused.error, "error_message": refused.message}
-    return {**named, "configs": _configs(request, described, entry["configuration_keys"])}
+    except Refused as api_error:
+        return {**identity, "error_code": api_error.error, "error_message": api_error.message}
+    return {**identity, "configs": _configs(request, described_resource, entry["configuration_keys"])}
 
 
-def _configs(request: Request, found: Resource, keys: list[str] | None) -> list[Mapping[str, Any]]:
+def _configs(request: Request, described_resource: Resource, keys: list[str] | None) -> list[Mapping[str, Any]]:
     requested = None if keys is None else set(keys)
-    described = request.cluster.part(Configs).described(found.kind, found.name)
-    return [_shown(request, config) for config in described if requested is None or config.fact.name in requested]
+    configs = request.cluster.part(Configs).described(described_resource.kind, described_resource.name)
+    return [_shown(request, config) for config in configs if requested is None or config.fact.name in requested]
 
 
 def _shown(request: Request, config: Config) -> Mapping[str, Any]:
-    fact, body = config.fact, request.body
+    definition, body = config.fact, request.body
     synonyms = config.synonyms if body.get("include_synonyms", False) else ()
     return {
-        "name": fact.name,
+        "name": definition.name,
         "value": config.visible_value,
-        "read_only": fact.read_only,
+        "read_only": definition.read_only,
         "is_default": config.source == _DEFAULT,
         "config_source": config.source,
-        "is_sensitive": fact.sensitive,
+        "is_sensitive": definition.sensitive,
         "synonyms": [
-            {"name": synonym.name, "value": None if fact.sensitive else synonym.value, "source": synonym.source}
+            {"name": synonym.name, "value": None if definition.sensitive else synonym.value, "source": synonym.source}
             for synonym in synonyms
         ],
-        "config_type": fact.type,
-        "documentation": fact.documentation if body.get("include_documentation", False) else None,
+        "config_type": definition.type,
+        "documentation": definition.documentation if body.get("include_documentation", False) else None,
     }

@@ -23,8 +23,8 @@ def describe_delegation_token(request: Request) -> Body:
     try:
         requester_name = requester(request)
         tokens.check_enabled()
-    except Refused as refused:
-        return {"error_code": refused.error}
+    except Refused as api_error:
+        return {"error_code": api_error.error}
     requested = request.body["owners"]
     owners = None if requested is None else [principal(owner) for owner in requested]
 

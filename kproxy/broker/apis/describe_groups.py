@@ -32,10 +32,10 @@ def _described(request: Request, group_id: str) -> Mapping[str, Any]:
         if not isinstance(group, ClassicGroup):
             raise Refused(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
         description = group.described()
-    except Refused as refused:
-        description = {"group_id": group_id, "error_code": refused.error}
-        if refused.error is Error.GROUP_ID_NOT_FOUND:
-            description |= {"group_state": "Dead", "error_message": refused.message}
+    except Refused as api_error:
+        description = {"group_id": group_id, "error_code": api_error.error}
+        if api_error.error is Error.GROUP_ID_NOT_FOUND:
+            description |= {"group_state": "Dead", "error_message": api_error.message}
             if request.version < 6:  # these versions do not return an error
                 description["error_code"] = Error.NONE
     if request.body.get("include_authorized_operations") and not description.get("error_code"):

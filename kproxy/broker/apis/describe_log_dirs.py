@@ -24,17 +24,17 @@ async def describe_log_dirs(request: Request) -> Body:
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED}
     topics, entry, data = request.cluster.part(Topics), request.body["topics"], request.cluster.options.data
     if entry is None:
-        parts = [(topic, range(len(topic.partitions))) for topic in topics]
+        partitions = [(topic, range(len(topic.partitions))) for topic in topics]
     else:
-        named = ((topics.named(topic["topic"]), topic["partitions"]) for topic in entry)
-        parts = [(topic, indexes) for topic, indexes in named if topic is not None]
-    described = [_sizes(request, topic, indexes) async for topic, indexes in paced(parts)]
+        requested = ((topics.named(topic["topic"]), topic["partitions"]) for topic in entry)
+        partitions = [(topic, indexes) for topic, indexes in requested if topic is not None]
+    topic_sizes = [_sizes(request, topic, indexes) async for topic, indexes in paced(partitions)]
     disk = shutil.disk_usage(data) if data is not None and data.is_dir() else None
     return {
         "results": [
             {
                 "log_dir": log_dir(request),
-                "topics": [topic for topic in described if topic["partitions"]],
+                "topics": [topic for topic in topic_sizes if topic["partitions"]],
                 "total_bytes": disk.total if disk else -1,
                 "usable_bytes": disk.free if disk else -1,
             }

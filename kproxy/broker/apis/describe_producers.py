@@ -28,8 +28,8 @@ async def _described(request: Request, entry: Mapping[str, Any]) -> Mapping[str,
         check_name(name)
         require(request, "READ", "TOPIC", name)
         request.cluster.part(Topics).find(name, None)
-    except Refused as refused:
-        error = {"error_code": refused.error, "error_message": refused.message}
+    except Refused as api_error:
+        error = {"error_code": api_error.error, "error_message": api_error.message}
         return {
             "name": name,
             "partitions": [{"partition_index": index, **error} for index in entry["partition_indexes"]],

@@ -26,24 +26,24 @@ def describe_quorum(request: Request) -> Body:
         for topic in request.body["topics"]
     ]
     if requested != [(_TOPIC, [0])]:
-        unknown = {
+        error = {
             "error_code": Error.UNKNOWN_TOPIC_OR_PARTITION,
             "error_message": "This server does not host this topic-partition.",
         }
         return {
             "topics": [
-                {"topic_name": name, "partitions": [{"partition_index": index, **unknown} for index in indexes]}
+                {"topic_name": name, "partitions": [{"partition_index": index, **error} for index in indexes]}
                 for name, indexes in requested
             ],
         }
     controller, now = cluster.controller, cluster.clock.now()
-    end = len(cluster.nodes)
-    voter = {"replica_id": controller.id, "log_end_offset": end}
+    end_offset = len(cluster.nodes)
+    voter = {"replica_id": controller.id, "log_end_offset": end_offset}
     partition = {
         "error_message": None,
         "leader_id": controller.id,
         "leader_epoch": 1,
-        "high_watermark": end,
+        "high_watermark": end_offset,
         "current_voters": [{**voter, "last_fetch_timestamp": now, "last_caught_up_timestamp": now}],
     }
     listener = {"name": "CONTROLLER", **request.endpoint(controller)}

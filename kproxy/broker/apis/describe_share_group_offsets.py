@@ -34,8 +34,8 @@ async def _group(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any
         check_enabled(request)
         require(request, "DESCRIBE", "GROUP", group)
         check_coordinator(request, group)
-    except Refused as refused:
-        return {"group_id": group, "error_code": refused.error, "error_message": refused.message}
+    except Refused as api_error:
+        return {"group_id": group, "error_code": api_error.error, "error_message": api_error.message}
     if entry["topics"] is None:
         return {"group_id": group, "topics": await _all(request, group)}
     return {
@@ -46,10 +46,10 @@ async def _group(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any
 
 async def _all(request: Request, group: str) -> list[Mapping[str, Any]]:
     """Return every partition of the group, in topics that the client may see."""
-    parts: dict[str, list[int]] = {}
+    indexes_by_topic: dict[str, list[int]] = {}
     for topic_id, index in sorted(request.cluster.part(ShareStates).of(group)):
-        parts.setdefault(topic_id, []).append(index)
-    topics = ((request.cluster.part(Topics).with_id(topic_id), indexes) for topic_id, indexes in parts.items())
+        indexes_by_topic.setdefault(topic_id, []).append(index)
+    topics = ((request.cluster.part(Topics).with_id(topic_id), indexes) for topic_id, indexes in indexes_by_topic.items())
     return [
         await _described(request, group, topic, indexes)
         for topic, indexes in topics
@@ -61,8 +61,8 @@ async def _topic(request: Request, group: str, entry: Mapping[str, Any]) -> Mapp
     name, indexes = entry["topic_name"], entry["partitions"]
     try:
         require(request, "DESCRIBE", "TOPIC", name)
-    except Refused as refused:
-        error = {"error_code": refused.error, "error_message": refused.message}
+    except Refused as api_error:
+        error = {"error_code": api_error.error, "error_message": api_error.message}
     else:
         error = {}
         if (topic := request.cluster.part(Topics).named(name)) is not None:
@@ -80,12 +80,12 @@ def _partition(request: Request, group: str, topic: Topic, index: int) -> Mappin
     state = request.cluster.part(ShareStates).get(group, (topic.id, index))
     if state is None or index >= len(topic.partitions):
         return {"partition_index": index, "start_offset": UNKNOWN, "lag": UNKNOWN}
-    known = UNKNOWN not in (state.start_offset, state.complete)
+    is_known = UNKNOWN not in (state.start_offset, state.complete)
     lag = topic.partitions[index].log.end_offset - state.start_offset - state.complete
     return {
         "partition_index": index,
         "start_offset": state.start_offset,
         "leader_epoch": max(state.leader_epoch, 0),
-        "lag": lag if known else UNKNOWN,
+        "lag": lag if is_known else UNKNOWN,
         "error_code": Error.NONE,
     }

@@ -29,13 +29,13 @@ async def describe_topic_partitions(request: Request) -> Body:
     if cursor is not None and cursor["partition_index"] < 0:
         return {"topics": [{"error_code": Error.INVALID_REQUEST, "name": topic["name"]} for topic in body["topics"]]}
     names = sorted({topic["name"] for topic in body["topics"]} or {topic.name for topic in topics})
-    left = min(max(body["response_partition_limit"], 1), _MAX_PARTITIONS)
+    partitions_left = min(max(body["response_partition_limit"], 1), _MAX_PARTITIONS)
     rows: list[dict[str, Any]] = []
     async for name in paced(names):
         if cursor is not None and name < cursor["topic_name"]:
             continue
-        first = cursor["partition_index"] if cursor is not None and name == cursor["topic_name"] else 0
-        if left == 0:
+        first_index = cursor["partition_index"] if cursor is not None and name == cursor["topic_name"] else 0
+        if partitions_left == 0:
             return {"topics": rows, "next_cursor": {"topic_name": name, "partition_index": 0}}
         topic = topics.named(name)
         if not allowed(request, "DESCRIBE", "TOPIC", name):
@@ -45,9 +45,9 @@ async def describe_topic_partitions(request: Request) -> Body:
         if topic is None:
             rows.append({"error_code": Error.UNKNOWN_TOPIC_OR_PARTITION, "name": name})
             continue
-        partitions = described(topic)["partitions"][first:]
-        page = partitions[:left]
-        left -= len(page)
+        partitions = described(topic)["partitions"][first_index:]
+        page = partitions[:partitions_left]
+        partitions_left -= len(page)
         rows.append(
             {
                 "name": name,
@@ -60,5 +60,5 @@ async def describe_topic_partitions(request: Request) -> Body:
             }
         )
         if len(page) < len(partitions):
-            return {"topics": rows, "next_cursor": {"topic_name": name, "partition_index": first + len(page)}}
+            return {"topics": rows, "next_cursor": {"topic_name": name, "partition_index": first_index + len(page)}}
     return {"topics": rows, "next_cursor": None}

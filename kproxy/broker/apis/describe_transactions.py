@@ -34,9 +34,9 @@ def _described(request: Request, transactional_id: str) -> Mapping[str, Any]:
         transaction = coordinated(request, transactional_id).with_id(transactional_id)
         if transaction is None:
             raise Refused(Error.TRANSACTIONAL_ID_NOT_FOUND)
-    except Refused as refused:
-        return {"transactional_id": transactional_id, "error_code": refused.error}
-    places = transaction.places | {place_of(request.cluster, group) for group in transaction.groups}
+    except Refused as api_error:
+        return {"transactional_id": transactional_id, "error_code": api_error.error}
+    topic_partitions = transaction.places | {place_of(request.cluster, group) for group in transaction.groups}
     return {
         "transactional_id": transactional_id,
         "transaction_state": transaction.state,
@@ -46,7 +46,7 @@ def _described(request: Request, transactional_id: str) -> Mapping[str, Any]:
         "producer_epoch": transaction.producer.epoch,
         "topics": [
             {"topic": topic, "partitions": [index for _, index in partitions]}
-            for topic, partitions in groupby(sorted(places), key=lambda place: place[0])
+            for topic, partitions in groupby(sorted(topic_partitions), key=lambda place: place[0])
             if allowed(request, "DESCRIBE", "TOPIC", topic)
         ],
     }

@@ -22,8 +22,8 @@ async def describe_user_scram_credentials(request: Request) -> Body:
     """Return one result per user; if none is requested, all users."""
     try:
         require(request, "DESCRIBE", "CLUSTER")
-    except Refused as refused:
-        return {"error_code": refused.error, "error_message": refused.error.name}
+    except Refused as api_error:
+        return {"error_code": api_error.error, "error_message": api_error.error.name}
     credentials = request.cluster.part(Credentials)
     requested = Counter(user["name"] for user in request.body["users"] or ()) or Counter(credentials.users())
     results = [_described(credentials, name, count) async for name, count in paced(requested.items())]

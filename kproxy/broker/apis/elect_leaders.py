@@ -37,12 +37,12 @@ async def elect_leaders(request: Request) -> Body:
             )
     else:
         async for topic in paced(requested):
-            found = ((index, topics.partition(topic["topic"], index)) for index in topic["partitions"])
-            elected = [
+            requested_partitions = ((index, topics.partition(topic["topic"], index)) for index in topic["partitions"])
+            election_results = [
                 _elected(request, topics, partition, kind) if partition else _unknown(topic["topic"], index)
-                async for index, partition in paced(found)
+                async for index, partition in paced(requested_partitions)
             ]
-            results.append((topic["topic"], elected))
+            results.append((topic["topic"], election_results))
     return {
         "replica_election_results": [{"topic": name, "partition_result": partitions} for name, partitions in results]
     }
@@ -59,24 +59,24 @@ def _unknown(topic: str, index: int) -> Mapping[str, Any]:
 def _elected(request: Request, topics: Topics, partition: Partition, kind: int) -> Mapping[str, Any]:
     try:
         _elect(request, topics, partition, kind)
-    except Refused as refused:
-        return {"partition_id": partition.index, "error_code": refused.error, "error_message": refused.message}
+    except Refused as api_error:
+        return {"partition_id": partition.index, "error_code": api_error.error, "error_message": api_error.message}
     return {"partition_id": partition.index, "error_code": Error.NONE, "error_message": None}
 
 
 def _elect(request: Request, topics: Topics, partition: Partition, kind: int) -> None:
-    up = [replica for replica in partition.replicas if request.cluster.nodes[replica].up]
+    live_replicas = [replica for replica in partition.replicas if request.cluster.nodes[replica].up]
     if kind == _UNCLEAN:
         if partition.leader >= 0:
             raise Refused(Error.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
-        if not up:
+        if not live_replicas:
             raise Refused(Error.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica of the partition is up.")
-        topics.lead(partition, up[0])
+        topics.lead(partition, live_replicas[0])
         return
     preferred = partition.replicas[0]
     if partition.leader == preferred:
         raise Refused(Error.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
-    if preferred not in up:
+    if preferred not in live_replicas:
         raise Refused(
             Error.PREFERRED_LEADER_NOT_AVAILABLE,
             f"The preferred leader was not available: broker {preferred} is not up.",

@@ -28,6 +28,6 @@ async def end_txn(request: Request) -> Body:
             version=BUMPING if request.version >= 5 else 0,
         )
         await request.cluster.part(Logs).synced()  # the markers
-    except Refused as refused:
-        return {"error_code": fenced_as(refused.error, known=request.version >= 2)}
+    except Refused as api_error:
+        return {"error_code": fenced_as(api_error.error, is_known=request.version >= 2)}
     return {"producer_id": producer.id, "producer_epoch": producer.epoch}

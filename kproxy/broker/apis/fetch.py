@@ -42,10 +42,10 @@ async def fetch(request: Request) -> Body:
         limits = {partition.key: partition for partition in context.requested}
         for read in reads:
             _put_records(reader, read, limits[read.key])
-        sent = context.changed_results((read.key, read.result, bool(read.result["records"])) for read in reads)
-    except Refused as refused:
-        return {"error_code": refused.error}
-    topics = _by_topic(read for read in reads if read.key in sent)
+        sent_keys = context.changed_results((read.key, read.result, bool(read.result["records"])) for read in reads)
+    except Refused as api_error:
+        return {"error_code": api_error.error}
+    topics = _by_topic(read for read in reads if read.key in sent_keys)
     return {"session_id": context.session_id, "responses": topics, "node_endpoints": reader.leaders.endpoints()}
 
 
@@ -70,26 +70,26 @@ def _context(request: Request) -> FetchContext:
 async def _enough(request: Request, reader: PartitionReader, requested: Collection[PartitionRequest]) -> list[Read]:
     """Return the partitions' data once there is enough or the time is up."""
     body, clock, topics = request.body, request.cluster.clock, request.cluster.part(Topics)
-    most = min(body.get("max_bytes", _MAX_BYTES), _MAX_BYTES)
+    max_bytes = min(body.get("max_bytes", _MAX_BYTES), _MAX_BYTES)
     deadline = clock.now() + body["max_wait_ms"]
     while True:
-        reads = _read_all(reader, requested, most, one_at_least=request.version >= _ONE_BATCH_FROM)
+        reads = _read_all(reader, requested, max_bytes, one_at_least=request.version >= _ONE_BATCH_FROM)
         logs = [read.log for read in reads if read.log is not None]
-        left = deadline - clock.now()
-        enough = sum(read.size for read in reads) >= min(body["min_bytes"], most)
-        if enough or left <= 0 or not logs or any(read.urgent for read in reads):
+        remaining_ms = deadline - clock.now()
+        has_enough = sum(read.size for read in reads) >= min(body["min_bytes"], max_bytes)
+        if has_enough or remaining_ms <= 0 or not logs or any(read.urgent for read in reads):
             return reads
-        await any_of([topics.changed, *(log.changed for log in logs)], left)
+        await any_of([topics.changed, *(log.changed for log in logs)], remaining_ms)
 
 
 def _read_all(
-    reader: PartitionReader, requested: Collection[PartitionRequest], most: int, *, one_at_least: bool
+    reader: PartitionReader, requested: Collection[PartitionRequest], max_bytes: int, *, one_at_least: bool
 ) -> list[Read]:
     reads = []
     for request in requested:
-        read = reader.read(request, most, one_at_least=one_at_least)
+        read = reader.read(request, max_bytes, one_at_least=one_at_least)
         one_at_least &= not read.batches
-        most = max(0, most - read.size)
+        max_bytes = max(0, max_bytes - read.size)
         reads.append(read)
     return reads
 
@@ -97,8 +97,8 @@ def _read_all(
 def _put_records(reader: PartitionReader, read: Read, requested: PartitionRequest) -> None:
     try:
         read.result["records"] = reader.records(read, requested.offset, requested.max_bytes)
-    except Refused as refused:
-        read.result.update(error_code=refused.error, high_watermark=-1, log_start_offset=-1, records=[])
+    except Refused as api_error:
+        read.result.update(error_code=api_error.error, high_watermark=-1, log_start_offset=-1, records=[])
 
 
 def _by_topic(reads: Iterable[Read]) -> list[Mapping[str, Any]]:

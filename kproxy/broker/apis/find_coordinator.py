@@ -38,18 +38,18 @@ async def find_coordinator(request: Request) -> Body:
     """Return the coordinator of each key; before version 4 there is one key, at the top level."""
     body, line = request.body, request.cluster.line
     kind = body.get("key_type", _GROUP)
-    known = kind in _STATE and (kind != _SHARE or _SHARE_GROUP_HEARTBEAT in line.served)
-    if not known and not line.since("2.3"):
+    is_valid = kind in _STATE and (kind != _SHARE or _SHARE_GROUP_HEARTBEAT in line.served)
+    if not is_valid and not line.since("2.3"):
         request.session.closing = True  # Kafka cannot parse such a request
         return None
     if request.version >= 4:
         message = "" if kind in _STATE else message_of(Error.INVALID_REQUEST)  # 2.8 and later
         keys = body["coordinator_keys"]
-        coordinators = {key: _found(request, key, kind) if known else _unknown(line) async for key in paced(keys)}
+        coordinators = {key: _found(request, key, kind) if is_valid else _unknown(line) async for key in paced(keys)}
         return {"coordinators": [{"key": key, "error_message": message, **coordinators[key]} for key in keys]}
-    only = _found(request, body["key"], kind) if known else _unknown(line)
-    error = only.get("error_code", Error.NONE)
-    return {"error_message": message_of(error) if line.since("2.3") else None, **only}
+    response = _found(request, body["key"], kind) if is_valid else _unknown(line)
+    error = response.get("error_code", Error.NONE)
+    return {"error_message": message_of(error) if line.since("2.3") else None, **response}
 
 
 def _found(request: Request, key: str, kind: int) -> Mapping[str, Any]:
@@ -57,8 +57,8 @@ def _found(request: Request, key: str, kind: int) -> Mapping[str, Any]:
         return _refused(Error.INVALID_REQUEST)
     try:
         require(request, *_LEAVE[kind], CLUSTER if kind == _SHARE else key)
-    except Refused as refused:
-        return _refused(refused.error)
+    except Refused as api_error:
+        return _refused(api_error.error)
     if request.cluster.part(Topics).named(_STATE[kind]) is None:
         try:
             request.cluster.part(AutoCreation).now(_STATE[kind])

@@ -29,6 +29,6 @@ def heartbeat(request: Request) -> Body:
         if not isinstance(group, ClassicGroup | ConsumerGroup):
             raise Refused(Error.UNKNOWN_MEMBER_ID)
         group.heartbeat(body["member_id"], body.get("group_instance_id"), body["generation_id"])
-    except Refused as refused:
-        return {"error_code": refused.error}
+    except Refused as api_error:
+        return {"error_code": api_error.error}
     return {}

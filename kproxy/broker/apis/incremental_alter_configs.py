@@ -38,17 +38,17 @@ async def each_once(request: Request, alter: Callable[[Mapping[str, Any]], None]
     counts = Counter((entry["resource_type"], entry["resource_name"]) for entry in request.body["resources"])
     responses = []
     async for entry in paced(request.body["resources"]):
-        named = {"resource_type": entry["resource_type"], "resource_name": entry["resource_name"]}
+        identity = {"resource_type": entry["resource_type"], "resource_name": entry["resource_name"]}
         try:
-            if counts[tuple(named.values())] > 1:
+            if counts[tuple(identity.values())] > 1:
                 raise Refused(Error.INVALID_REQUEST, "Each resource must appear at most once.")
             names = [config["name"] for config in entry["configs"]]
             if len(set(names)) < len(names):
                 raise Refused(Error.INVALID_REQUEST, "Error due to duplicate config keys")
             alter(entry)
-            responses.append({**named, "error_message": None})
-        except Refused as refused:
-            responses.append({**named, "error_code": refused.error, "error_message": refused.message})
+            responses.append({**identity, "error_message": None})
+        except Refused as api_error:
+            responses.append({**identity, "error_code": api_error.error, "error_message": api_error.message})
     return {"responses": responses}
 
 
@@ -58,24 +58,24 @@ def apply(request: Request, entry: Mapping[str, Any], settings: Mapping[str, str
     Raises:
         ApiError: The settings are invalid, or the principal may not change them.
     """
-    found, configs = resource(request, entry), request.cluster.part(Configs)
-    require(request, "ALTER_CONFIGS", found.guard, found.guarded)
-    was = configs.of(found.kind, found.name)
-    changed = {key: value for key, value in settings.items() if was.get(key) != value}
-    check_settings(configs, found.kind, found.name, changed)
-    check_min_isr(configs, found.kind, found.name, [config["name"] for config in entry["configs"]], settings)
+    target, configs = resource(request, entry), request.cluster.part(Configs)
+    require(request, "ALTER_CONFIGS", target.guard, target.guarded)
+    old_settings = configs.of(target.kind, target.name)
+    changes = {key: value for key, value in settings.items() if old_settings.get(key) != value}
+    check_settings(configs, target.kind, target.name, changes)
+    check_min_isr(configs, target.kind, target.name, [config["name"] for config in entry["configs"]], settings)
     if not request.body["validate_only"]:
-        configs.set(found.kind, found.name, settings)
+        configs.set(target.kind, target.name, settings)
 
 
 def _settings(request: Request, entry: Mapping[str, Any]) -> dict[str, str]:
-    found, configs = resource(request, entry), request.cluster.part(Configs)
-    settings = dict(configs.of(found.kind, found.name))
+    target, configs = resource(request, entry), request.cluster.part(Configs)
+    settings = dict(configs.of(target.kind, target.name))
     for config in entry["configs"]:
         key, value, operation = config["name"], config["value"], config["config_operation"]
         if operation == _DELETE:
-            if found.kind == "broker_logger":
-                configs.fact(found.kind, key)  # loggers have to exist; other unknown configs are deleted already
+            if target.kind == "broker_logger":
+                configs.fact(target.kind, key)  # loggers have to exist; other unknown configs are deleted already
             settings.pop(key, None)
             continue
         if value is None:
@@ -83,7 +83,7 @@ def _settings(request: Request, entry: Mapping[str, Any]) -> dict[str, str]:
         if operation == _SET:
             settings[key] = value
         elif operation in (_APPEND, _SUBTRACT):
-            settings[key] = _changed(configs, found.kind, found.name, key, value, operation)
+            settings[key] = _changed(configs, target.kind, target.name, key, value, operation)
         else:
             raise Refused(Error.INVALID_REQUEST, f"Unknown operation {operation}")
     return settings

@@ -18,8 +18,8 @@ def init_producer_id(request: Request) -> Body:
     """Return the producer id and epoch."""
     try:
         producer = _begun(request)
-    except Refused as refused:
-        error = fenced_as(refused.error, known=request.version >= 4)
+    except Refused as api_error:
+        error = fenced_as(api_error.error, is_known=request.version >= 4)
         return {"error_code": error, "producer_id": NOBODY, "producer_epoch": NOBODY}
     return {"producer_id": producer.id, "producer_epoch": producer.epoch}
 

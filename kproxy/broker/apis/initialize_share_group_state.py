@@ -24,11 +24,11 @@ async def initialize_share_group_state(request: Request) -> Body:
     """Return the results once the state is durable."""
     states, group = request.cluster.part(ShareStates), request.body["group_id"]
 
-    def one(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    def initialize_partition(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         check(request, part, states.get(group, part), entry)
         if entry["start_offset"] < UNKNOWN:
             raise Refused(Error.INVALID_REQUEST)
         states.initialize(group, part, entry["state_epoch"], entry["start_offset"])
         return {}
 
-    return await responses(request, one)
+    return await responses(request, initialize_partition)

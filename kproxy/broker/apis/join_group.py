@@ -35,12 +35,12 @@ async def join_group(request: Request) -> Body:
         check_coordinator(request, group_id)
         if member_id and groups.get(group_id) is None:
             raise Refused(Error.UNKNOWN_MEMBER_ID)
-        entry = _joining(request)
-        groups.check_capacity(sum(map(len, entry.protocols.values())))
+        join_request = _joining(request)
+        groups.check_capacity(sum(map(len, join_request.protocols.values())))
         group = groups.classic(group_id)
-        response = await response_of(functools.partial(group.join, entry))
-    except Refused as refused:
-        response = {"error_code": refused.error, "member_id": member_id}
+        response = await response_of(functools.partial(group.join, join_request))
+    except Refused as api_error:
+        response = {"error_code": api_error.error, "member_id": member_id}
     # null is not allowed before version 7
     name = response.get("protocol_name")
     return {**response, "protocol_name": "" if name is None and request.version < 7 else name}

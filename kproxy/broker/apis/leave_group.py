@@ -32,8 +32,8 @@ def leave_group(request: Request) -> Body:
             errors = group.leave(members)
         else:
             errors = [Error.UNKNOWN_MEMBER_ID] * len(members)
-    except Refused as refused:
-        return {"error_code": refused.error}
+    except Refused as api_error:
+        return {"error_code": api_error.error}
     return {
         "error_code": errors[0] if request.version < 3 else Error.NONE,
         "members": [

@@ -58,7 +58,7 @@ async def list_offsets(request: Request) -> Body:
                         request,
                         topic["name"],
                         partition,
-                        twice=requested[topic["name"], partition["partition_index"]] > 1,
+                        is_duplicate=requested[topic["name"], partition["partition_index"]] > 1,
                     )
                     async for partition in paced(topic["partitions"])
                 ],
@@ -68,12 +68,12 @@ async def list_offsets(request: Request) -> Body:
     }
 
 
-def _result(request: Request, name: str, requested: Mapping[str, Any], *, twice: bool) -> dict[str, Any]:
+def _result(request: Request, name: str, requested: Mapping[str, Any], *, is_duplicate: bool) -> dict[str, Any]:
     try:
         topics, timestamp = request.cluster.part(Topics), requested["timestamp"]
         require(request, "DESCRIBE", "TOPIC", name)
         topic = topics.find(name, None)
-        if request.version > 0 and twice:
+        if request.version > 0 and is_duplicate:
             raise Refused(Error.INVALID_REQUEST)
         if timestamp < 0 and request.version < _SINCE.get(timestamp, request.version + 1):
             raise Refused(Error.UNSUPPORTED_VERSION)
@@ -82,23 +82,23 @@ def _result(request: Request, name: str, requested: Mapping[str, Any], *, twice:
             any_replica=request.body["replica_id"] < _CONSUMER,
         )  # fmt: skip
         if request.version == 0:
-            begun = _segments(partition.log, timestamp, request.cluster.clock.now())
-            return {"old_style_offsets": begun[: max(requested["max_num_offsets"], 0)]}
+            segment_starts = _segments(partition.log, timestamp, request.cluster.clock.now())
+            return {"old_style_offsets": segment_starts[: max(requested["max_num_offsets"], 0)]}
         return _found(partition, timestamp, _end(request, partition.log))
-    except Refused as refused:
-        return {"error_code": refused.error} | _NOTHING
+    except Refused as api_error:
+        return {"error_code": api_error.error} | _NOTHING
 
 
 def _end(request: Request, log: Log) -> int:
     """Return one past the last offset that this client may read."""
-    committed = request.body.get("isolation_level", 0) == _READ_COMMITTED and request.body["replica_id"] == _CONSUMER
-    return log.last_stable_offset if committed else log.high_watermark
+    is_read_committed = request.body.get("isolation_level", 0) == _READ_COMMITTED and request.body["replica_id"] == _CONSUMER
+    return log.last_stable_offset if is_read_committed else log.high_watermark
 
 
-def _found(partition: Partition, timestamp: int, end: int) -> dict[str, Any]:
+def _found(partition: Partition, timestamp: int, end_offset: int) -> dict[str, Any]:
     log = partition.log
     if timestamp == _LATEST:
-        return {"timestamp": -1, "offset": end, "leader_epoch": partition.leader_epoch}
+        return {"timestamp": -1, "offset": end_offset, "leader_epoch": partition.leader_epoch}
     if timestamp in (_EARLIEST, _EARLIEST_LOCAL):
         return {"timestamp": -1, "offset": log.start_offset, "leader_epoch": log.epochs.at(log.start_offset)}
     if timestamp == _MAX_TIMESTAMP:
@@ -108,10 +108,10 @@ def _found(partition: Partition, timestamp: int, end: int) -> dict[str, Any]:
     elif timestamp < 0:
         return _NOTHING
     record = log.record_since(timestamp)
-    if record is None or record[0] >= end:
+    if record is None or record[0] >= end_offset:
         return _NOTHING
-    offset, at = record
-    return {"timestamp": at, "offset": offset, "leader_epoch": log.epochs.at(offset)}
+    offset, record_timestamp = record
+    return {"timestamp": record_timestamp, "offset": offset, "leader_epoch": log.epochs.at(offset)}
 
 
 def _segments(log: Log, timestamp: int, now: int) -> list[int]:

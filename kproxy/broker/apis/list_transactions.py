@@ -23,17 +23,17 @@ def list_transactions(request: Request) -> Body:
     states, producer_ids = body["state_filters"], body["producer_id_filters"]
     pattern = body.get("transactional_id_pattern")
     try:
-        fits = compile_pattern(f"^({pattern})$" if pattern else "")
+        matches_pattern = compile_pattern(f"^({pattern})$" if pattern else "")
     except PatternError:
         return {"error_code": Error.INVALID_REGULAR_EXPRESSION}
     began_before = _began_before(request, body.get("duration_filter", -1))
 
-    def passes(transaction: Transaction) -> bool:
+    def matches(transaction: Transaction) -> bool:
         return (
             (not producer_ids or transaction.producer.id in producer_ids)
             and (not states or transaction.state in states)
             and began_before(transaction)
-            and fits(transaction.id)
+            and matches_pattern(transaction.id)
             and coordinator(request.cluster, transaction.id) is request.node
             and allowed(request, "DESCRIBE", "TRANSACTIONAL_ID", transaction.id)
         )
@@ -48,7 +48,7 @@ def list_transactions(request: Request) -> Body:
                 "transaction_state": transaction.state,
             }
             for transaction in request.cluster.part(Transactions)
-            if passes(transaction)
+            if matches(transaction)
         ],
     }
 

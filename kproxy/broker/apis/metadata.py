@@ -26,17 +26,17 @@ from kproxy.broker.topics import Topic, Topics, check_name
 async def metadata(request: Request) -> Body:
     """Return the requested topics: all of them for null, or for an empty list in version 0."""
     cluster, body = request.cluster, request.body
-    entry, topics = body["topics"], cluster.part(Topics)
-    if entry is None or (request.version == 0 and not entry):
+    requested, topics = body["topics"], cluster.part(Topics)
+    if requested is None or (request.version == 0 and not requested):
         visible = [topic async for topic in paced(list(topics)) if allowed(request, "DESCRIBE", "TOPIC", topic.name)]
-        rows: Iterable[Mapping[str, Any]] = [_with_operations(request, topic) async for topic in paced(visible)]
+        topic_responses: Iterable[Mapping[str, Any]] = [_with_operations(request, topic) async for topic in paced(visible)]
     else:
         # If one topic is requested by id, those requested by name are ignored, as in Kafka.
-        by_id = [topic for topic in entry if topic.get("topic_id", NULL_UUID) != NULL_UUID]
+        by_id = [topic for topic in requested if topic.get("topic_id", NULL_UUID) != NULL_UUID]
         missing: list[str] = []
-        rows = [_requested_topic(request, topics, key, missing) async for key in paced(by_id or entry)]
+        topic_responses = [_requested_topic(request, topics, topic_request, missing) async for topic_request in paced(by_id or requested)]
         cluster.part(AutoCreation).soon(missing)
-    of_cluster = body.get("include_cluster_authorized_operations", False)
+    includes_operations = body.get("include_cluster_authorized_operations", False)
     return {
         "brokers": [
             {"node_id": node.id, "rack": node.rack, **request.endpoint(node)}
@@ -45,8 +45,8 @@ async def metadata(request: Request) -> Body:
         ],
         "cluster_id": cluster.id,
         "controller_id": cluster.controller.id,
-        "topics": rows,
-        "cluster_authorized_operations": operations(request, "CLUSTER", CLUSTER) if of_cluster else NO_OPERATIONS,
+        "topics": topic_responses,
+        "cluster_authorized_operations": operations(request, "CLUSTER", CLUSTER) if includes_operations else NO_OPERATIONS,
     }
 
 
@@ -72,10 +72,10 @@ def described(topic: Topic) -> dict[str, Any]:
 
 
 def _with_operations(request: Request, topic: Topic) -> Mapping[str, Any]:
-    entry = request.body.get("include_topic_authorized_operations", False)
+    includes_operations = request.body.get("include_topic_authorized_operations", False)
     return {
         **described(topic),
-        "topic_authorized_operations": operations(request, "TOPIC", topic.name) if entry else NO_OPERATIONS,
+        "topic_authorized_operations": operations(request, "TOPIC", topic.name) if includes_operations else NO_OPERATIONS,
     }
 
 
@@ -92,10 +92,10 @@ def _requested_topic(
         topic = topics.find(None, topic_id)
         require(request, "DESCRIBE", "TOPIC", topic.name)
         return _with_operations(request, topic)
-    except Refused as refused:
+    except Refused as api_error:
         # Before version 12 the name cannot be null, and Kafka does not look up ids (KAFKA-14480).
         return {
-            "error_code": refused.error,
+            "error_code": api_error.error,
             "name": name if request.version >= 12 else name or "",
             "topic_id": topic_id,
         }
@@ -104,9 +104,9 @@ def _requested_topic(
 def _missing(request: Request, topics: Topics, name: str, missing: list[str]) -> NoReturn:
     """Return an error even if the topic is created: Kafka creates it in the background, for a later request."""
     cluster = request.cluster
-    requested = request.body.get("allow_auto_topic_creation", True)
+    is_creation_requested = request.body.get("allow_auto_topic_creation", True)
     check_name(name)
-    if not requested or cluster.part(Configs).broker("auto.create.topics.enable") != "true":
+    if not is_creation_requested or cluster.part(Configs).broker("auto.create.topics.enable") != "true":
         raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
     if not allowed(request, "CREATE", "CLUSTER", CLUSTER):
         require(request, "CREATE", "TOPIC", name)

@@ -28,8 +28,8 @@ async def offset_delete(request: Request) -> Body:
         check_coordinator(request, group_id)
         group = request.cluster.part(Groups).find(group_id)
         group.check_offset_deletion()
-    except Refused as refused:
-        return {"error_code": refused.error}
+    except Refused as api_error:
+        return {"error_code": api_error.error}
     for row in rows.valid():
         assert row.topic is not None
         if group.is_subscribed(row.topic.name):

@@ -42,8 +42,8 @@ async def _of_group(request: Request, entry: Mapping[str, Any]) -> dict[str, Any
         group = request.cluster.part(Groups).get(group_id)
         if group is not None:
             group.check_fetch(entry.get("member_id"), entry.get("member_epoch", -1))
-    except Refused as refused:
-        return {**response, "error_code": refused.error}
+    except Refused as api_error:
+        return {**response, "error_code": api_error.error}
     offsets = request.cluster.part(Offsets)
     committed = offsets.of(group_id)
     unstable = offsets.pending(group_id) if request.body.get("require_stable") else frozenset()
@@ -59,10 +59,10 @@ async def _all(
     request: Request, committed: Mapping[Place, Committed], unstable: frozenset[Place]
 ) -> list[dict[str, Any]]:
     topics: dict[str, dict[str, Any]] = {}
-    async for place, offset in paced(committed.items()):
-        if allowed(request, "DESCRIBE", "TOPIC", place[0]):
-            topic = topics.setdefault(place[0], {"name": place[0], "topic_id": offset.topic_id, "partitions": []})
-            topic["partitions"].append(_of_partition(place, committed, unstable))
+    async for topic_partition, offset in paced(committed.items()):
+        if allowed(request, "DESCRIBE", "TOPIC", topic_partition[0]):
+            topic = topics.setdefault(topic_partition[0], {"name": topic_partition[0], "topic_id": offset.topic_id, "partitions": []})
+            topic["partitions"].append(_of_partition(topic_partition, committed, unstable))
     return list(topics.values())
 
 
@@ -71,10 +71,10 @@ async def _of_topic(
 ) -> dict[str, Any]:
     topic_id, name = entry.get("topic_id", NULL_UUID), entry.get("name", "")
     if request.version >= 10:
-        known = request.cluster.part(Topics).with_id(topic_id)
-        if known is None:
+        known_topic = request.cluster.part(Topics).with_id(topic_id)
+        if known_topic is None:
             return _refused([entry], Error.UNKNOWN_TOPIC_ID)[0]
-        name = known.name
+        name = known_topic.name
     if not allowed(request, "DESCRIBE", "TOPIC", name):
         return _refused([entry], Error.TOPIC_AUTHORIZATION_FAILED)[0]
     partitions = [
@@ -83,13 +83,13 @@ async def _of_topic(
     return {"name": name, "topic_id": topic_id, "partitions": partitions}
 
 
-def _of_partition(place: Place, committed: Mapping[Place, Committed], unstable: frozenset[Place]) -> dict[str, Any]:
-    if place in unstable:
-        return {"partition_index": place[1], **_NONE, "error_code": Error.UNSTABLE_OFFSET_COMMIT}
-    if (offset := committed.get(place)) is None:
-        return {"partition_index": place[1], **_NONE}
+def _of_partition(topic_partition: Place, committed: Mapping[Place, Committed], unstable: frozenset[Place]) -> dict[str, Any]:
+    if topic_partition in unstable:
+        return {"partition_index": topic_partition[1], **_NONE, "error_code": Error.UNSTABLE_OFFSET_COMMIT}
+    if (offset := committed.get(topic_partition)) is None:
+        return {"partition_index": topic_partition[1], **_NONE}
     return {
-        "partition_index": place[1],
+        "partition_index": topic_partition[1],
         "committed_offset": offset.offset,
         "committed_leader_epoch": offset.leader_epoch,
         "metadata": offset.metadata,

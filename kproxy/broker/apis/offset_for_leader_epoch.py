@@ -39,7 +39,7 @@ def _result(request: Request, name: str, entry: Mapping[str, Any]) -> dict[str, 
         require(request, "DESCRIBE", "TOPIC", name)
         topic = topics.find(name, None)
         partition = topics.led_by(request.node, topic, entry["partition"], entry.get("current_leader_epoch", -1))
-    except Refused as refused:
-        return {"error_code": refused.error, "leader_epoch": -1, "end_offset": -1}
+    except Refused as api_error:
+        return {"error_code": api_error.error, "leader_epoch": -1, "end_offset": -1}
     epoch, end = partition.log.epochs.end(entry["leader_epoch"], partition.log.end_offset)
     return {"error_code": Error.NONE, "leader_epoch": epoch, "end_offset": end}

@@ -40,7 +40,7 @@ _WITHOUT_START: Final = (Error.CORRUPT_MESSAGE, Error.MESSAGE_TOO_LARGE, Error.K
 async def produce(request: Request) -> Body:
     """Append, and respond unless acks is 0; with acks=0, an error closes the connection."""
     body, leaders = request.body, LeaderHints(request)
-    refused = _request_error(request)
+    request_error = _request_error(request)
     responses = []
     appended: list[tuple[Partition, dict[str, Any]]] = []
     async for data in paced(body["topic_data"]):
@@ -49,8 +49,8 @@ async def produce(request: Request) -> Body:
         async for partition_data in paced(data["partition_data"]):
             result: dict[str, Any] = {"index": partition_data["index"], "base_offset": -1}
             partitions.append(result)
-            if refused or error:
-                result["error_code"] = refused or error
+            if request_error or error:
+                result["error_code"] = request_error or error
             elif (partition := _append(request, topic, partition_data, result, leaders)) is not None:
                 appended.append((partition, result))
         responses.append(
@@ -60,12 +60,12 @@ async def produce(request: Request) -> Body:
         for partition, result in appended:
             try:
                 await partition.log.synced()
-            except Refused as problem:
-                result |= {"error_code": problem.error, "base_offset": -1}
-    sent = sum(
+            except Refused as api_error:
+                result |= {"error_code": api_error.error, "base_offset": -1}
+    byte_count = sum(
         len(partition["records"] or b"") for topic in body["topic_data"] for partition in topic["partition_data"]
     )
-    throttle_ms = throttle(request, PRODUCE, sent)
+    throttle_ms = throttle(request, PRODUCE, byte_count)
     if body["acks"] == 0:
         failed = any(
             partition_response.get("error_code")
@@ -96,9 +96,9 @@ def _topic(request: Request, data: Mapping[str, Any]) -> tuple[Topic, Error]:
         require(request, "WRITE", "TOPIC", topic.name)
         if topic.internal and request.client_id != _ADMIN_CLIENT:
             raise Refused(Error.INVALID_TOPIC_EXCEPTION)
-    except Refused as problem:
-        unknown = request.version >= _TOPIC_IDS_FROM and problem.error is Error.UNKNOWN_TOPIC_OR_PARTITION
-        return Topic("", "", []), Error.UNKNOWN_TOPIC_ID if unknown else problem.error
+    except Refused as api_error:
+        is_unknown = request.version >= _TOPIC_IDS_FROM and api_error.error is Error.UNKNOWN_TOPIC_OR_PARTITION
+        return Topic("", "", []), Error.UNKNOWN_TOPIC_ID if is_unknown else api_error.error
     return topic, Error.NONE
 
 
@@ -107,27 +107,27 @@ def _append(
 ) -> Partition | None:
     """Append to one partition and fill in its result; return the partition on success."""
     topics, cluster = request.cluster.part(Topics), request.cluster
-    of, index = settings(cluster, topic.name), data["index"]
+    log_settings, index = settings(cluster, topic.name), data["index"]
     try:
         _check_version(request.version, data["records"])
         partition = topics.led_by(request.node, topic, index)
         _check_transaction(request, partition, data["records"])
         result["log_start_offset"] = partition.log.start_offset
-        _check_replicas(request, partition, of)
-        done = append(partition.log, data["records"] or memoryview(b""), of, cluster.clock.now())
-    except Refused as problem:
-        result["error_code"] = problem.error
-        if problem.error in _WITHOUT_START:
+        _check_replicas(request, partition, log_settings)
+        append_result = append(partition.log, data["records"] or memoryview(b""), log_settings, cluster.clock.now())
+    except Refused as api_error:
+        result["error_code"] = api_error.error
+        if api_error.error in _WITHOUT_START:
             result["log_start_offset"] = -1
-        if problem.error is Error.NOT_LEADER_OR_FOLLOWER:
+        if api_error.error is Error.NOT_LEADER_OR_FOLLOWER:
             result["current_leader"] = leaders.current(topics.partition(topic.name, index))
-        if isinstance(problem, RecordsRefused):
-            result["error_message"] = problem.message
+        if isinstance(api_error, RecordsRefused):
+            result["error_message"] = api_error.message
             result["record_errors"] = [
-                {"batch_index": number, "batch_index_error_message": message} for number, message in problem.records
+                {"batch_index": number, "batch_index_error_message": message} for number, message in api_error.records
             ]
         return None
-    result |= {"base_offset": done.base_offset, "log_append_time_ms": done.append_time}
+    result |= {"base_offset": append_result.base_offset, "log_append_time_ms": append_result.append_time}
     result["log_start_offset"] = partition.log.start_offset
     return partition
 
@@ -147,8 +147,8 @@ def _check_version(version: int, data: memoryview | None) -> None:
         raise Refused(Error.UNSUPPORTED_COMPRESSION_TYPE, f"Produce v{version} does not allow ZStandard compression")
 
 
-def _check_replicas(request: Request, partition: Partition, of: LogSettings) -> None:
-    expected = min(of.min_insync_replicas, len(partition.replicas))
+def _check_replicas(request: Request, partition: Partition, log_settings: LogSettings) -> None:
+    expected = min(log_settings.min_insync_replicas, len(partition.replicas))
     if request.body["acks"] == _ALL and len(partition.isr) < expected:
         raise Refused(Error.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} in-sync replicas, {expected} required")
 
@@ -160,9 +160,9 @@ def _check_transaction(request: Request, partition: Partition, data: memoryview 
         return
     state = partition.log.producers.get(header.producer_id)
     if state is None or state.transaction_start is None or state.epoch != header.producer_epoch:
-        place = partition.topic, partition.index
+        topic_partition = partition.topic, partition.index
         transactional_id = request.body["transactional_id"]
-        verify_produce(request, transactional_id, header.producer_id, header.producer_epoch, place)
+        verify_produce(request, transactional_id, header.producer_id, header.producer_epoch, topic_partition)
 
 
 def _first_header(data: memoryview | None) -> Header | None:

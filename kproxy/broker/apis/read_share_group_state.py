@@ -21,7 +21,7 @@ from kproxy.broker.shares.states import ShareStates
 async def read_share_group_state(request: Request) -> Body:
     """Return the states, and record the leader epochs."""
 
-    def one(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    def read_partition(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         state = state_of(request, part, "Read")
         check(request, part, state, entry)
         if entry["leader_epoch"] > state.leader_epoch:
@@ -41,4 +41,4 @@ async def read_share_group_state(request: Request) -> Body:
             ],
         }
 
-    return await responses(request, one)
+    return await responses(request, read_partition)

@@ -21,7 +21,7 @@ from kproxy.broker.shares.states import UNKNOWN, ShareStates
 async def read_share_group_state_summary(request: Request) -> Body:
     """Return the start offsets."""
 
-    def one(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    def summarize_partition(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         state = request.cluster.part(ShareStates).get(request.body["group_id"], part)
         check(request, part, state, entry)
         if state is None:
@@ -33,4 +33,4 @@ async def read_share_group_state_summary(request: Request) -> Body:
             "delivery_complete_count": state.complete,
         }
 
-    return await responses(request, one)
+    return await responses(request, summarize_partition)

@@ -19,6 +19,6 @@ def renew_delegation_token(request: Request) -> Body:
     try:
         requester_name = requester(request)
         expires_at = request.cluster.part(Tokens).renew(body["hmac"], requester_name, body["renew_period_ms"])
-    except Refused as refused:
-        return {"error_code": refused.error, "expiry_timestamp_ms": -1}
+    except Refused as api_error:
+        return {"error_code": api_error.error, "expiry_timestamp_ms": -1}
     return {"expiry_timestamp_ms": expires_at}

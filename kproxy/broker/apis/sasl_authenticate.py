@@ -19,7 +19,7 @@ def sasl_authenticate(request: Request) -> Body:
         return {"error_code": Error.ILLEGAL_SASL_STATE, "error_message": message}
     try:
         response = login.step(request.body["auth_bytes"])
-    except Refused as refused:
-        return {"error_code": refused.error, "error_message": refused.message}
+    except Refused as api_error:
+        return {"error_code": api_error.error, "error_message": api_error.message}
     lifetime_ms = login.lifetime_ms if request.session.authenticated else 0
     return {"auth_bytes": response, "session_lifetime_ms": lifetime_ms}

@@ -19,7 +19,7 @@ def sasl_handshake(request: Request) -> Body:
         return {"error_code": Error.ILLEGAL_SASL_STATE}
     try:
         login.handshake(request.body["mechanism"], headers=request.version >= 1)
-    except Refused as refused:
-        known = login.mechanisms if refused.error is Error.UNSUPPORTED_SASL_MECHANISM else []
-        return {"error_code": refused.error, "mechanisms": known}
+    except Refused as api_error:
+        known = login.mechanisms if api_error.error is Error.UNSUPPORTED_SASL_MECHANISM else []
+        return {"error_code": api_error.error, "mechanisms": known}
     return {"mechanisms": login.mechanisms}

@@ -24,8 +24,8 @@ async def share_acknowledge(request: Request) -> Body:
     try:
         key = requesting_member(request)
         session = request.cluster.part(AllShareSessions).of(request.node).acknowledge(key, epoch)
-    except Refused as refused:
-        return {"error_code": refused.error}
+    except Refused as api_error:
+        return {"error_code": api_error.error}
     results = await acknowledged(request)
     if epoch == END:
         end(request.cluster, request.node, key, session)

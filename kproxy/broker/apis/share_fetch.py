@@ -31,23 +31,23 @@ async def share_fetch(request: Request) -> Body:
     try:
         key = requesting_member(request)
         _check_renewal(body)
-        acknowledges = _acknowledges(body)
-        session = _session(request, key, acknowledges=acknowledges)
-    except Refused as refused:
-        if refused.error is Error.SHARE_SESSION_LIMIT_REACHED:  # so that the client does not retry immediately
+        has_acknowledgements = _acknowledges(body)
+        session = _session(request, key, has_acknowledgements=has_acknowledgements)
+    except Refused as api_error:
+        if api_error.error is Error.SHARE_SESSION_LIMIT_REACHED:  # so that the client does not retry immediately
             await any_of((), body["max_wait_ms"])
-        return {"error_code": refused.error}
+        return {"error_code": api_error.error}
     leaders = LeaderHints(request)
-    acknowledged_errors = await acknowledged(request) if acknowledges else {}
+    acknowledged_errors = await acknowledged(request) if has_acknowledgements else {}
     results: dict[Part, dict[str, Any]] = {}
     if not body.get("is_renew_ack", False) and body["share_session_epoch"] != END:
         try:
             results = await _fetched(request, session, leaders)
-        except Refused as refused:
-            return {"error_code": refused.error}
-    results = {part: result for part, result in results.items() if _must_send(session, part, result)}
-    for part, error in acknowledged_errors.items():
-        result = results.setdefault(part, {"partition_index": part[1], "records": b""})
+        except Refused as api_error:
+            return {"error_code": api_error.error}
+    results = {topic_id_partition: result for topic_id_partition, result in results.items() if _must_send(session, topic_id_partition, result)}
+    for topic_id_partition, error in acknowledged_errors.items():
+        result = results.setdefault(topic_id_partition, {"partition_index": topic_id_partition[1], "records": b""})
         result["acknowledge_error_code"] = error.get("error_code", Error.NONE)
         result["acknowledge_error_message"] = error.get("error_message")
     if body["share_session_epoch"] == END:
@@ -71,7 +71,7 @@ def _acknowledges(body: Mapping[str, Any]) -> bool:
     return any(partition["acknowledgement_batches"] for topic in body["topics"] for partition in topic["partitions"])
 
 
-def _session(request: Request, key: tuple[str, str], *, acknowledges: bool) -> ShareSession:
+def _session(request: Request, key: tuple[str, str], *, has_acknowledgements: bool) -> ShareSession:
     body = request.body
     session = (
         request.cluster.part(AllShareSessions)
@@ -85,7 +85,7 @@ def _session(request: Request, key: tuple[str, str], *, acknowledges: bool) -> S
                 for partition in topic["partitions"]
             ],
             [(topic["topic_id"], index) for topic in body["forgotten_topics_data"] for index in topic["partitions"]],
-            acknowledges=acknowledges,
+            has_acknowledgements=has_acknowledgements,
         )
     )
     if body["share_session_epoch"] == BEGIN:
@@ -96,29 +96,29 @@ def _session(request: Request, key: tuple[str, str], *, acknowledges: bool) -> S
 async def _fetched(request: Request, session: ShareSession, leaders: LeaderHints) -> dict[Part, dict[str, Any]]:
     """Return the acquired records of the session's partitions once there is enough or the time is up."""
     body, clock = request.body, request.cluster.clock
-    parts = _rotated(list(session.partitions), body["share_session_epoch"])
-    if not parts or body["max_records"] <= 0 or body["max_bytes"] <= 0:
+    topic_id_partitions = _rotated(list(session.partitions), body["share_session_epoch"])
+    if not topic_id_partitions or body["max_records"] <= 0 or body["max_bytes"] <= 0:
         return {}
     reader = ShareReader(request, leaders)
     deadline = clock.now() + body["max_wait_ms"]
     while True:
         if session.ended:
             raise Refused(Error.SHARE_SESSION_NOT_FOUND)
-        reader.read(parts)
+        reader.read(topic_id_partitions)
         size = sum(read.size for read in reader.reads)
-        enough = size >= min(body["min_bytes"], reader.max_bytes) and reader.acquirable
-        left = deadline - clock.now()
-        if enough or left <= 0 or not reader.reads:
+        has_enough = size >= min(body["min_bytes"], reader.max_bytes) and reader.acquirable
+        remaining_ms = deadline - clock.now()
+        if has_enough or remaining_ms <= 0 or not reader.reads:
             return reader.acquired()
-        await any_of(reader.changes(), left)
+        await any_of(reader.changes(), remaining_ms)
 
 
-def _rotated(parts: Sequence[Part], epoch: int) -> list[Part]:
+def _rotated(topic_id_partitions: Sequence[Part], epoch: int) -> list[Part]:
     """Return the partitions, starting with a different one each time."""
-    first = epoch % len(parts) if parts else 0
-    return [*parts[first:], *parts[:first]]
+    start = epoch % len(topic_id_partitions) if topic_id_partitions else 0
+    return [*topic_id_partitions[start:], *topic_id_partitions[:start]]
 
 
-def _must_send(session: ShareSession, part: Part, result: Mapping[str, Any]) -> bool:
-    failed = bool(result.get("error_code", Error.NONE))
-    return session.must_send(part, has_records=bool(result["records"]), has_error=failed)
+def _must_send(session: ShareSession, topic_id_partition: Part, result: Mapping[str, Any]) -> bool:
+    has_failed = bool(result.get("error_code", Error.NONE))
+    return session.must_send(topic_id_partition, has_records=bool(result["records"]), has_error=has_failed)

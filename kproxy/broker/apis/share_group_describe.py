@@ -37,8 +37,8 @@ def _described(request: Request, group_id: str) -> Mapping[str, Any]:
         if not all(allowed(request, "DESCRIBE", "TOPIC", topic) for topic in _topics(description)):
             message = "The group has described topic(s) that the client is not authorized to describe."
             raise Refused(Error.TOPIC_AUTHORIZATION_FAILED, message)
-    except Refused as refused:
-        return {"group_id": group_id, "error_code": refused.error, "error_message": refused.message}
+    except Refused as api_error:
+        return {"group_id": group_id, "error_code": api_error.error, "error_message": api_error.message}
     if not request.body["include_authorized_operations"]:
         return description
     return {**description, "authorized_operations": operations(request, "GROUP", group_id)}

@@ -41,8 +41,8 @@ def share_group_heartbeat(request: Request) -> Body:
         elif groups.get(group_id) is None and body["member_epoch"] != LEAVING:
             raise Refused(Error.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
         return groups.share(group_id, create=joins).heartbeat(_beat(request))
-    except Refused as refused:
-        return {"error_code": refused.error, "error_message": refused.message}
+    except Refused as api_error:
+        return {"error_code": api_error.error, "error_message": api_error.message}
 
 
 def _check(body: Mapping[str, Any]) -> None:

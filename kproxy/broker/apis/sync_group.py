@@ -42,5 +42,5 @@ async def sync_group(request: Request) -> Body:
             group.sync, body["member_id"], instance_id, body["generation_id"], protocol, assignments
         )
         return await response_of(sync)
-    except Refused as refused:
-        return {"error_code": refused.error, "assignment": b""}
+    except Refused as api_error:
+        return {"error_code": api_error.error, "assignment": b""}

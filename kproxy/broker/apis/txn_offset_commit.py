@@ -50,8 +50,8 @@ def _stage(request: Request, rows: OffsetRows, valid: list[OffsetRow]) -> None:
             version=request.version,
         )
         commits = rows.commits(valid, check)
-    except Refused as refused:
-        if refused.error is Error.STALE_MEMBER_EPOCH:  # unknown to producers
+    except Refused as api_error:
+        if api_error.error is Error.STALE_MEMBER_EPOCH:  # unknown to producers
             raise Refused(Error.ILLEGAL_GENERATION) from None
         raise
     request.cluster.part(Offsets).stage(*producer, group_id, commits)

@@ -30,8 +30,8 @@ def update_features(request: Request) -> Body:
             raise Refused(Error.INVALID_REQUEST, "A feature is named twice.")
         for update in updates:
             _check(features, update)
-    except Refused as refused:
-        return {"error_code": refused.error, "error_message": refused.message}
+    except Refused as api_error:
+        return {"error_code": api_error.error, "error_message": api_error.message}
     if not body.get("validate_only", False):
         for update in updates:
             features.finalize(update["feature"], update["max_version_level"])
@@ -43,15 +43,15 @@ def update_features(request: Request) -> Body:
 
 def _check(features: Features, update: Mapping[str, Any]) -> None:
     name, level = update["feature"], update["max_version_level"]
-    known, now = features.known.get(name), features.level(name)
+    supported, current_level = features.known.get(name), features.level(name)
     prefix = "The update failed for all features since the following feature had an error: "
-    wrong = f"{prefix}Invalid update version {level} for feature {name}. "
-    if known is None or not (level == 0 or known.lowest <= level <= known.highest) or level < known.lowest:
-        range_ = f"versions {known.lowest}-{known.highest}" if known else "the feature"
-        raise Refused(Error.INVALID_UPDATE_VERSION, f"{wrong}Local controller does not support {range_}.")
-    upgrades = not update["allow_downgrade"] if "allow_downgrade" in update else update["upgrade_type"] == _UPGRADE
-    if level < now and upgrades:
+    message = f"{prefix}Invalid update version {level} for feature {name}. "
+    if supported is None or not (level == 0 or supported.lowest <= level <= supported.highest) or level < supported.lowest:
+        range_ = f"versions {supported.lowest}-{supported.highest}" if supported else "the feature"
+        raise Refused(Error.INVALID_UPDATE_VERSION, f"{message}Local controller does not support {range_}.")
+    is_upgrade = not update["allow_downgrade"] if "allow_downgrade" in update else update["upgrade_type"] == _UPGRADE
+    if level < current_level and is_upgrade:
         raise Refused(
-            Error.INVALID_UPDATE_VERSION, f"{wrong}Can't downgrade the version of this feature without setting the "
+            Error.INVALID_UPDATE_VERSION, f"{message}Can't downgrade the version of this feature without setting the "
             "upgrade type to either safe or unsafe downgrade."
         )  # fmt: skip

@@ -29,7 +29,7 @@ _KEPT: Final = (RecordState.AVAILABLE, RecordState.ACKNOWLEDGED, RecordState.ARC
 async def write_share_group_state(request: Request) -> Body:
     """Return the results once the state is durable."""
 
-    def one(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    def write_partition(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         state = state_of(request, part, "Write")
         check(request, part, state, entry)
         _write(state, entry)
@@ -39,7 +39,7 @@ async def write_share_group_state(request: Request) -> Body:
         request.cluster.part(ShareStates).store(request.body["group_id"], part, state)
         return {}
 
-    return await responses(request, one)
+    return await responses(request, write_partition)
 
 
 def _write(state: ShareState, entry: Mapping[str, Any]) -> None:
@@ -58,5 +58,5 @@ def _write(state: ShareState, entry: Mapping[str, Any]) -> None:
 
 
 def _can_be(batch: StateBatch) -> bool:
-    ordered = 0 <= batch.first <= batch.last < _MAX_INT64
-    return ordered and batch.state in _KEPT and 0 <= batch.deliveries < _MAX_INT16
+    is_ordered = 0 <= batch.first <= batch.last < _MAX_INT64
+    return is_ordered and batch.state in _KEPT and 0 <= batch.deliveries < _MAX_INT16

@@ -33,8 +33,8 @@ async def write_txn_markers(request: Request) -> Body:
     try:
         await request.cluster.part(Logs).synced()  # the markers
         unsynced = Error.NONE
-    except Refused as refused:
-        unsynced = refused.error
+    except Refused as api_error:
+        unsynced = api_error.error
     return {
         "markers": [
             {
@@ -55,29 +55,29 @@ async def write_txn_markers(request: Request) -> Body:
     }
 
 
-def _ended(request: Request, marker: Mapping[str, Any], place: Place) -> Error:
-    granted = ("ALTER", "CLUSTER_ACTION")
-    if not any(allowed(request, operation, "CLUSTER", CLUSTER) for operation in granted):
+def _ended(request: Request, marker: Mapping[str, Any], topic_partition: Place) -> Error:
+    sufficient_operations = ("ALTER", "CLUSTER_ACTION")
+    if not any(allowed(request, operation, "CLUSTER", CLUSTER) for operation in sufficient_operations):
         return Error.CLUSTER_AUTHORIZATION_FAILED
     topics = request.cluster.part(Topics)
     producer_id, epoch = marker["producer_id"], marker["producer_epoch"]
     try:
-        log = topics.led_by(request.node, topics.find(place[0], None), place[1]).log
-        if place[0] == OFFSETS_TOPIC:
-            _end_offsets(request, marker, place)
+        log = topics.led_by(request.node, topics.find(topic_partition[0], None), topic_partition[1]).log
+        if topic_partition[0] == OFFSETS_TOPIC:
+            _end_offsets(request, marker, topic_partition)
             return Error.NONE
         state = log.producers.get(producer_id)
-        ongoing = state is not None and state.transaction_start is not None and state.epoch == epoch
-        if ongoing and marker.get("transaction_version", 0) >= BUMPING:  # ending it would have incremented the epoch
+        is_ongoing = state is not None and state.transaction_start is not None and state.epoch == epoch
+        if is_ongoing and marker.get("transaction_version", 0) >= BUMPING:  # ending it would have incremented the epoch
             raise Refused(Error.INVALID_PRODUCER_EPOCH)
         log.append_marker(producer_id, epoch, marker["coordinator_epoch"], commit=marker["transaction_result"])
-    except Refused as refused:
-        return refused.error
+    except Refused as api_error:
+        return api_error.error
     return Error.NONE
 
 
-def _end_offsets(request: Request, marker: Mapping[str, Any], place: Place) -> None:
+def _end_offsets(request: Request, marker: Mapping[str, Any], topic_partition: Place) -> None:
     offsets = request.cluster.part(Offsets)
     for group in offsets.groups():
-        if place_of(request.cluster, group) == place:
+        if place_of(request.cluster, group) == topic_partition:
             offsets.complete(marker["producer_id"], marker["producer_epoch"], group, marker["transaction_result"])

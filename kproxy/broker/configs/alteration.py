@@ -16,9 +16,9 @@ _LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 def check_settings(configs: Configs, kind: str, name: str, settings: Mapping[str, str]) -> None:
     """Raise `ApiError` with INVALID_CONFIG or INVALID_REQUEST unless these can be set for a resource."""
     for key, value in settings.items():
-        fact = configs.fact(kind, key)
+        definition = configs.fact(kind, key)
         if kind == "broker":
-            _check_dynamic(name, fact)
+            _check_dynamic(name, definition)
         elif kind == "broker_logger":
             _check_level(key, value)
         elif kind == "topic":
@@ -26,9 +26,9 @@ def check_settings(configs: Configs, kind: str, name: str, settings: Mapping[str
         elif (kind, key) == ("client_metrics", "match"):
             check_match(value)
         try:
-            check(fact, value, configs.line)
-        except Refused as refused:
-            raise Refused(Error.INVALID_REQUEST, refused.message) if kind == "broker" else refused from None
+            check(definition, value, configs.line)
+        except Refused as api_error:
+            raise Refused(Error.INVALID_REQUEST, api_error.message) if kind == "broker" else api_error from None
 
 
 def check_min_isr(
@@ -50,19 +50,19 @@ def check_min_isr(
             raise Refused(Error.INVALID_CONFIG, f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled.")
 
 
-def _check_dynamic(name: str, fact: Fact) -> None:
+def _check_dynamic(name: str, definition: Fact) -> None:
     """Raise `ApiError` unless a broker's config can be changed at runtime."""
-    if fact.type == UNKNOWN:
+    if definition.type == UNKNOWN:
         return
-    if OF_LISTENER.fullmatch(fact.name):
+    if OF_LISTENER.fullmatch(definition.name):
         if not name:
             raise Refused(
                 Error.INVALID_REQUEST,
                 "Cannot update these configs at default cluster level, broker id must be specified: "
-                f"[{fact.name:.200}]",
+                f"[{definition.name:.200}]",
             )
-    elif fact.read_only:
-        raise Refused(Error.INVALID_REQUEST, f"Cannot update these configs dynamically: [{fact.name}]")
+    elif definition.read_only:
+        raise Refused(Error.INVALID_REQUEST, f"Cannot update these configs dynamically: [{definition.name}]")
 
 
 def _check_level(logger: str, level: str) -> None:

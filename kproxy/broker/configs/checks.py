@@ -49,14 +49,14 @@ _SELECTORS: Final = (
 )  # fmt: skip
 
 
-def check(fact: Fact, value: str, line: ReleaseLine) -> None:
+def check(definition: Fact, value: str, line: ReleaseLine) -> None:
     """Raise `ApiError` unless the value is valid: with INVALID_CONFIG, before 2.1 with UNKNOWN_SERVER_ERROR."""
-    least = _MIN_SINCE_4_1 if line.since("4.1") else _MIN_VALUES if line.since("2.2") else {}
+    min_values = _MIN_SINCE_4_1 if line.since("4.1") else _MIN_VALUES if line.since("2.2") else {}
     try:
-        _check(fact, value, least)
+        _check(definition, value, min_values)
     except ValueError as error:
         code = Error.INVALID_CONFIG if line.since("2.1") else Error.UNKNOWN_SERVER_ERROR
-        raise Refused(code, f"Invalid value {value:.200} for configuration {fact.name}: {error}") from None
+        raise Refused(code, f"Invalid value {value:.200} for configuration {definition.name}: {error}") from None
 
 
 def check_match(value: str) -> None:
@@ -70,25 +70,25 @@ def check_match(value: str) -> None:
 def check_static(configs: Mapping[str, str], line: ReleaseLine) -> None:
     """Raise `ValueError` unless the brokers can start with these; unknown configs are ignored, as in Kafka."""
     for key, value in configs.items():
-        if (fact := facts("broker", line.name).get(key)) is not None:
+        if (definition := facts("broker", line.name).get(key)) is not None:
             try:
-                check(fact, value, line)
-            except Refused as refused:
-                raise ValueError(refused.message) from None
+                check(definition, value, line)
+            except Refused as api_error:
+                raise ValueError(api_error.message) from None
 
 
-def _check(fact: Fact, value: str, least: Mapping[str, float]) -> None:
+def _check(definition: Fact, value: str, min_values: Mapping[str, float]) -> None:
     """Raise `ValueError` with the reason if the value is invalid."""
     try:
-        number = _PARSERS.get(fact.type, _text)(value, _BITS.get(fact.type, 0))
+        number = _PARSERS.get(definition.type, _text)(value, _BITS.get(definition.type, 0))
     except ValueError:
-        if fact.type == _BOOLEAN:
+        if definition.type == _BOOLEAN:
             raise ValueError("Expected value to be either true or false") from None
-        raise ValueError(f"Not a number of type {_TYPES[fact.type]}") from None
-    if number is not None and number < least.get(fact.name, number):
-        raise ValueError(f"Value must be at least {least[fact.name]}")
-    if allowed := _ALLOWED_VALUES.get(fact.name):
-        for element in filter(None, value.split(",")) if fact.type == LIST else [value]:
+        raise ValueError(f"Not a number of type {_TYPES[definition.type]}") from None
+    if number is not None and number < min_values.get(definition.name, number):
+        raise ValueError(f"Value must be at least {min_values[definition.name]}")
+    if allowed := _ALLOWED_VALUES.get(definition.name):
+        for element in filter(None, value.split(",")) if definition.type == LIST else [value]:
             if element.strip() not in allowed:
                 raise ValueError(f"String must be one of: {', '.join(allowed)}")
 

@@ -103,10 +103,10 @@ class Configs:
 
     def of(self, kind: str, name: str) -> Mapping[str, str]:
         """Return the settings of a resource."""
-        own = self._set.get((kind, name), {})
-        if kind == "broker" and not name and MIN_ISR not in own and self.min_isr_is_set:
-            return {MIN_ISR: next(self._static(MIN_ISR)).value or "", **own}
-        return own
+        settings = self._set.get((kind, name), {})
+        if kind == "broker" and not name and MIN_ISR not in settings and self.min_isr_is_set:
+            return {MIN_ISR: next(self._static(MIN_ISR)).value or "", **settings}
+        return settings
 
     def has_config(self, kind: str, key: str) -> bool:
         """Whether a resource type has a config in this release."""
@@ -118,9 +118,9 @@ class Configs:
         Raises:
             ApiError: INVALID_CONFIG, INVALID_REQUEST: the resource type has no such config.
         """
-        fact = _facts(kind, self.line.name).get(key)
-        if fact is not None:
-            return fact
+        definition = _facts(kind, self.line.name).get(key)
+        if definition is not None:
+            return definition
         if kind == "broker":
             return self._unlisted(key)
         if kind == "broker_logger":
@@ -150,35 +150,35 @@ class Configs:
 
     def described(self, kind: str, name: str, settings: Mapping[str, str] | None = None) -> list[Config]:
         """Return every config of a resource; with `settings`, as if these were set."""
-        own = self.of(kind, name) if settings is None else settings
-        known = _facts(kind, self.line.name)
-        unlisted = [self.fact(kind, key) for key in own if key not in known] if kind == "broker" else []
-        configs = (self._config(kind, name, fact, own) for fact in [*known.values(), *unlisted])
+        effective_settings = self.of(kind, name) if settings is None else settings
+        listed = _facts(kind, self.line.name)
+        unlisted = [self.fact(kind, key) for key in effective_settings if key not in listed] if kind == "broker" else []
+        configs = (self._config(kind, name, definition, effective_settings) for definition in [*listed.values(), *unlisted])
         # The default for all brokers only has what was set.
         return [config for config in configs if kind != "broker" or name or config.source != _DEFAULT]
 
-    def _config(self, kind: str, name: str, fact: Fact, own: Mapping[str, str]) -> Config:
-        synonyms = tuple(self._values(kind, name, fact, own))
-        first = synonyms[0] if synonyms else Setting(fact.name, fact.default, _DEFAULT)
-        return Config(fact, first.value, first.source, synonyms)
+    def _config(self, kind: str, name: str, definition: Fact, settings: Mapping[str, str]) -> Config:
+        synonyms = tuple(self._values(kind, name, definition, settings))
+        first = synonyms[0] if synonyms else Setting(definition.name, definition.default, _DEFAULT)
+        return Config(definition, first.value, first.source, synonyms)
 
-    def _values(self, kind: str, name: str, fact: Fact, own: Mapping[str, str]) -> Iterator[Setting]:
-        if fact.name in own:
+    def _values(self, kind: str, name: str, definition: Fact, settings: Mapping[str, str]) -> Iterator[Setting]:
+        if definition.name in settings:
             source = _DYNAMIC_DEFAULT if kind == "broker" and not name else _SET[kind]
-            yield Setting(fact.name, own[fact.name], source)
+            yield Setting(definition.name, settings[definition.name], source)
         if kind == "broker" and name:
-            if (node := self._of_node(name).get(fact.name)) is not None:
-                yield Setting(fact.name, node, _STATIC)
-            yield from self._of_brokers(fact.name)
+            if (node_value := self._of_node(name).get(definition.name)) is not None:
+                yield Setting(definition.name, node_value, _STATIC)
+            yield from self._of_brokers(definition.name)
         elif kind in ("topic", "group"):
-            for synonym in fact.synonyms:
+            for synonym in definition.synonyms:
                 yield from self._of_brokers(synonym)
-            for synonym, unit_ms in _TIMES.get(fact.name, ()):
+            for synonym, unit_ms in _TIMES.get(definition.name, ()):
                 for broker in self._of_brokers(synonym):
                     if broker.source != _DEFAULT and broker.value:
                         yield Setting(synonym, str(int(broker.value) * unit_ms), broker.source)
         elif kind == "broker_logger":
-            yield Setting(fact.name, fact.default, _DEFAULT)
+            yield Setting(definition.name, definition.default, _DEFAULT)
 
     def _of_brokers(self, key: str) -> Iterator[Setting]:
         """Return the values of a broker config in order of precedence."""
@@ -188,8 +188,8 @@ class Configs:
 
     def _static(self, key: str) -> Iterator[Setting]:
         """Return the values of a broker config without dynamic settings."""
-        fact = all_facts("broker", self.line.name).get(key)
-        default = None if fact is None else fact.default
+        definition = all_facts("broker", self.line.name).get(key)
+        default = None if definition is None else definition.default
         static = self._cluster.options.configs.get(key)
         if static is None and _DEFAULT_OVERRIDES.get(key) != default:
             static = _DEFAULT_OVERRIDES.get(key)

@@ -35,34 +35,34 @@ class Fact:
 @functools.cache
 def facts(kind: str, release: str) -> Mapping[str, Fact]:
     """Return the configs of a resource type in a release line, by name; empty if the type is unknown."""
-    known = line(release)
+    release_line = line(release)
     rows = {
         row["name"]
         for row in _rows(kind)
-        if ("since" not in row or known.since(row["since"]))
-        and ("until" not in row or row["until"] == known.name or not known.since(row["until"]))
+        if ("since" not in row or release_line.since(row["since"]))
+        and ("until" not in row or row["until"] == release_line.name or not release_line.since(row["until"]))
     }
-    return {name: fact for name, fact in all_facts(kind, release).items() if name in rows}
+    return {name: definition for name, definition in all_facts(kind, release).items() if name in rows}
 
 
 @functools.cache
 def all_facts(kind: str, release: str) -> Mapping[str, Fact]:
     """Return the configs of a resource type in any release, by name, with their default in this one."""
-    known = line(release)
-    facts = {}
+    release_line = line(release)
+    definitions_by_name = {}
     for row in _rows(kind):
         # Sorted by line: the first one that is not older than this release has its default.
-        older = (value for until, value in row["older"].items() if until == known.name or not known.since(until))
-        facts[row["name"]] = Fact(
+        older_defaults = (value for until, value in row["older"].items() if until == release_line.name or not release_line.since(until))
+        definitions_by_name[row["name"]] = Fact(
             name=row["name"],
             type=row["type"],
-            default=next(older, row.get("default")),
+            default=next(older_defaults, row.get("default")),
             read_only=row["read_only"],
             sensitive=row["sensitive"],
             synonyms=tuple(row["synonyms"]),
             documentation=row["documentation"],
         )
-    return facts
+    return definitions_by_name
 
 
 @functools.cache

@@ -41,9 +41,9 @@ def resource(request: Request, entry: Mapping[str, Any]) -> Resource:
         return Resource(kind, name, "TOPIC", name)
     if kind in ("broker", "broker_logger"):
         if name != str(request.node.id) and (name or kind == "broker_logger"):
-            known = f"expected {request.node.id}" + (" or empty string" if kind == "broker" else "")
-            raise Refused(Error.INVALID_REQUEST, f"Unexpected broker id, {known}, but received {name:.50}")
+            expected = f"expected {request.node.id}" + (" or empty string" if kind == "broker" else "")
+            raise Refused(Error.INVALID_REQUEST, f"Unexpected broker id, {expected}, but received {name:.50}")
     elif not name:
-        what = "Group name" if kind == "group" else "Client metrics subscription name"
-        raise Refused(Error.INVALID_REQUEST, f"{what} must not be empty")
+        label = "Group name" if kind == "group" else "Client metrics subscription name"
+        raise Refused(Error.INVALID_REQUEST, f"{label} must not be empty")
     return Resource(kind, name, "GROUP" if kind == "group" else "CLUSTER", name if kind == "group" else CLUSTER)

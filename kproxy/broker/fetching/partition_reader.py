@@ -66,18 +66,18 @@ class PartitionReader:
         """
         try:
             topic = self._topic(requested.key[0])
-        except Refused as refused:
+        except Refused as api_error:
             name = "" if self._request.version >= _BY_TOPIC_ID_FROM else requested.key[0]
-            return Read(requested.key, name, _refused(requested, refused.error), [], None)
+            return Read(requested.key, name, _refused(requested, api_error.error), [], None)
         try:
             partition = self._partition(topic, requested)
             return self._read(partition, requested, limit, one_at_least=one_at_least)
-        except Refused as refused:
-            result = _refused(requested, refused.error)
-            moved = refused.error in (Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH)
-            if moved and self._request.version >= _LEADERS_FROM:
+        except Refused as api_error:
+            result = _refused(requested, api_error.error)
+            has_moved = api_error.error in (Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH)
+            if has_moved and self._request.version >= _LEADERS_FROM:
                 result["current_leader"] = self.leaders.current(self._topics.partition(topic.name, requested.key[1]))
-            urgent = refused.error not in _UNKNOWN
+            urgent = api_error.error not in _UNKNOWN
             return Read(requested.key, topic.name, result, [], None, urgent)
 
     def records(self, read: Read, offset: int, limit: int) -> list[bytes]:
@@ -149,10 +149,10 @@ class PartitionReader:
             "aborted_transactions": None,
         }
         if self._committed:
-            upper = batches[-1].last_offset + 1 if batches else requested.offset
+            end_offset = batches[-1].last_offset + 1 if batches else requested.offset
             result["aborted_transactions"] = [
                 {"producer_id": transaction.producer_id, "first_offset": transaction.first_offset}
-                for transaction in log.aborted(requested.offset, upper)
+                for transaction in log.aborted(requested.offset, end_offset)
             ]
         return Read(requested.key, partition.topic, result, batches, log)
 

@@ -35,12 +35,12 @@ class _SessionPartition:
 
     def update(self, result: Mapping[str, Any], *, has_records: bool) -> bool:
         """Whether the result must be sent; records it as sent."""
-        failed = bool(result["error_code"])
-        start = result["log_start_offset"]
-        high_watermark = -1 if failed else result["high_watermark"]
-        changed = failed or has_records or (high_watermark, start) != (self.high_watermark, self.log_start_offset)
-        self.high_watermark, self.log_start_offset = high_watermark, start
-        return changed
+        has_failed = bool(result["error_code"])
+        log_start_offset = result["log_start_offset"]
+        high_watermark = -1 if has_failed else result["high_watermark"]
+        has_changed = has_failed or has_records or (high_watermark, log_start_offset) != (self.high_watermark, self.log_start_offset)
+        self.high_watermark, self.log_start_offset = high_watermark, log_start_offset
+        return has_changed
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class FetchContext:
         Raises:
             ApiError: INVALID_FETCH_SESSION_EPOCH: the session has advanced meanwhile.
         """
-        session, sent = self._session, set()
+        session, sent_keys = self._session, set()
         if session is None:
             return {key for key, _, _ in results}
         if session.epoch != self._epoch:
@@ -85,10 +85,10 @@ class FetchContext:
         for key, result, has_records in results:
             partition = session.partitions[key]
             if partition.update(result, has_records=has_records) or self._full:
-                sent.add(key)
+                sent_keys.add(key)
             if has_records and not self._full:
                 session.partitions[key] = session.partitions.pop(key)
-        return sent
+        return sent_keys
 
 
 class Sessions:
@@ -124,26 +124,26 @@ class Sessions:
             self._sessions.pop(session_id, None)
             session = self._create(requested, now, by_topic_id=by_topic_id) if epoch == _FULL else None
             return FetchContext(requested.values(), session, full=True)
-        found = self._sessions.get(session_id)
-        if found is None:
+        session_found = self._sessions.get(session_id)
+        if session_found is None:
             raise Refused(Error.FETCH_SESSION_ID_NOT_FOUND)
-        if found.epoch != epoch:
+        if session_found.epoch != epoch:
             raise Refused(Error.INVALID_FETCH_SESSION_EPOCH)
-        if found.by_topic_id != by_topic_id:
+        if session_found.by_topic_id != by_topic_id:
             raise Refused(Error.FETCH_SESSION_TOPIC_ID_ERROR)
         for key, request in requested.items():
-            if key in found.partitions:
-                found.partitions[key].requested = request
+            if key in session_found.partitions:
+                session_found.partitions[key].requested = request
             else:
-                found.partitions[key] = _SessionPartition(request)
+                session_found.partitions[key] = _SessionPartition(request)
         for key in forgotten:
-            found.partitions.pop(key, None)
+            session_found.partitions.pop(key, None)
         del self._sessions[session_id]
-        if not found.partitions:
+        if not session_found.partitions:
             return FetchContext((), None, full=True)
-        self._sessions[session_id] = found
-        found.used_at, found.epoch = now, _following(epoch)
-        return FetchContext([partition.requested for partition in found.partitions.values()], found, full=False)
+        self._sessions[session_id] = session_found
+        session_found.used_at, session_found.epoch = now, _following(epoch)
+        return FetchContext([partition.requested for partition in session_found.partitions.values()], session_found, full=False)
 
     def _create(self, requested: Mapping[Key, PartitionRequest], now: int, *, by_topic_id: bool) -> _Session | None:
         """Create a session, if there is room for one."""

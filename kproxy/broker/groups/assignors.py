@@ -32,31 +32,31 @@ Assignor: TypeAlias = Callable[[Collection[Subscriber], Mapping[str, int]], dict
 
 def uniform(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[str, frozenset[Part]]:
     """Balance the number of partitions per member, moving as few as possible."""
-    share = _Share(members, topics)
-    free = {(topic, index) for topic, count in topics.items() for index in range(count)}
-    for candidate in members:
-        stored = {part for part in candidate.target if part[0] in candidate.topics} & free
-        free -= stored
-        share.give_all(candidate.id, stored)
-    for part in sorted(free):
-        if (member := share.poorest(part[0])) is not None:
-            share.give(member, part)
-    share.even_out()
-    return {member: frozenset(parts) for member, parts in share.parts.items()}
+    balance = _Share(members, topics)
+    unassigned = {(topic, index) for topic, count in topics.items() for index in range(count)}
+    for subscriber in members:
+        kept = {partition for partition in subscriber.target if partition[0] in subscriber.topics} & unassigned
+        unassigned -= kept
+        balance.give_all(subscriber.id, kept)
+    for partition in sorted(unassigned):
+        if (member := balance.poorest(partition[0])) is not None:
+            balance.give(member, partition)
+    balance.even_out()
+    return {member: frozenset(partitions) for member, partitions in balance.parts.items()}
 
 
 def range_(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[str, frozenset[Part]]:
     """Assign each member a range of each topic's partitions; topics with equal partition counts get equal ranges."""
-    given: dict[str, set[Part]] = {member.id: set() for member in members}
-    ranked = sorted(members, key=lambda member: (member.instance_id is None, member.instance_id or member.id))
+    assignments: dict[str, set[Part]] = {member.id: set() for member in members}
+    sorted_members = sorted(members, key=lambda member: (member.instance_id is None, member.instance_id or member.id))
     for topic, count in topics.items():
-        readers = [subscriber.id for subscriber in ranked if topic in subscriber.topics]
+        readers = [subscriber.id for subscriber in sorted_members if topic in subscriber.topics]
         start = 0
-        for number, reader in enumerate(readers):
-            end = start + count // len(readers) + (number < count % len(readers))
-            given[reader].update((topic, index) for index in range(start, end))
+        for rank, reader in enumerate(readers):
+            end = start + count // len(readers) + (rank < count % len(readers))
+            assignments[reader].update((topic, index) for index in range(start, end))
             start = end
-    return {member: frozenset(parts) for member, parts in given.items()}
+    return {member: frozenset(partitions) for member, partitions in assignments.items()}
 
 
 #: By the names in requests; the first is the default.
@@ -70,14 +70,14 @@ class _Share:
         self.parts: dict[str, set[Part]] = {member.id: set() for member in members}
         # Readers of the same topics share a heap of (load, member); outdated entries are corrected when they come up.
         readers = {topic: tuple(member.id for member in members if topic in member.topics) for topic in topics}
-        heaps = {reader: [(0, member) for member in sorted(reader)] for reader in set(readers.values())}
-        self._heaps = {topic: heaps[reader] for topic, reader in readers.items()}
+        heaps = {group_readers: [(0, member) for member in sorted(group_readers)] for group_readers in set(readers.values())}
+        self._heaps = {topic: heaps[group_readers] for topic, group_readers in readers.items()}
 
-    def give(self, member: str, part: Part) -> None:
-        self.parts[member].add(part)
+    def give(self, member: str, partition: Part) -> None:
+        self.parts[member].add(partition)
 
-    def give_all(self, member: str, parts: Collection[Part]) -> None:
-        self.parts[member].update(parts)
+    def give_all(self, member: str, partitions: Collection[Part]) -> None:
+        self.parts[member].update(partitions)
 
     def poorest(self, topic: str) -> str | None:
         """Return the reader of a topic with the fewest partitions; None if there is none."""
@@ -97,14 +97,14 @@ class _Share:
 
     def _richest_first(self) -> Iterator[tuple[str, Part]]:
         for member in sorted(self.parts, key=lambda part: -len(self.parts[part])):
-            for part in sorted(self.parts[member], reverse=True):
-                yield member, part
+            for partition in sorted(self.parts[member], reverse=True):
+                yield member, partition
 
-    def _move(self, owner: str, part: Part) -> bool:
-        to = self.poorest(part[0])
-        if to is None or len(self.parts[owner]) - len(self.parts[to]) < 2:
+    def _move(self, owner: str, partition: Part) -> bool:
+        receiver = self.poorest(partition[0])
+        if receiver is None or len(self.parts[owner]) - len(self.parts[receiver]) < 2:
             return False
-        self.parts[owner].remove(part)
-        heapq.heappush(self._heaps[part[0]], (len(self.parts[owner]), owner))
-        self.give(to, part)
+        self.parts[owner].remove(partition)
+        heapq.heappush(self._heaps[partition[0]], (len(self.parts[owner]), owner))
+        self.give(receiver, partition)
         return True

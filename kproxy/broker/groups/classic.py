@@ -26,23 +26,23 @@ _NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60 * 1000  # for a new member waiting for it
 class ClassicGroup(Rounds):
     """A group whose leader assigns the partitions."""
 
-    def join(self, joining: Joining, respond: Respond) -> None:
+    def join(self, request: Joining, respond: Respond) -> None:
         """A member joins or rejoins; the response is sent when all members have joined.
 
         Raises:
             ApiError: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
         """
-        if not self._has_capacity(joining.member_id):
-            self._forget(joining.member_id)
+        if not self._has_capacity(request.member_id):
+            self._forget(request.member_id)
             raise Refused(Error.GROUP_MAX_SIZE_REACHED)
-        if not self._supports(joining.protocol_type, joining.protocols):
+        if not self._supports(request.protocol_type, request.protocols):
             raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
-        if not joining.member_id:
-            self._join_new(joining, respond)
-        elif joining.member_id not in self._pending:
-            self._join_again(self._checked(joining.member_id, joining.instance_id), joining, respond)
-        elif joining.instance_id is None:
-            self._add(joining.member_id, joining, respond)
+        if not request.member_id:
+            self._join_new(request, respond)
+        elif request.member_id not in self._pending:
+            self._join_again(self._checked(request.member_id, request.instance_id), request, respond)
+        elif request.instance_id is None:
+            self._add(request.member_id, request, respond)
         else:
             raise Refused(Error.UNKNOWN_SERVER_ERROR)  # as in Kafka: only dynamic members get their id first
 
@@ -70,8 +70,8 @@ class ClassicGroup(Rounds):
                 REBALANCE_IN_PROGRESS.
         """
         member = self._of_generation(member_id, instance_id, generation)
-        known = zip(protocol, (self.protocol_type, self.protocol), strict=True)
-        if any(None not in (sent, current) and sent != current for sent, current in known):
+        protocol_pairs = zip(protocol, (self.protocol_type, self.protocol), strict=True)
+        if any(None not in (requested, current) and requested != current for requested, current in protocol_pairs):
             raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
         if self._now is RebalanceState.PREPARING:
             raise Refused(Error.REBALANCE_IN_PROGRESS)
@@ -133,8 +133,8 @@ class ClassicGroup(Rounds):
             return committed.at
         if self.is_empty:
             return self._since
-        known = self._now is RebalanceState.STABLE and self._topics is not None
-        return committed.at if known else None
+        is_known = self._now is RebalanceState.STABLE and self._topics is not None
+        return committed.at if is_known else None
 
     def close(self) -> None:
         """Close the group, or hand over to one of another type: waiting members must rejoin."""
@@ -145,19 +145,19 @@ class ClassicGroup(Rounds):
 
     def described(self) -> Mapping[str, Any]:
         """Return the group as in DescribeGroups."""
-        stable = self._now is RebalanceState.STABLE
+        is_stable = self._now is RebalanceState.STABLE
         return {
             "group_id": self.id,
             "group_state": self.state,
             "protocol_type": self.protocol_type,
-            "protocol_data": self.protocol if stable else "",
+            "protocol_data": self.protocol if is_stable else "",
             "members": [
                 {
                     "member_id": member.id,
                     "group_instance_id": member.instance_id,
                     "client_id": member.client_id,
                     "client_host": member.client_host,
-                    "member_metadata": member.protocols[self.protocol or ""] if stable else b"",
+                    "member_metadata": member.protocols[self.protocol or ""] if is_stable else b"",
                     "member_assignment": member.assignment,
                 }
                 for member in self.members.values()
@@ -186,12 +186,12 @@ class ClassicGroup(Rounds):
         """Whether the member can join; the limit on members that only got an id is kproxy's, not Kafka's."""
         if not member_id and len(self._pending) >= MAX_MEMBERS:
             return False
-        preparing = self._now is RebalanceState.PREPARING
-        known = self.members.get(member_id)
-        if self.is_empty or (known is not None and (known.join is not None or not preparing)):
+        is_preparing = self._now is RebalanceState.PREPARING
+        existing = self.members.get(member_id)
+        if self.is_empty or (existing is not None and (existing.join is not None or not is_preparing)):
             return True
-        counted = sum(member.join is not None for member in self.members.values()) if preparing else len(self.members)
-        return counted < self._context.settings.classic_size
+        member_count = sum(member.join is not None for member in self.members.values()) if is_preparing else len(self.members)
+        return member_count < self._context.settings.classic_size
 
     def _supports(self, protocol_type: str, protocols: Collection[str]) -> bool:
         if self.is_empty:
@@ -208,73 +208,73 @@ class ClassicGroup(Rounds):
 
     def _checked(self, member_id: str, instance_id: str | None) -> ClassicMember:
         if instance_id is not None:
-            if (known := self._static.get(instance_id)) is None:
+            if (current_id := self._static.get(instance_id)) is None:
                 raise Refused(Error.UNKNOWN_MEMBER_ID)
-            if known != member_id:
+            if current_id != member_id:
                 raise Refused(Error.FENCED_INSTANCE_ID)
         if (member := self.members.get(member_id)) is None:
             raise Refused(Error.UNKNOWN_MEMBER_ID)
         return member
 
-    def _join_new(self, joining: Joining, respond: Respond) -> None:
-        new_id = f"{joining.client_id if joining.instance_id is None else joining.instance_id}-{uuid.uuid4()}"
-        if joining.instance_id is not None and (known := self._static.get(joining.instance_id)) is not None:
-            self._replace(self.members[known], new_id, joining, respond)
-        elif joining.instance_id is not None or not joining.learns_id:
-            self._add(new_id, joining, respond)
+    def _join_new(self, request: Joining, respond: Respond) -> None:
+        new_id = f"{request.client_id if request.instance_id is None else request.instance_id}-{uuid.uuid4()}"
+        if request.instance_id is not None and (current_id := self._static.get(request.instance_id)) is not None:
+            self._replace(self.members[current_id], new_id, request, respond)
+        elif request.instance_id is not None or not request.learns_id:
+            self._add(new_id, request, respond)
         else:
             self._pending.add(new_id)
-            self._timers.set(new_id, joining.session_timeout_ms, functools.partial(self._expire, new_id))
+            self._timers.set(new_id, request.session_timeout_ms, functools.partial(self._expire, new_id))
             respond({"error_code": Error.MEMBER_ID_REQUIRED, "member_id": new_id})
 
-    def _join_again(self, member: ClassicMember, joining: Joining, respond: Respond) -> None:
-        leads = member.id == self.leader
-        same = member.joins_as(joining.protocols)
-        if same and (self._now is RebalanceState.COMPLETING or (self._now is RebalanceState.STABLE and not leads)):
+    def _join_again(self, member: ClassicMember, request: Joining, respond: Respond) -> None:
+        is_leader = member.id == self.leader
+        has_same_protocols = member.joins_as(request.protocols)
+        if has_same_protocols and (self._now is RebalanceState.COMPLETING or (self._now is RebalanceState.STABLE and not is_leader)):
             respond(self._joined(member))  # it missed the response of this generation
         else:
-            self._update(member, joining, respond)
+            self._update(member, request, respond)
             self._prepare_or_complete()
 
-    def _add(self, member_id: str, joining: Joining, respond: Respond) -> None:
-        member = joining.member(member_id, respond)
+    def _add(self, member_id: str, request: Joining, respond: Respond) -> None:
+        member = request.member(member_id, respond)
         self._delayed_again = self._now is RebalanceState.PREPARING and self._before is RebalanceState.EMPTY
         if not self.members:
-            self.protocol_type = joining.protocol_type
+            self.protocol_type = request.protocol_type
         self.members[member_id] = member
-        if joining.instance_id is not None:
-            self._static[joining.instance_id] = member_id
+        if request.instance_id is not None:
+            self._static[request.instance_id] = member_id
         self.leader = self.leader or member_id
         self._pending.discard(member_id)
         self._expect(member, _NEW_MEMBER_TIMEOUT_MS)
         self._prepare_or_complete()
 
-    def _update(self, member: ClassicMember, joining: Joining, respond: Respond) -> None:
-        member.protocols = joining.protocols
-        member.session_timeout_ms = joining.session_timeout_ms
-        member.rebalance_timeout_ms = joining.rebalance_timeout_ms
+    def _update(self, member: ClassicMember, request: Joining, respond: Respond) -> None:
+        member.protocols = request.protocols
+        member.session_timeout_ms = request.session_timeout_ms
+        member.rebalance_timeout_ms = request.rebalance_timeout_ms
         member.join = respond
 
-    def _replace(self, member: ClassicMember, new_id: str, joining: Joining, respond: Respond) -> None:
+    def _replace(self, member: ClassicMember, new_id: str, request: Joining, respond: Respond) -> None:
         """A static member returns without its id: it gets a new one, and the old one is fenced."""
         member.respond_to_join({"error_code": Error.FENCED_INSTANCE_ID, "member_id": member.id})
         member.respond_to_sync({"error_code": Error.FENCED_INSTANCE_ID})
-        leads, old_leader = member.id == self.leader, self.leader
+        is_leader, old_leader = member.id == self.leader, self.leader
         self._forget(member.id)
         member.id, member.is_new = new_id, False
         self.members[new_id] = member
-        self._static[joining.instance_id or ""] = new_id
-        self.leader = new_id if leads else self.leader
+        self._static[request.instance_id or ""] = new_id
+        self.leader = new_id if is_leader else self.leader
         self._expect(member)
-        self._update(member, joining, respond)
+        self._update(member, request, respond)
         if self._now is not RebalanceState.STABLE:
             self.prepare() if self._now is RebalanceState.COMPLETING else self._complete_if_all_joined()
         elif self._voted() != self.protocol:
             self.prepare()
         else:  # unchanged: no rebalance
             self._context.store(self)
-            known: dict[str, Any] = {"leader": old_leader, "members": []}  # so that it acts as a follower
-            member.respond_to_join(self._joined(member) | ({"skip_assignment": leads} if joining.skips else known))
+            follower_fields: dict[str, Any] = {"leader": old_leader, "members": []}  # so that it acts as a follower
+            member.respond_to_join(self._joined(member) | ({"skip_assignment": is_leader} if request.skips else follower_fields))
 
     def _synced(self, member_id: str) -> None:
         self._unsynced.discard(member_id)
@@ -287,7 +287,7 @@ class ClassicGroup(Rounds):
                 member_id = self._static.get(instance_id or "", "")
             if member_id not in self._pending:
                 self._checked(member_id, instance_id).respond_to_join(GONE)
-        except Refused as refused:
-            return refused.error
+        except Refused as api_error:
+            return api_error.error
         self._forget(member_id)
         return Error.NONE

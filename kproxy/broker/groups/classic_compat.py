@@ -24,31 +24,31 @@ from kproxy.broker.groups.subscriptions import CONSUMER, read_subscription, vers
 class Bridge(Reconciliation):
     """Handles members with the classic protocol; each has its own generation, which is its member epoch."""
 
-    def join(self, joining: Joining, respond: Respond) -> None:
+    def join(self, request: Joining, respond: Respond) -> None:
         """A member joins or rejoins; the response is immediate.
 
         Raises:
             ApiError: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
         """
-        member_id = joining.member_id or new_uuid()
+        member_id = request.member_id or new_uuid()
         self._check_capacity(member_id)
-        if not self._supports(joining):
+        if not self._supports(request):
             raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
-        if not joining.member_id and joining.instance_id is None and joining.learns_id:
+        if not request.member_id and request.instance_id is None and request.learns_id:
             respond({"error_code": Error.MEMBER_ID_REQUIRED, "member_id": member_id})
             return
-        protocol, data = next(iter(joining.protocols.items()))
+        protocol, data = next(iter(request.protocols.items()))
         if (subscription := read_subscription(data)) is None:
             raise Refused(Error.UNKNOWN_SERVER_ERROR, "the subscription cannot be read")
-        member = self._joining_member(joining, member_id)
-        subscribed = member.topics != frozenset(subscription["topics"]) or member.regex != ""
-        member.classic = joining
+        member = self._joining_member(request, member_id)
+        has_changed = member.topics != frozenset(subscription["topics"]) or member.regex != ""
+        member.classic = request
         member.topics, member.regex = frozenset(subscription["topics"]), ""
         member.rack_id = subscription.get("rack_id") or member.rack_id
-        member.client_id, member.client_host = joining.client_id, joining.client_host
-        member.rebalance_timeout_ms = joining.rebalance_timeout_ms
+        member.client_id, member.client_host = request.client_id, request.client_host
+        member.rebalance_timeout_ms = request.rebalance_timeout_ms
         owned = self._parts(subscription.get("owned_partitions", ()))
-        self._progress(member, owned, None, subscribed=subscribed)
+        self._progress(member, owned, None, subscription_changed=has_changed)
         self._timers.cancel(f"join-{member.id}")
         self._limit("sync", member)
         respond(
@@ -71,10 +71,10 @@ class Bridge(Reconciliation):
         respond: Respond,
     ) -> None:
         """Return a member's assignment, like `ClassicGroup.sync`, but immediately; members send no assignments."""
-        member, joining = self._of_generation(member_id, instance_id, generation)
-        own, data = next(iter(joining.protocols.items()))
-        known = zip(protocol, (CONSUMER, own), strict=True)
-        if any(sent is not None and sent != current for sent, current in known):
+        member, request = self._of_generation(member_id, instance_id, generation)
+        protocol_name, data = next(iter(request.protocols.items()))
+        protocol_pairs = zip(protocol, (CONSUMER, protocol_name), strict=True)
+        if any(requested is not None and requested != current for requested, current in protocol_pairs):
             raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
         if self.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED:
             self._limit("join", member)
@@ -82,7 +82,7 @@ class Bridge(Reconciliation):
         self._timers.cancel(f"sync-{member.id}")
         self._expect(member)
         assignment = write_assignment(self.named(member.assigned), version_of(data))
-        respond({"protocol_type": CONSUMER, "protocol_name": own, "assignment": assignment})
+        respond({"protocol_type": CONSUMER, "protocol_name": protocol_name, "assignment": assignment})
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
         """Keep a member alive.
@@ -92,8 +92,8 @@ class Bridge(Reconciliation):
         """
         member, _ = self._of_generation(member_id, instance_id, generation)
         self._expect(member)
-        released = member.state is MemberState.UNRELEASED and not self._waits(member)
-        if member.epoch < self.assignment_epoch or member.state is MemberState.UNREVOKED or released:
+        can_advance = member.state is MemberState.UNRELEASED and not self._waits(member)
+        if member.epoch < self.assignment_epoch or member.state is MemberState.UNREVOKED or can_advance:
             if not self._timers.has(f"join-{member.id}"):
                 self._limit("join", member)
             raise Refused(Error.REBALANCE_IN_PROGRESS)
@@ -101,40 +101,40 @@ class Bridge(Reconciliation):
     def leave(self, members: Iterable[tuple[str, str | None]]) -> list[Error]:
         """Remove members, given by member id and instance id, e.g. for an admin client. Return the result for each."""
         errors = []
-        gone = set()
+        removed_ids = set()
         for member_id, instance_id in members:
             try:
-                gone.add(self._known(member_id, instance_id, any_id=True).id)
+                removed_ids.add(self._known(member_id, instance_id, any_id=True).id)
                 errors.append(Error.NONE)
-            except Refused as refused:
-                errors.append(refused.error)
-        self._remove(gone)
+            except Refused as api_error:
+                errors.append(api_error.error)
+        self._remove(removed_ids)
         return errors
 
-    def named(self, parts: Iterable[Part]) -> dict[str, list[int]]:
+    def named(self, partitions: Iterable[Part]) -> dict[str, list[int]]:
         """Return partitions by topic name, without deleted topics."""
         topics: dict[str, list[int]] = {}
-        for topic_id, index in sorted(parts):
+        for topic_id, index in sorted(partitions):
             if (topic := self._context.topics.with_id(topic_id)) is not None:
                 topics.setdefault(topic.name, []).append(index)
         return topics
 
-    def _supports(self, joining: Joining) -> bool:
-        others = [member.classic for member in self.members.values() if member.classic is not None]
-        return joining.protocol_type == CONSUMER and any(
-            all(name in member.protocols for member in others) for name in joining.protocols
+    def _supports(self, request: Joining) -> bool:
+        classic_members = [member.classic for member in self.members.values() if member.classic is not None]
+        return request.protocol_type == CONSUMER and any(
+            all(name in member.protocols for member in classic_members) for name in request.protocols
         )
 
-    def _joining_member(self, joining: Joining, member_id: str) -> ConsumerMember:
-        if joining.instance_id is None:
+    def _joining_member(self, request: Joining, member_id: str) -> ConsumerMember:
+        if request.instance_id is None:
             return self.members.setdefault(member_id, ConsumerMember(member_id))
-        if joining.member_id:
-            return self._known(member_id, joining.instance_id)
-        if (known := self._static.get(joining.instance_id)) is not None:
-            member = self._replace(self.members[known], member_id)
+        if request.member_id:
+            return self._known(member_id, request.instance_id)
+        if (current_id := self._static.get(request.instance_id)) is not None:
+            member = self._replace(self.members[current_id], member_id)
         else:
-            member = self.members[member_id] = ConsumerMember(member_id, joining.instance_id)
-        self._static[joining.instance_id] = member_id
+            member = self.members[member_id] = ConsumerMember(member_id, request.instance_id)
+        self._static[request.instance_id] = member_id
         return member
 
     def _of_generation(
@@ -149,14 +149,14 @@ class Bridge(Reconciliation):
 
     def _limit(self, step: str, member: ConsumerMember) -> None:
         """Remove the member unless it performs a step within its rebalance timeout."""
-        out = functools.partial(self._remove, {member.id})
-        self._timers.set(f"{step}-{member.id}", member.rebalance_timeout_ms, out)
+        remove = functools.partial(self._remove, {member.id})
+        self._timers.set(f"{step}-{member.id}", member.rebalance_timeout_ms, remove)
 
     def _waits(self, member: ConsumerMember) -> bool:
         """Whether other members still own partitions of the member's target."""
-        others = (other for other in self.members.values() if other is not member)
-        taken = {part for member in others for part in (*member.assigned, *member.revoking)}
-        return any(part in taken for part in self.target[member.id] - member.assigned.keys())
+        other_members = (candidate for candidate in self.members.values() if candidate is not member)
+        taken_partitions = {partition for member in other_members for partition in (*member.assigned, *member.revoking)}
+        return any(partition in taken_partitions for partition in self.target[member.id] - member.assigned.keys())
 
     def _parts(self, owned: Iterable[Mapping[str, Any]]) -> frozenset[Part]:
         topics = ((self._context.topics.named(topic["topic"]), topic["partitions"]) for topic in owned)
@@ -170,20 +170,20 @@ class Bridge(Reconciliation):
     def _become_classic(self) -> None:
         """Become a classic group when no member uses the new protocol any more."""
         settings = self._context.settings
-        fits = len(self.members) <= settings.classic_size and settings.migrates("downgrade")
-        if self.members and fits and all(member.classic is not None for member in self.members.values()):
-            new_id = ClassicGroup(self.id, self._context)
-            new_id.protocol_type, new_id.generation = CONSUMER, self.epoch
+        is_allowed = len(self.members) <= settings.classic_size and settings.migrates("downgrade")
+        if self.members and is_allowed and all(member.classic is not None for member in self.members.values()):
+            classic_group = ClassicGroup(self.id, self._context)
+            classic_group.protocol_type, classic_group.generation = CONSUMER, self.epoch
             members = [self._as_classic(member) for member in self.members.values()]
-            new_id.settle(members, None, members[0].id)
-            self._context.replace(new_id)
+            classic_group.settle(members, None, members[0].id)
+            self._context.replace(classic_group)
             if not all(member.is_at(self.epoch) for member in self.members.values()):
-                new_id.prepare()
+                classic_group.prepare()
 
     def _as_classic(self, member: ConsumerMember) -> ClassicMember:
         assert member.classic is not None
-        joining = member.classic
-        version = version_of(next(iter(joining.protocols.values())))
-        new_id = joining.member(member.id, None)
-        new_id.assignment = write_assignment(self.named(self.target.get(member.id, ())), version)
-        return new_id
+        request = member.classic
+        version = version_of(next(iter(request.protocols.values())))
+        classic_member = request.member(member.id, None)
+        classic_member.assignment = write_assignment(self.named(self.target.get(member.id, ())), version)
+        return classic_member

@@ -37,14 +37,14 @@ class ConsumerGroup(Bridge):
         if heartbeat.regex:
             matcher(heartbeat.regex)
         member = self._member(heartbeat)
-        subscribed = self._update_member(member, heartbeat)
-        moved = self._progress(member, heartbeat.owned, heartbeat.visible, subscribed=subscribed)
+        subscription_changed = self._update_member(member, heartbeat)
+        assignment_changed = self._progress(member, heartbeat.owned, heartbeat.visible, subscription_changed=subscription_changed)
         response: dict[str, Any] = {
             "member_id": member.id,
             "member_epoch": member.epoch,
             "heartbeat_interval_ms": self._context.settings.heartbeat_interval_ms(self.id),
         }
-        if heartbeat.epoch == 0 or heartbeat.is_full or moved:
+        if heartbeat.epoch == 0 or heartbeat.is_full or assignment_changed:
             response["assignment"] = {"topic_partitions": by_topic(member.assigned)}
         return response
 
@@ -117,21 +117,21 @@ class ConsumerGroup(Bridge):
             check_epoch(member, heartbeat)
             return member
         member_id = heartbeat.member_id or new_uuid()
-        known = self._static.get(heartbeat.instance_id) if heartbeat.instance_id is not None else None
-        if known is None:
+        current_id = self._static.get(heartbeat.instance_id) if heartbeat.instance_id is not None else None
+        if current_id is None:
             return self.members.setdefault(member_id, ConsumerMember(member_id))
-        old = self.members[known]
-        if old.epoch != AWAY and old.classic is None:
+        replaced = self.members[current_id]
+        if replaced.epoch != AWAY and replaced.classic is None:
             message = (
-                f"Static member {member_id} with instance id {old.instance_id} cannot join the group because the "
-                f"instance id is owned by {old.id} member."
+                f"Static member {member_id} with instance id {replaced.instance_id} cannot join the group because the "
+                f"instance id is owned by {replaced.id} member."
             )
             raise Refused(Error.UNRELEASED_INSTANCE_ID, message)
-        return self._replace(old, member_id)
+        return self._replace(replaced, member_id)
 
     def _update_member(self, member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> bool:
         """Update the member from its heartbeat; return whether its subscription has changed."""
-        before = member.topics, member.regex
+        old_subscription = member.topics, member.regex
         if heartbeat.instance_id is not None:
             member.instance_id = heartbeat.instance_id
             self._static[heartbeat.instance_id] = member.id
@@ -140,7 +140,7 @@ class ConsumerGroup(Bridge):
                 setattr(member, name, value)
         member.classic = None
         member.client_id, member.client_host = heartbeat.client_id, heartbeat.client_host
-        return before != (member.topics, member.regex)
+        return old_subscription != (member.topics, member.regex)
 
     def _leave(self, heartbeat: ConsumerHeartbeat) -> Mapping[str, Any]:
         member = self._known(heartbeat.member_id, heartbeat.instance_id)

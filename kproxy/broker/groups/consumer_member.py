@@ -56,8 +56,8 @@ class ConsumerMember:
     @property
     def size(self) -> int:
         """Approximate size in bytes."""
-        brought = () if self.classic is None else self.classic.protocols.values()
-        return 1000 + sum(50 + len(topic) for topic in self.topics) + len(self.regex) + sum(map(len, brought))
+        metadata = () if self.classic is None else self.classic.protocols.values()
+        return 1000 + sum(50 + len(topic) for topic in self.topics) + len(self.regex) + sum(map(len, metadata))
 
     @property
     def session_timeout_ms(self) -> int | None:
@@ -72,11 +72,11 @@ class ConsumerMember:
         self,
         epoch: int,
         target: Collection[Part],
-        subscribed: Collection[str],
-        taken: Collection[Part],
+        topic_ids: Collection[str],
+        taken_partitions: Collection[Part],
         owned: Collection[Part] | None,
         *,
-        changed: bool,
+        subscription_changed: bool,
     ) -> None:
         """Advance towards a target as far as possible: first revoke, then assign.
 
@@ -90,11 +90,11 @@ class ConsumerMember:
 
         Source: CurrentAssignmentBuilder.
         """
-        waits = self.state is MemberState.UNREVOKED and _has_any(owned, self.revoking)
-        if not waits and (self.state is not MemberState.STABLE or self.epoch != epoch):
-            self._advance(epoch, {part for part in target if part[0] in subscribed}, taken, owned)
-        elif changed:
-            self._unsubscribe(subscribed, owned)
+        is_revoking = self.state is MemberState.UNREVOKED and _has_any(owned, self.revoking)
+        if not is_revoking and (self.state is not MemberState.STABLE or self.epoch != epoch):
+            self._advance(epoch, {partition for partition in target if partition[0] in topic_ids}, taken_partitions, owned)
+        elif subscription_changed:
+            self._unsubscribe(topic_ids, owned)
 
     def replaced_by(self, member_id: str) -> Self:
         """Return the same static member with the id that it has returned with."""
@@ -134,34 +134,34 @@ class ConsumerMember:
     def restored(cls, stored: Mapping[str, Any]) -> Self:
         """Return the stored member."""
         assigned, revoking = ({(t, i): e for t, i, e in stored[name]} for name in ("assigned", "revoking"))
-        plain = {name: stored[name] for name in _PLAIN}
-        member = cls(**plain, topics=frozenset(stored["topics"]), assigned=assigned, revoking=revoking)
+        plain_fields = {name: stored[name] for name in _PLAIN}
+        member = cls(**plain_fields, topics=frozenset(stored["topics"]), assigned=assigned, revoking=revoking)
         member.state = MemberState(stored["state"])
         member.classic = None if stored["classic"] is None else Joining.restored(stored["classic"])
         return member
 
-    def _advance(self, epoch: int, target: set[Part], taken: Collection[Part], owned: Collection[Part] | None) -> None:
-        stored = {part: since for part, since in self.assigned.items() if part in target}
-        given_up = {part: since for part, since in self.assigned.items() if part not in target}
-        if given_up and _has_any(owned, given_up):
-            self.assigned, self.revoking = stored, given_up
+    def _advance(self, epoch: int, target: set[Part], taken_partitions: Collection[Part], owned: Collection[Part] | None) -> None:
+        kept = {partition: assignment_epoch for partition, assignment_epoch in self.assigned.items() if partition in target}
+        revoked = {partition: assignment_epoch for partition, assignment_epoch in self.assigned.items() if partition not in target}
+        if revoked and _has_any(owned, revoked):
+            self.assigned, self.revoking = kept, revoked
             self.state = MemberState.UNREVOKED
             self.previous_epoch = self.epoch
             return
-        missing = target - stored.keys()
-        free = {part for part in missing if part not in taken}
-        self.assigned = stored | dict.fromkeys(sorted(free), epoch)
+        missing = target - kept.keys()
+        available = {partition for partition in missing if partition not in taken_partitions}
+        self.assigned = kept | dict.fromkeys(sorted(available), epoch)
         self.revoking = {}
-        self.state = MemberState.STABLE if free == missing else MemberState.UNRELEASED
+        self.state = MemberState.STABLE if available == missing else MemberState.UNRELEASED
         self.previous_epoch, self.epoch = self.epoch, epoch
 
-    def _unsubscribe(self, subscribed: Collection[str], owned: Collection[Part] | None) -> None:
-        given_up = {part: since for part, since in self.assigned.items() if part[0] not in subscribed}
-        if not given_up:
+    def _unsubscribe(self, topic_ids: Collection[str], owned: Collection[Part] | None) -> None:
+        revoked = {partition: assignment_epoch for partition, assignment_epoch in self.assigned.items() if partition[0] not in topic_ids}
+        if not revoked:
             return
-        for part in given_up:
-            del self.assigned[part]
-        revoking = self.revoking | given_up
+        for partition in revoked:
+            del self.assigned[partition]
+        revoking = self.revoking | revoked
         if _has_any(owned, revoking):
             self.revoking = revoking
             self.state = MemberState.UNREVOKED
@@ -183,10 +183,10 @@ _PLAIN: Final = (
 )
 
 
-def _has_any(owned: Collection[Part] | None, parts: Collection[Part]) -> bool:
+def _has_any(owned: Collection[Part] | None, partitions: Collection[Part]) -> bool:
     """Whether a member owns any of these; assumed if it does not report."""
-    return owned is None or any(part in parts for part in owned)
+    return owned is None or any(partition in partitions for partition in owned)
 
 
-def _listed(parts: Mapping[Part, int]) -> list[tuple[str, int, int]]:
-    return [(topic, index, epoch) for (topic, index), epoch in parts.items()]
+def _listed(partitions: Mapping[Part, int]) -> list[tuple[str, int, int]]:
+    return [(topic, index, epoch) for (topic, index), epoch in partitions.items()]

@@ -128,15 +128,15 @@ class Timers:
         self._clock = clock
         self._set: dict[str, Timer] = {}
 
-    def set(self, name: str, delay_ms: int, call: Callable[[], None]) -> None:
-        """Call `call` once after the delay, unless the timer is replaced or cancelled."""
+    def set(self, name: str, delay_ms: int, callback: Callable[[], None]) -> None:
+        """Call `callback` once after the delay, unless the timer is replaced or cancelled."""
         self.cancel(name)
 
-        def over() -> None:
+        def expire() -> None:
             del self._set[name]
-            call()
+            callback()
 
-        self._set[name] = self._clock.later(delay_ms, over)
+        self._set[name] = self._clock.later(delay_ms, expire)
 
     def has(self, name: str) -> bool:
         """Whether it is set and pending."""

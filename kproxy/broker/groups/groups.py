@@ -99,12 +99,12 @@ class Groups:
         try:
             if group is not None and not group.is_empty:
                 upgrade(group, consumer_group, self._context)
-            answer = consumer_group.consumer_heartbeat(heartbeat)
+            response = consumer_group.consumer_heartbeat(heartbeat)
         except Refused:  # a rejected member does not create a group
             consumer_group.close()
             raise
         self.add(consumer_group)
-        return answer
+        return response
 
     def share(self, group_id: str, *, create: bool = False) -> ShareGroup:
         """Return a share group; with `create`, a new one if it does not exist.
@@ -127,10 +127,10 @@ class Groups:
             ApiError: GROUP_MAX_SIZE_REACHED if there are too many.
         """
         self._ensure_capacity(group.id)
-        before = self._by_id.get(group.id)
+        replaced = self._by_id.get(group.id)
         self._by_id[group.id] = group
-        if before is not None and before is not group:
-            before.close()
+        if replaced is not None and replaced is not group:
+            replaced.close()
             self.store(group)
         return group
 
@@ -173,13 +173,13 @@ class Groups:
 
     def _expire_offsets(self, group: Group, now: int) -> None:
         pending = self._offsets.pending(group.id)
-        for place, committed in self._offsets.of(group.id).items():
-            since = group.unused_since(committed)
-            if since is None or place in pending or group.is_subscribed(place[0]):
+        for topic_partition, committed in self._offsets.of(group.id).items():
+            unused_since = group.unused_since(committed)
+            if unused_since is None or topic_partition in pending or group.is_subscribed(topic_partition[0]):
                 continue
-            over = since + self.settings.retention_ms if committed.expires is None else committed.expires
-            if now >= over:
-                self._offsets.delete(group.id, place)
+            expires_at = unused_since + self.settings.retention_ms if committed.expires is None else committed.expires
+            if now >= expires_at:
+                self._offsets.delete(group.id, topic_partition)
 
     def _drop(self, group: Group) -> None:
         group.close()

@@ -41,8 +41,8 @@ def check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
     """Raise `ApiError` with FENCED_MEMBER_EPOCH unless the member has its current epoch, or missed just the last."""
     if heartbeat.epoch == member.epoch:
         return
-    missed = heartbeat.owned is not None and all(part in member.assigned for part in heartbeat.owned)
-    if heartbeat.epoch > member.epoch or heartbeat.epoch != member.previous_epoch or not missed:
+    missed_one_response = heartbeat.owned is not None and all(partition in member.assigned for partition in heartbeat.owned)
+    if heartbeat.epoch > member.epoch or heartbeat.epoch != member.previous_epoch or not missed_one_response:
         kind = "greater" if heartbeat.epoch > member.epoch else "smaller"
         message = (
             f"The consumer group member has a {kind} member epoch ({heartbeat.epoch}) than the one known by the group "
@@ -53,8 +53,8 @@ def check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
 
 def check_since(member: ConsumerMember, epoch: int, topic_id: str, partition: int) -> None:
     """Raise `ApiError` unless the member has owned the partition since that epoch or an older one."""
-    part = topic_id, partition
-    since = member.assigned.get(part, member.revoking.get(part))
+    topic_id_partition = topic_id, partition
+    since = member.assigned.get(topic_id_partition, member.revoking.get(topic_id_partition))
     if since is None or epoch < since:
         raise Refused(stale(member))
 

@@ -30,9 +30,9 @@ class Interests:
             self._matching.clear()
             return
         names = frozenset(topic.name for topic in self._topics)
-        known = self._matching if names == self._looked_at else {}
+        cached = self._matching if names == self._looked_at else {}
         self._matching = {
-            pattern: known[pattern] if pattern in known else frozenset(filter(visible, filter(matcher(pattern), names)))
+            pattern: cached[pattern] if pattern in cached else frozenset(filter(visible, filter(matcher(pattern), names)))
             for pattern in patterns
         }
         self._looked_at = names

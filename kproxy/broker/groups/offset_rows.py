@@ -42,14 +42,14 @@ class OffsetRows:
         async for entry in paced(request.body["topics"]):
             try:
                 topic, error = topics.find(entry.get("name"), entry.get("topic_id")), Error.NONE
-            except Refused as refused:
-                topic, error = None, refused.error
+            except Refused as api_error:
+                topic, error = None, api_error.error
             # Clients without READ permission must not learn whether a topic exists.
             name = entry.get("name") if topic is None else topic.name
             if name is not None and not allowed(request, "READ", "TOPIC", name):
                 error = Error.TOPIC_AUTHORIZATION_FAILED
-            found = [OffsetRow(partition, topic, error) async for partition in paced(entry["partitions"])]
-            rows._by_topic.append((entry, found))
+            rows_of_topic = [OffsetRow(partition, topic, error) async for partition in paced(entry["partitions"])]
+            rows._by_topic.append((entry, rows_of_topic))
         async for row in paced(rows.valid()):
             if not 0 <= row.entry["partition_index"] < len(row.topic.partitions if row.topic else ()):
                 row.error = Error.UNKNOWN_TOPIC_OR_PARTITION
@@ -67,9 +67,9 @@ class OffsetRows:
         """Record an error raised inside the block for all of these rows."""
         try:
             yield
-        except Refused as refused:
+        except Refused as api_error:
             for row in rows:
-                row.error = refused.error
+                row.error = api_error.error
 
     def commits(
         self, rows: Iterable[OffsetRow], check: PlaceCheck, expires: int | None = None
@@ -82,21 +82,21 @@ class OffsetRows:
             expires: When the offsets expire, in ms since the epoch.
         """
         cluster = self._request.cluster
-        now, longest = cluster.clock.now(), cluster.part(GroupSettings).metadata_size
+        now, max_length = cluster.clock.now(), cluster.part(GroupSettings).metadata_size
         offsets = {}
         for row in rows:
             assert row.topic is not None
             index, metadata = row.entry["partition_index"], row.entry["committed_metadata"] or ""
-            if len(metadata) > longest:
+            if len(metadata) > max_length:
                 row.error = Error.OFFSET_METADATA_TOO_LARGE
                 continue
             check(row.topic.id, index)
-            at = row.entry.get("commit_timestamp", -1)
+            committed_at = row.entry.get("commit_timestamp", -1)
             offsets[row.topic.name, index] = Committed(
                 row.entry["committed_offset"],
                 row.entry.get("committed_leader_epoch", -1),
                 metadata,
-                now if at == -1 else at,
+                now if committed_at == -1 else committed_at,
                 row.topic.id,
                 expires,
             )

@@ -80,9 +80,9 @@ class Offsets:
     def of(self, group: str) -> Mapping[Place, Committed]:
         """Return a group's committed offsets. Removes the offsets of deleted topics."""
         stored = self._committed.get(group, {})
-        for place in [place for place, offset in stored.items() if self._is_deleted(place[0], offset.committed)]:
-            self.delete(group, place)
-        return {place: offset.committed for place, offset in stored.items()}
+        for topic_partition in [topic_partition for topic_partition, offset in stored.items() if self._is_deleted(topic_partition[0], offset.committed)]:
+            self.delete(group, topic_partition)
+        return {topic_partition: offset.committed for topic_partition, offset in stored.items()}
 
     def commit(self, group: str, commits: Mapping[Place, Committed]) -> None:
         """Store offsets of a group.
@@ -91,26 +91,26 @@ class Offsets:
             ApiError: INVALID_COMMIT_OFFSET_SIZE if all groups together have too many.
         """
         self._check_capacity(len(commits))
-        for place, committed in commits.items():
-            self._store(group, place, _StoredOffset(committed, next(self._orders)))
-            self._journal.put("offsets", _key(group, place), asdict(committed))
+        for topic_partition, committed in commits.items():
+            self._store(group, topic_partition, _StoredOffset(committed, next(self._orders)))
+            self._journal.put("offsets", _key(group, topic_partition), asdict(committed))
 
-    def delete(self, group: str, place: Place) -> None:
+    def delete(self, group: str, topic_partition: Place) -> None:
         """Delete an offset of a group; staged ones stay."""
         stored = self._committed.get(group, {})
-        if stored.pop(place, None) is not None:
+        if stored.pop(topic_partition, None) is not None:
             self._count -= 1
-            self._journal.put("offsets", _key(group, place), None)
+            self._journal.put("offsets", _key(group, topic_partition), None)
         if not stored:
             self._committed.pop(group, None)
 
     def forget(self, group: str) -> None:
         """Delete all offsets of a deleted group, including staged ones."""
-        for place in list(self._committed.get(group, ())):
-            self.delete(group, place)
+        for topic_partition in list(self._committed.get(group, ())):
+            self.delete(group, topic_partition)
         for producer_id, staged in self._staged.pop(group, {}).items():
-            for place in staged:
-                self._unstage(group, place, producer_id)
+            for topic_partition in staged:
+                self._unstage(group, topic_partition, producer_id)
 
     def stage(self, producer_id: int, producer_epoch: int, group: str, commits: Mapping[Place, Committed]) -> None:
         """Stage offsets, which take effect if the producer's transaction commits.
@@ -120,11 +120,11 @@ class Offsets:
         """
         self._check_capacity(len(commits))
         staged = self._staged.setdefault(group, {}).setdefault(producer_id, {})
-        for place, committed in commits.items():
-            self._count += place not in staged
-            staged[place] = producer_epoch, _StoredOffset(committed, next(self._orders))
+        for topic_partition, committed in commits.items():
+            self._count += topic_partition not in staged
+            staged[topic_partition] = producer_epoch, _StoredOffset(committed, next(self._orders))
             value = {"producer_epoch": producer_epoch, "committed": asdict(committed)}
-            self._journal.put("staged offsets", _key(group, place, producer_id), value)
+            self._journal.put("staged offsets", _key(group, topic_partition, producer_id), value)
 
     def complete(self, producer_id: int, producer_epoch: int, group: str, commit: bool) -> None:
         """Apply or discard the offsets that a completed transaction staged for the group.
@@ -133,13 +133,13 @@ class Offsets:
         """
         producers = self._staged.get(group, {})
         staged = producers.get(producer_id, {})
-        for place in [place for place, (epoch, _) in staged.items() if epoch <= producer_epoch]:
-            _, stored = staged.pop(place)
-            self._unstage(group, place, producer_id)
-            before = self._committed.get(group, {}).get(place)
-            if commit and (before is None or before.order < stored.order):
-                self._store(group, place, stored)
-                self._journal.put("offsets", _key(group, place), asdict(stored.committed))
+        for topic_partition in [topic_partition for topic_partition, (epoch, _) in staged.items() if epoch <= producer_epoch]:
+            _, stored = staged.pop(topic_partition)
+            self._unstage(group, topic_partition, producer_id)
+            current = self._committed.get(group, {}).get(topic_partition)
+            if commit and (current is None or current.order < stored.order):
+                self._store(group, topic_partition, stored)
+                self._journal.put("offsets", _key(group, topic_partition), asdict(stored.committed))
         if not staged:
             producers.pop(producer_id, None)
         if not producers:
@@ -147,25 +147,25 @@ class Offsets:
 
     def pending(self, group: str) -> frozenset[Place]:
         """Return the partitions with staged offsets."""
-        return frozenset(place for staged in self._staged.get(group, {}).values() for place in staged)
+        return frozenset(topic_partition for staged in self._staged.get(group, {}).values() for topic_partition in staged)
 
-    def _store(self, group: str, place: Place, stored: _StoredOffset) -> None:
+    def _store(self, group: str, topic_partition: Place, stored: _StoredOffset) -> None:
         offsets = self._committed.setdefault(group, {})
-        self._count += place not in offsets
-        offsets[place] = stored
+        self._count += topic_partition not in offsets
+        offsets[topic_partition] = stored
 
-    def _unstage(self, group: str, place: Place, producer_id: int) -> None:
+    def _unstage(self, group: str, topic_partition: Place, producer_id: int) -> None:
         self._count -= 1
-        self._journal.put("staged offsets", _key(group, place, producer_id), None)
+        self._journal.put("staged offsets", _key(group, topic_partition, producer_id), None)
 
     def _is_deleted(self, topic: str, committed: Committed) -> bool:
-        state = self._topics.named(topic)
-        return state is None or state.id != committed.topic_id
+        current_topic = self._topics.named(topic)
+        return current_topic is None or current_topic.id != committed.topic_id
 
     def _check_capacity(self, more: int) -> None:
         if self._count + more > _MAX_OFFSETS:
             raise Refused(Error.INVALID_COMMIT_OFFSET_SIZE, f"more than {_MAX_OFFSETS} offsets are committed")
 
 
-def _key(group: str, place: Place, *more: Any) -> str:
-    return json.dumps((group, *place, *more))
+def _key(group: str, topic_partition: Place, *more: Any) -> str:
+    return json.dumps((group, *topic_partition, *more))

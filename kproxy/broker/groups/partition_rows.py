@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from kproxy.broker.topics import Topics
 
 
-def by_topic(parts: Iterable[Part]) -> list[dict[str, Any]]:
+def by_topic(partitions: Iterable[Part]) -> list[dict[str, Any]]:
     """Return ``topic_id`` and ``partitions`` of each topic, sorted by id."""
-    topics_found: dict[str, list[int]] = {}
-    for topic_id, index in sorted(parts):
-        topics_found.setdefault(topic_id, []).append(index)
-    return [{"topic_id": topic_id, "partitions": indexes} for topic_id, indexes in topics_found.items()]
+    indexes_by_topic: dict[str, list[int]] = {}
+    for topic_id, index in sorted(partitions):
+        indexes_by_topic.setdefault(topic_id, []).append(index)
+    return [{"topic_id": topic_id, "partitions": indexes} for topic_id, indexes in indexes_by_topic.items()]
 
 
-def named(parts: Iterable[Part], topics: Topics) -> list[dict[str, Any]]:
+def named(partitions: Iterable[Part], topics: Topics) -> list[dict[str, Any]]:
     """Return the same with ``topic_name``; without deleted topics."""
-    rows = ((topics.with_id(topic["topic_id"]), topic) for topic in by_topic(parts))
+    rows = ((topics.with_id(topic["topic_id"]), topic) for topic in by_topic(partitions))
     return [{**row, "topic_name": topic.name} for topic, row in rows if topic is not None]

@@ -91,9 +91,9 @@ class Rounds(Group):
             self._propagate(Error.REBALANCE_IN_PROGRESS)
         self._unsynced.clear()
         self._timers.cancel(SYNC)
-        first = self.is_empty
+        was_empty = self.is_empty
         self._become(RebalanceState.PREPARING)
-        if first:
+        if was_empty:
             delay = self._context.settings.initial_delay_ms
             self._wait_for_more(delay, max(self._rebalance_timeout_ms() - delay, 0))
         elif not self._all_joined():
@@ -114,7 +114,7 @@ class Rounds(Group):
     def _wait_for_more(self, delay: int, remaining: int) -> None:
         """Extend the initial delay of an empty group as long as members keep joining."""
 
-        def over() -> None:
+        def on_timeout() -> None:
             if self._delayed_again and remaining:
                 self._delayed_again = False
                 again = min(self._context.settings.initial_delay_ms, remaining)
@@ -122,13 +122,13 @@ class Rounds(Group):
             else:
                 self._complete()
 
-        self._timers.set(JOIN, delay, over)
+        self._timers.set(JOIN, delay, on_timeout)
 
     def _complete(self) -> None:
         """Complete the join phase: the members that have joined form the next generation."""
         self._timers.cancel(JOIN)
-        for late in [member for member in self.members.values() if member.join is None and member.instance_id is None]:
-            self._forget(late.id)
+        for late_member in [member for member in self.members.values() if member.join is None and member.instance_id is None]:
+            self._forget(late_member.id)
         if self.members and not self._elect():
             self._timers.set(JOIN, self._rebalance_timeout_ms(), self._complete)
             return
@@ -160,14 +160,14 @@ class Rounds(Group):
                 self._expect(member)
 
     def _joined(self, member: ClassicMember) -> dict[str, Any]:
-        leads = member.id == self.leader
+        is_leader = member.id == self.leader
         return {
             "generation_id": self.generation,
             "protocol_type": self.protocol_type,
             "protocol_name": self.protocol,
             "leader": self.leader,
             "member_id": member.id,
-            "members": self._as_joined() if leads else [],
+            "members": self._as_joined() if is_leader else [],
         }
 
     def _as_joined(self) -> list[Mapping[str, Any]]:
@@ -222,9 +222,9 @@ class Rounds(Group):
     def _elect(self) -> bool:
         """Choose a leader that has joined; return False if nobody has."""
         if self.members[self.leader or ""].join is None:
-            joined = next((member.id for member in self.members.values() if member.join is not None), None)
-            self.leader = joined or self.leader
-            return joined is not None
+            joined_id = next((member.id for member in self.members.values() if member.join is not None), None)
+            self.leader = joined_id or self.leader
+            return joined_id is not None
         return True
 
     def _voted(self) -> str:
@@ -235,9 +235,9 @@ class Rounds(Group):
         """Return the topics of all members; None if unknown."""
         if self.protocol_type != CONSUMER:
             return None
-        read = [read_subscription(member.protocols[self.protocol or ""]) for member in self.members.values()]
-        topic_lists = [subscription["topics"] for subscription in read if subscription is not None]
-        return frozenset().union(*topic_lists) if len(topic_lists) == len(read) else None
+        subscriptions = [read_subscription(member.protocols[self.protocol or ""]) for member in self.members.values()]
+        topic_lists = [subscription["topics"] for subscription in subscriptions if subscription is not None]
+        return frozenset().union(*topic_lists) if len(topic_lists) == len(subscriptions) else None
 
     def _all_joined(self) -> bool:
         return not self._pending and all(member.join is not None for member in self.members.values())

@@ -44,8 +44,8 @@ class Reconciliation(Group):
             return "Empty"
         if self.epoch > self.assignment_epoch:
             return "Assigning"
-        there = all(member.is_at(self.assignment_epoch) for member in self.members.values())
-        return "Stable" if there else "Reconciling"
+        is_stable = all(member.is_at(self.assignment_epoch) for member in self.members.values())
+        return "Stable" if is_stable else "Reconciling"
 
     @property
     def is_empty(self) -> bool:
@@ -53,8 +53,8 @@ class Reconciliation(Group):
 
     @property
     def size(self) -> int:
-        parts = sum(len(member.assigned) + len(self.target.get(member.id, ())) for member in self.members.values())
-        return 200 + 100 * parts + sum(member.size for member in self.members.values())
+        partition_count = sum(len(member.assigned) + len(self.target.get(member.id, ())) for member in self.members.values())
+        return 200 + 100 * partition_count + sum(member.size for member in self.members.values())
 
     @property
     def assignor(self) -> str:
@@ -71,12 +71,12 @@ class Reconciliation(Group):
             "epoch": self.epoch,
             "assignment_epoch": self.assignment_epoch,
             "members": [member.stored() for member in self.members.values()],
-            "target": {member: sorted(parts) for member, parts in self.target.items()},
+            "target": {member: sorted(partitions) for member, partitions in self.target.items()},
             "partitions": self._partitions,
         }
 
     def restore(self, stored: Mapping[str, Any]) -> None:
-        target = {member: frozenset((t, i) for t, i in parts) for member, parts in stored["target"].items()}
+        target = {member: frozenset((t, i) for t, i in partitions) for member, partitions in stored["target"].items()}
         self.settle(stored["epoch"], [ConsumerMember.restored(member) for member in stored["members"]], target)
         self.assignment_epoch, self._partitions = stored["assignment_epoch"], dict(stored["partitions"])
 
@@ -97,7 +97,7 @@ class Reconciliation(Group):
         owned: Collection[Part] | None,
         visible: Callable[[str], bool] | None,
         *,
-        subscribed: bool,
+        subscription_changed: bool,
     ) -> bool:
         """Advance a member that sent a heartbeat as far as possible; return whether its assignment changed.
 
@@ -107,26 +107,26 @@ class Reconciliation(Group):
             visible: Whether it may see a topic; with None, patterns are not matched.
             subscription_changed: Whether it is new, or its subscription has changed.
         """
-        before = (member.epoch, member.state, dict(member.assigned))
+        old_state = (member.epoch, member.state, dict(member.assigned))
         if visible is not None:
             self._interests.refresh({member.regex for member in self.members.values() if member.regex}, visible)
         partitions = self._interests.partitions(self.members.values())
-        if subscribed or partitions != self._partitions:
+        if subscription_changed or partitions != self._partitions:
             self.epoch += 1
             self._partitions = partitions
         if self.assignment_epoch < self.epoch:
             self._assign()
-        if subscribed or not member.is_at(self.assignment_epoch):
-            others = [other for other in self.members.values() if other is not member]
-            taken = {part for member in others for part in (*member.assigned, *member.revoking)}
+        if subscription_changed or not member.is_at(self.assignment_epoch):
+            other_members = [candidate for candidate in self.members.values() if candidate is not member]
+            taken_partitions = {partition for member in other_members for partition in (*member.assigned, *member.revoking)}
             topics = {topic.id for topic in self._interests.topics(member)}
             target = self.target.get(member.id, ())
-            member.reconcile(self.assignment_epoch, target, topics, taken, owned, changed=subscribed)
-        if (member.epoch, member.state, member.assigned) != before or subscribed:
+            member.reconcile(self.assignment_epoch, target, topics, taken_partitions, owned, subscription_changed=subscription_changed)
+        if (member.epoch, member.state, member.assigned) != old_state or subscription_changed:
             self._await_revocation(member)
             self._context.store(self)
         self._expect(member)
-        return member.assigned != before[2]
+        return member.assigned != old_state[2]
 
     def _check_capacity(self, member_id: str) -> None:
         if len(self.members) >= self._context.settings.consumer_size and member_id not in self.members:
@@ -135,21 +135,21 @@ class Reconciliation(Group):
 
     def _known(self, member_id: str, instance_id: str | None, *, any_id: bool = False) -> ConsumerMember:
         if instance_id is not None:
-            if (known := self._static.get(instance_id)) is None:
+            if (current_id := self._static.get(instance_id)) is None:
                 raise Refused(Error.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-            if known != member_id and (member_id or not any_id):
-                message = f"Static member {member_id} with instance id {instance_id} was fenced by member {known}."
+            if current_id != member_id and (member_id or not any_id):
+                message = f"Static member {member_id} with instance id {instance_id} was fenced by member {current_id}."
                 raise Refused(Error.FENCED_INSTANCE_ID, message)
-            member_id = known
+            member_id = current_id
         if (member := self.members.get(member_id)) is None:
             raise Refused(Error.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.id}.")
         return member
 
-    def _replace(self, old: ConsumerMember, member_id: str) -> ConsumerMember:
+    def _replace(self, replaced: ConsumerMember, member_id: str) -> ConsumerMember:
         """A static member returns with a new id; it keeps its partitions."""
-        target = self.target.get(old.id, frozenset())
-        self._drop(old.id)
-        member = self.members[member_id] = old.replaced_by(member_id)
+        target = self.target.get(replaced.id, frozenset())
+        self._drop(replaced.id)
+        member = self.members[member_id] = replaced.replaced_by(member_id)
         self.target[member_id] = target
         return member
 

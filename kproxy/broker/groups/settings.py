@@ -22,8 +22,8 @@ class GroupSettings:
     @property
     def session_timeouts(self) -> range:
         """Minimum and maximum session timeout of classic members."""
-        low, high = (self._number(f"group.{bound}.session.timeout.ms") for bound in ("min", "max"))
-        return range(low, high + 1)
+        minimum, maximum = (self._number(f"group.{bound}.session.timeout.ms") for bound in ("min", "max"))
+        return range(minimum, maximum + 1)
 
     @property
     def initial_delay_ms(self) -> int:

@@ -19,7 +19,7 @@ from kproxy.broker.groups.subscriptions import CONSUMER, read_assignment, read_s
 from kproxy.broker.topics import Topics
 
 
-def upgrade(group: ClassicGroup, consumer_group: ConsumerGroup, context: GroupContext) -> None:
+def upgrade(group: ClassicGroup, new_group: ConsumerGroup, context: GroupContext) -> None:
     """Convert a classic group with its members to a new consumer group.
 
     Raises:
@@ -32,7 +32,7 @@ def upgrade(group: ClassicGroup, consumer_group: ConsumerGroup, context: GroupCo
     if len(group.members) > context.settings.consumer_size:
         raise _refused(group, "the group size exceeds the consumer group maximum size.")
     members = [_upgraded(group, member, group.protocol, context.topics) for member in group.members.values()]
-    consumer_group.settle(group.generation, members, {member.id: frozenset(member.assigned) for member in members})
+    new_group.settle(group.generation, members, {member.id: frozenset(member.assigned) for member in members})
 
 
 def _upgraded(group: ClassicGroup, member: ClassicMember, protocol: str, topics: Topics) -> ConsumerMember:
@@ -78,6 +78,6 @@ def _parts(assignment: Mapping[str, Any], topics: Topics) -> list[Part]:
     return [(topic.id, index) for topic, indexes in topics_found if topic is not None for index in indexes]
 
 
-def _refused(group: ClassicGroup, why: str) -> Refused:
-    message = f"Cannot upgrade classic group {group.id} to consumer group because {why}"
+def _refused(group: ClassicGroup, reason: str) -> Refused:
+    message = f"Cannot upgrade classic group {group.id} to consumer group because {reason}"
     return Refused(Error.GROUP_ID_NOT_FOUND, message)

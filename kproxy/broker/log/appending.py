@@ -38,9 +38,9 @@ def append(log: Log, data: memoryview, settings: LogSettings, now: int) -> Appen
         return AppendResult(-1, -1)
     offset = log.end_offset
     if prepared.header.producer_id >= 0:
-        sent = log.producers.duplicate(prepared.header)
-        if sent is not None:
-            return AppendResult(sent.base_offset, sent.timestamp)
+        duplicate = log.producers.duplicate(prepared.header)
+        if duplicate is not None:
+            return AppendResult(duplicate.base_offset, duplicate.timestamp)
         log.producers.check(prepared.header, offset)
     log.append(prepared.at(offset, log.epochs.latest))
     return AppendResult(offset, prepared.append_time)

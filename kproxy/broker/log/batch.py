@@ -85,7 +85,7 @@ def after(sequence: int, steps: int) -> int:
     return (sequence + steps) & _MAX_SEQUENCE
 
 
-def marker(base_offset: int, leader_epoch: int, producer_id: int, epoch: int, end: Marker, at: int) -> StoredBatch:
+def marker(base_offset: int, leader_epoch: int, producer_id: int, epoch: int, transaction_end: Marker, timestamp: int) -> StoredBatch:
     """Build the control batch that ends a transaction, as Kafka writes it (EndTransactionMarker).
 
     Args:
@@ -98,9 +98,9 @@ def marker(base_offset: int, leader_epoch: int, producer_id: int, epoch: int, en
     """
     record = {
         "offset": base_offset,
-        "timestamp": at,
-        "key": _CONTROL_KEY.pack(0, _COMMIT if end.commit else _ABORT),
-        "value": _MARKER_VALUE.pack(0, end.coordinator_epoch),
+        "timestamp": timestamp,
+        "key": _CONTROL_KEY.pack(0, _COMMIT if transaction_end.commit else _ABORT),
+        "value": _MARKER_VALUE.pack(0, transaction_end.coordinator_epoch),
     }
     values: dict[str, Any] = {
         "base_offset": base_offset,
@@ -111,7 +111,7 @@ def marker(base_offset: int, leader_epoch: int, producer_id: int, epoch: int, en
         "producer_epoch": epoch,
         "records": [record],
     }
-    return StoredBatch(base_offset, base_offset, at, encode([values]))
+    return StoredBatch(base_offset, base_offset, timestamp, encode([values]))
 
 
 def read_marker(record: dict[str, Any]) -> Marker | None:

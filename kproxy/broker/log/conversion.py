@@ -76,9 +76,9 @@ def downgraded(batch: StoredBatch, magic: int, offset: int) -> bytes:
         raise Refused(
             Error.UNSUPPORTED_COMPRESSION_TYPE, "Down-conversion of zstandard-compressed batches is not supported"
         )
-    [read] = decode(batch.data)
-    records = [record for record in read["records"] if codec != "none" or record["offset"] >= offset]
+    [decoded] = decode(batch.data)
+    records = [record for record in decoded["records"] if codec != "none" or record["offset"] >= offset]
     if not records:
         return b""
-    batch_fields = {name: read[name] for name in ("last_offset", "compression", "timestamp_type", "max_timestamp")}
+    batch_fields = {name: decoded[name] for name in ("last_offset", "compression", "timestamp_type", "max_timestamp")}
     return encode([{**batch_fields, "magic": magic, "base_offset": records[0]["offset"], "records": records}])

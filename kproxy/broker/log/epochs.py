@@ -47,8 +47,8 @@ class Epochs:
 
     def forget_before(self, offset: int) -> None:
         """Remove what is before `offset`, the new start of the log."""
-        gone = bisect.bisect_right(self._starts, offset) - 1
-        if gone > 0:
-            del self._epochs[:gone], self._starts[:gone]
+        removed_count = bisect.bisect_right(self._starts, offset) - 1
+        if removed_count > 0:
+            del self._epochs[:removed_count], self._starts[:removed_count]
         if self._starts and self._starts[0] < offset:
             self._starts[0] = offset

@@ -46,6 +46,6 @@ class BatchIndex:
 
     def delete_first(self, count: int) -> list[StoredBatch]:
         """Remove and return the oldest batches."""
-        gone = self._batches[:count]
+        removed = self._batches[:count]
         del self._batches[:count], self._last_offsets[:count], self._latest[:count]
-        return gone
+        return removed

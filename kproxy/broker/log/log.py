@@ -173,8 +173,8 @@ class Log:
     def delete_before(self, offset: int) -> None:
         """Move the start of the log to `offset`, and delete the batches before it."""
         self.start_offset = offset
-        gone = self._batches.delete_first(self._batches.at(offset))
-        size = sum(len(batch.data) for batch in gone)
+        removed = self._batches.delete_first(self._batches.at(offset))
+        size = sum(len(batch.data) for batch in removed)
         self.size -= size
         self.producers.forget_before(offset)
         self.epochs.forget_before(offset)
@@ -184,7 +184,7 @@ class Log:
                 self._segments.delete_before(offset)
             except OSError as error:  # the files stay; their records are before the start offset
                 self._unstored(error)
-        self._logs.changed_by(-size - _OVERHEAD * len(gone))
+        self._logs.changed_by(-size - _OVERHEAD * len(removed))
 
     def delete_oldest(self, size: int) -> None:
         """Delete the oldest batches, of that many bytes in total, at least one."""
@@ -195,13 +195,13 @@ class Log:
                 return
         self.delete_before(self.end_offset)
 
-    def retain(self, most_bytes: int, since: int | None) -> None:
+    def retain(self, max_bytes: int, oldest_timestamp: int | None) -> None:
         """Delete the oldest batches beyond a total size in bytes (-1 for no limit), or older than a time."""
-        start, left = self.start_offset, self.size
+        start, remaining_size = self.start_offset, self.size
         for batch in self.batches(self.start_offset, self.end_offset):
-            left -= len(batch.data)
-            too_old = since is not None and -1 < batch.max_timestamp < since
-            if not too_old and not 0 <= most_bytes <= left:
+            remaining_size -= len(batch.data)
+            is_expired = oldest_timestamp is not None and -1 < batch.max_timestamp < oldest_timestamp
+            if not is_expired and not 0 <= max_bytes <= remaining_size:
                 break
             start = batch.last_offset + 1
         if start != self.start_offset:
@@ -239,8 +239,8 @@ class Log:
         self.size += len(batch.data)
         self.end_offset = batch.last_offset + 1
         if header.control:
-            [read] = decode(batch.data)
-            if read["records"] and (end := read_marker(read["records"][0])) is not None:
+            [decoded] = decode(batch.data)
+            if decoded["records"] and (end := read_marker(decoded["records"][0])) is not None:
                 self.producers.ended(header, end)
         elif header.producer_id >= 0:
             self.producers.appended(header)

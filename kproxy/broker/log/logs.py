@@ -97,9 +97,9 @@ class Logs:
         now = self._cluster.clock.now()
         forgotten_before = now - int(self._cluster.part(Configs).broker("producer.id.expiration.ms"))
         for log in list(self._logs):
-            of = settings(self._cluster, log.topic)
-            if of.deleted:
-                log.retain(of.retention_bytes, now - of.retention_ms if of.retention_ms >= 0 else None)
+            log_settings = settings(self._cluster, log.topic)
+            if log_settings.deleted:
+                log.retain(log_settings.retention_bytes, now - log_settings.retention_ms if log_settings.retention_ms >= 0 else None)
             log.producers.expire(forgotten_before)
 
     def close(self) -> None:

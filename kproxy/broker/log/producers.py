@@ -109,20 +109,20 @@ class ProducerStates:
             return
         self._check_epoch(state, header.producer_epoch, offset)
         where = f"at offset {offset} in partition {self._name}"
-        first = header.base_sequence
+        first_sequence = header.base_sequence
         if header.producer_epoch != state.epoch:
-            if first != 0:
+            if first_sequence != 0:
                 raise Refused(
                     Error.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"Invalid sequence number for new epoch of producer {state.id} {where}: "
-                    f"{header.producer_epoch} (request epoch), {first} (seq. number), "
+                    f"{header.producer_epoch} (request epoch), {first_sequence} (seq. number), "
                     f"{state.epoch} (current producer epoch)",
                 )
-        elif first != (after(state.last_sequence, 1) if state.batches else 0):
+        elif first_sequence != (after(state.last_sequence, 1) if state.batches else 0):
             raise Refused(
                 Error.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"Out of order sequence number for producer {state.id} {where}: "
-                f"{first} (incoming seq. number), {state.last_sequence} (current end sequence number)",
+                f"{first_sequence} (incoming seq. number), {state.last_sequence} (current end sequence number)",
             )
         if state.transaction_start is not None and not header.transactional:
             raise Refused(Error.INVALID_TXN_STATE, f"Expected transactional write from producer {state.id} {where}")
@@ -165,8 +165,8 @@ class ProducerStates:
         first_offset, state.transaction_start = state.transaction_start, None
         del self._open[state.id]
         if not end.commit:
-            stable = header.base_offset + 1 if self.first_open is None else self.first_open
-            self._aborted.append(Aborted(state.id, first_offset, header.base_offset, stable))
+            last_stable_offset = header.base_offset + 1 if self.first_open is None else self.first_open
+            self._aborted.append(Aborted(state.id, first_offset, header.base_offset, last_stable_offset))
 
     def aborted(self, start: int, end: int) -> list[Aborted]:
         """Return the aborted transactions with records from `start` to below `end`."""
@@ -180,14 +180,14 @@ class ProducerStates:
         """Remove what is before `offset`, the new start of the log."""
         self._aborted = [transaction for transaction in self._aborted if transaction.last_offset >= offset]
 
-    def expire(self, before: int) -> None:
+    def expire(self, cutoff: int) -> None:
         """Remove producers without an open transaction that last wrote before a time."""
-        gone = [
+        expired_ids = [
             producer_state.id
             for producer_state in self
-            if producer_state.transaction_start is None and producer_state.last_timestamp < before
+            if producer_state.transaction_start is None and producer_state.last_timestamp < cutoff
         ]
-        for producer_id in gone:
+        for producer_id in expired_ids:
             del self._states[producer_id]
 
     def _of(self, producer_id: int, epoch: int) -> ProducerState:
@@ -202,9 +202,9 @@ class ProducerStates:
         return state
 
     def _forget_oldest(self) -> None:
-        idle = next((producer_state.id for producer_state in self if producer_state.transaction_start is None), None)
-        if idle is not None:
-            del self._states[idle]
+        idle_id = next((producer_state.id for producer_state in self if producer_state.transaction_start is None), None)
+        if idle_id is not None:
+            del self._states[idle_id]
 
     def _check_epoch(self, state: ProducerState, epoch: int, offset: int) -> None:
         if epoch < state.epoch:

@@ -82,9 +82,9 @@ def prepare(data: memoryview, settings: LogSettings, now: int, partition: str) -
             Error.INVALID_RECORD, f"Batches of different formats in one message set in topic partition {partition}"
         )
     if magic != 2:
-        made = upgraded(bytes(data[: spans[-1].end]), partition)
-        _check_size(len(made), settings, partition)
-        return _checked(made, settings, now, partition)
+        converted = upgraded(bytes(data[: spans[-1].end]), partition)
+        _check_size(len(converted), settings, partition)
+        return _checked(converted, settings, now, partition)
     if len(spans) > 1:
         raise Refused(Error.INVALID_RECORD, "Compressed outer record has more than one batch")
     return _checked(bytearray(data[: spans[0].end]), settings, now, partition)
@@ -95,15 +95,15 @@ def _checked(data: bytearray, settings: LogSettings, now: int, partition: str) -
     records = _records(data, header)
     _check_records(records, header, settings, now, partition)
     codec = codec_name(header.attributes)
-    expected = {"producer": codec, "uncompressed": "none"}.get(settings.compression_type, settings.compression_type)
-    if expected != codec:
-        data = rebuilt(header, records, expected)
+    target_codec = {"producer": codec, "uncompressed": "none"}.get(settings.compression_type, settings.compression_type)
+    if target_codec != codec:
+        data = rebuilt(header, records, target_codec)
         _check_size(len(data), settings, partition)
     if settings.append_time:
-        latest, kind = now, TIMESTAMP_TYPE
+        max_timestamp, timestamp_type = now, TIMESTAMP_TYPE
     else:
-        latest, kind = max(_NO_TIMESTAMP, *(record["timestamp"] for record in records)), 0
-    return Prepared(_stamped(data, latest, kind), data, now if settings.append_time else _NO_TIMESTAMP)
+        max_timestamp, timestamp_type = max(_NO_TIMESTAMP, *(record["timestamp"] for record in records)), 0
+    return Prepared(_stamped(data, max_timestamp, timestamp_type), data, now if settings.append_time else _NO_TIMESTAMP)
 
 
 def _check_size(size: int, settings: LogSettings, partition: str) -> None:
@@ -122,27 +122,27 @@ def _header(data: bytearray, partition: str) -> Header:
     header = read_header(data)
     where = f"in topic partition {partition}"
     count = header.records_count
-    wrong = None
+    problem = None
     if header.base_offset != 0:
-        wrong = (
+        problem = (
             f"The baseOffset of the record batch in the append to {partition} should be 0, "
             f"but it is {header.base_offset}"
         )
     elif header.last_offset_delta < 0:
-        wrong = f"Batch has an invalid offset range: [0, {header.last_offset_delta}] {where}"
+        problem = f"Batch has an invalid offset range: [0, {header.last_offset_delta}] {where}"
     elif count <= 0:
-        wrong = f"Invalid reported count for record batch: {count} {where}"
+        problem = f"Invalid reported count for record batch: {count} {where}"
     elif header.last_offset_delta + 1 != count:
-        wrong = f"Inconsistent batch offset range [0, {header.last_offset_delta}] and count of records {count} {where}"
+        problem = f"Inconsistent batch offset range [0, {header.last_offset_delta}] and count of records {count} {where}"
     elif header.control:
-        wrong = f"Clients are not allowed to write control records {where}"
+        problem = f"Clients are not allowed to write control records {where}"
     elif header.producer_id >= 0 and header.base_sequence < 0:
-        wrong = (
+        problem = (
             f"Invalid sequence number {header.base_sequence} in record batch "
             f"with producerId {header.producer_id} {where}"
         )
-    if wrong is not None:
-        raise Refused(Error.INVALID_RECORD, wrong)
+    if problem is not None:
+        raise Refused(Error.INVALID_RECORD, problem)
     return header
 
 
@@ -168,14 +168,14 @@ def _records(data: bytearray, header: Header) -> list[dict[str, Any]]:
 def _check_records(
     records: Iterable[dict[str, Any]], header: Header, settings: LogSettings, now: int, partition: str
 ) -> None:
-    wrong: list[tuple[int, str]] = []
+    record_errors: list[tuple[int, str]] = []
     error = Error.INVALID_RECORD
     batch_append_time = header.attributes & TIMESTAMP_TYPE
     for index, record in enumerate(records):
         timestamp = header.max_timestamp if batch_append_time else record["timestamp"]
         if settings.compacted and record["key"] is None:
             message = f"Compacted topic cannot accept message without key in topic partition {partition}"
-            wrong.append((index, message))
+            record_errors.append((index, message))
         elif not settings.append_time and timestamp != _NO_TIMESTAMP:
             earliest, latest = now - settings.timestamp_before_max_ms, now + settings.timestamp_after_max_ms
             if not earliest <= timestamp <= min(latest, _MAX_INT64):
@@ -184,29 +184,29 @@ def _check_records(
                     f"Timestamp {timestamp} of message with offset {record['offset']} is out of range. "
                     f"The timestamp should be within [{earliest}, {latest}]"
                 )
-                wrong.append((index, message))
+                record_errors.append((index, message))
         elif batch_append_time:
             error = Error.INVALID_TIMESTAMP
             message = "Invalid timestamp type in message. Producer should not set timestamp type to LogAppendTime."
-            wrong.append((index, message))
-    if not wrong:
+            record_errors.append((index, message))
+    if not record_errors:
         return
     if error is Error.INVALID_TIMESTAMP:
-        raise RecordsRefused(error, "One or more records have been rejected due to invalid timestamp", wrong)
-    first_errors = ", ".join(f"RecordError(batchIndex={index}, message='{message}')" for index, message in wrong[:3])
+        raise RecordsRefused(error, "One or more records have been rejected due to invalid timestamp", record_errors)
+    first_errors = ", ".join(f"RecordError(batchIndex={index}, message='{message}')" for index, message in record_errors[:3])
     raise RecordsRefused(
         error,
-        f"One or more records have been rejected due to {len(wrong)} record errors in total, "
+        f"One or more records have been rejected due to {len(record_errors)} record errors in total, "
         f"and only showing the first three errors at most: [{first_errors}]",
-        wrong,
+        record_errors,
     )
 
 
-def _stamped(data: bytearray, max_timestamp: int, kind: int) -> Header:
+def _stamped(data: bytearray, max_timestamp: int, timestamp_type: int) -> Header:
     """Return the header with that timestamp type and maximum; the CRC is recomputed only if they change."""
     header = read_header(data)
-    if header.max_timestamp != max_timestamp or header.attributes & TIMESTAMP_TYPE != kind:
-        attributes = header.attributes & ~TIMESTAMP_TYPE | kind
+    if header.max_timestamp != max_timestamp or header.attributes & TIMESTAMP_TYPE != timestamp_type:
+        attributes = header.attributes & ~TIMESTAMP_TYPE | timestamp_type
         data[_ATTRIBUTES_AT : _ATTRIBUTES_AT + 2] = attributes.to_bytes(2, "big", signed=True)
         data[_MAX_TIMESTAMP_AT : _MAX_TIMESTAMP_AT + 8] = max_timestamp.to_bytes(8, "big", signed=True)
         data[CRC_START - 4 : CRC_START] = google_crc32c.value(bytes(data[CRC_START:])).to_bytes(4, "big")

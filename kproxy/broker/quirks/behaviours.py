@@ -33,16 +33,16 @@ def _error(quirk: Quirk, name: str) -> None:
     try:
         code = int(Error[name.upper()])
     except KeyError:
-        near = suggestion(name, [error.name for error in Error]) or "use Kafka's name, e.g. NOT_LEADER_OR_FOLLOWER"
-        raise ValueError(f"unknown error {name!r}; {near}") from None
+        hint = suggestion(name, [error.name for error in Error]) or "use Kafka's name, e.g. NOT_LEADER_OR_FOLLOWER"
+        raise ValueError(f"unknown error {name!r}; {hint}") from None
 
-    def before(response: ServedResponse) -> None:
+    def change_response(response: ServedResponse) -> None:
         if response.api == "Produce":  # a rejected batch must not be stored
             response.body = _produced(response.request)
         response_layout = layout(f"{response.api}Response", response.version)
         response.body = _with_errors(response_layout, response.body, code)
 
-    quirk.before, quirk.skips = before, quirk.api == "Produce"
+    quirk.before, quirk.skips = change_response, quirk.api == "Produce"
 
 
 def _produced(request: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -63,23 +63,23 @@ def _produced(request: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _with_errors(struct: Layout, body: Mapping[str, Any], code: int) -> Mapping[str, Any]:
     """Return the body with the code in its innermost error fields; at the top level if there are no others."""
-    changed, has_errors = _innermost(struct, body, code)
-    return changed if has_errors else {**body, "error_code": code}
+    new_body, has_errors = _innermost(struct, body, code)
+    return new_body if has_errors else {**body, "error_code": code}
 
 
 def _innermost(struct: Layout, body: Mapping[str, Any], code: int) -> tuple[dict[str, Any], bool]:
     """The struct with the code, and whether it has an error field; bodies may leave out fields with their default."""
-    changed, below = dict(body), False
+    new_body, has_inner_errors = dict(body), False
     for field in struct.fields:
         rows = body.get(field.name) if field.array and field.struct is not None else None
         if rows and field.struct is not None:
-            inside = [_innermost(field.struct, row, code) for row in rows]
-            if any(has_error for _, has_error in inside):
-                changed[field.name], below = [element for element, _ in inside], True
-    if below:
-        return changed, True
+            results = [_innermost(field.struct, row, code) for row in rows]
+            if any(has_error for _, has_error in results):
+                new_body[field.name], has_inner_errors = [element for element, _ in results], True
+    if has_inner_errors:
+        return new_body, True
     names = [field.name for field in struct.fields if field.name in _ERROR_FIELDS]
-    return {**changed, **dict.fromkeys(names, code)}, bool(names)
+    return {**new_body, **dict.fromkeys(names, code)}, bool(names)
 
 
 def _value(quirk: Quirk, path: str, text: str) -> None:
@@ -87,10 +87,10 @@ def _value(quirk: Quirk, path: str, text: str) -> None:
     if not all(parts):
         raise ValueError(f"{path!r} is not a field path such as brokers[].host")
 
-    def before(response: ServedResponse) -> None:
+    def change_response(response: ServedResponse) -> None:
         response.body = _changed(response.body, parts, text)
 
-    quirk.before = before
+    quirk.before = change_response
 
 
 def _changed(body: Mapping[str, Any], parts: Sequence[str], text: str) -> Mapping[str, Any]:
@@ -130,21 +130,21 @@ def _loses(quirk: Quirk, loss: str) -> None:
     if loss not in LOSSES:
         raise ValueError(f"{loss!r} cannot be lost; use {' or '.join(LOSSES)}")
 
-    def before(response: ServedResponse) -> None:
+    def change_response(response: ServedResponse) -> None:
         response.body = _rebuilt(response.body, loss)
 
-    quirk.before = before
+    quirk.before = change_response
 
 
 def _rebuilt(row: Mapping[str, Any], loss: str) -> Mapping[str, Any]:
     """The row with other record data, in it or in rows below it."""
-    made = dict(row)
+    new_row = dict(row)
     for name in ("responses", "partitions"):
         if name in row:
-            made[name] = [_rebuilt(element, loss) for element in row[name]]
+            new_row[name] = [_rebuilt(element, loss) for element in row[name]]
     if data := row.get("records"):
-        made["records"] = [rebuilt(b"".join(data), loss)]
-    return made
+        new_row["records"] = [rebuilt(b"".join(data), loss)]
+    return new_row
 
 
 def _versions(quirk: Quirk, lowest: str, highest: str) -> None:
@@ -153,27 +153,27 @@ def _versions(quirk: Quirk, lowest: str, highest: str) -> None:
     api = schemas.api_by_name(quirk.api)
     if api is None:
         raise ValueError("versions needs the name of an API")
-    key, named = api.key, quirk.api
+    key, api_name = api.key, quirk.api
 
-    def before(response: ServedResponse) -> None:
+    def change_response(response: ServedResponse) -> None:
         limits = {"min_version": int(lowest), "max_version": int(highest)}
         keys = [
             {**api_key, **limits} if api_key["api_key"] == key else api_key for api_key in response.body["api_keys"]
         ]
         response.body = {**response.body, "api_keys": keys}
 
-    quirk.api, quirk.before = "ApiVersions", before
-    quirk.description = f"ApiVersions advertises {named} from version {lowest} to {highest}"
+    quirk.api, quirk.before = "ApiVersions", change_response
+    quirk.description = f"ApiVersions advertises {api_name} from version {lowest} to {highest}"
 
 
 def _delay(quirk: Quirk, ms: str) -> None:
     if not ms.isdecimal():
         raise ValueError(f"a delay must be a number of milliseconds, not {ms!r}")
 
-    def before(response: ServedResponse) -> None:
+    def change_response(response: ServedResponse) -> None:
         response.delay_ms += int(ms)
 
-    quirk.before = before
+    quirk.before = change_response
 
 
 def _drop(quirk: Quirk) -> None:
@@ -188,29 +188,29 @@ def _correlation_id(quirk: Quirk, delta: str) -> None:
     if not delta.lstrip("+-").isdecimal():
         raise ValueError(f"the correlation id's offset must be a number, not {delta!r}")
 
-    def before(response: ServedResponse) -> None:
+    def change_response(response: ServedResponse) -> None:
         response.correlation_id = (response.correlation_id + int(delta) + 2**31) % 2**32 - 2**31
 
-    quirk.before = before
+    quirk.before = change_response
 
 
 def _close(quirk: Quirk) -> None:
-    def after(response: ServedResponse) -> None:
+    def change_frames(response: ServedResponse) -> None:
         response.frames.clear()
         response.close = True
 
-    quirk.after = after
+    quirk.after = change_frames
 
 
 def _cut(quirk: Quirk, size: str) -> None:
     if not size.isdecimal():
         raise ValueError(f"the number of bytes must be a number, not {size!r}")
 
-    def after(response: ServedResponse) -> None:
+    def change_frames(response: ServedResponse) -> None:
         response.frames = [frame[: int(size)] for frame in response.frames[:1]]
         response.close = True
 
-    quirk.after = after
+    quirk.after = change_frames
 
 
 BEHAVIOURS: Final[dict[str, Behaviour]] = {

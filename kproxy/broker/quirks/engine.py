@@ -51,8 +51,8 @@ def apply_quirks(
     """
     api = schemas.api(head.api_key)
     assert api is not None
-    right = without_defaults(layout(f"{api.name}Response", head.version), body)
-    response = ServedResponse(api.name, head.version, head.correlation_id, right, request)
+    correct_body = without_defaults(layout(f"{api.name}Response", head.version), body)
+    response = ServedResponse(api.name, head.version, head.correlation_id, correct_body, request)
     for quirk in quirks:
         if quirk.before is not None:
             quirk.before(response)

@@ -42,12 +42,12 @@ def parse(text: str) -> list[Quirk]:
 
 
 def _one(text: str) -> Quirk:
-    found = _CONDITIONS.fullmatch(text)
-    assert found is not None
-    api, _, rest = found[1].partition(":")
+    condition_match = _CONDITIONS.fullmatch(text)
+    assert condition_match is not None
+    api, _, rest = condition_match[1].partition(":")
     if api != "*" and schemas.api_by_name(api) is None:
-        near = suggestion(api, [api.name for api in schemas.apis()]) or "kproxy broker-features lists them"
-        raise QuirkError(f"quirk {text!r}: unknown API {api!r}; {near}")
+        hint = suggestion(api, [api.name for api in schemas.apis()]) or "kproxy broker-features lists them"
+        raise QuirkError(f"quirk {text!r}: unknown API {api!r}; {hint}")
     versions: range | None = None
     if match := _VERSIONS.fullmatch(rest.partition(":")[0]):
         low = int(match[1])
@@ -56,14 +56,14 @@ def _one(text: str) -> Quirk:
     quirk = Quirk(text, "", api, versions)
     try:
         _act(quirk, rest)
-        _condition(quirk, found[2])
+        _condition(quirk, condition_match[2])
     except ValueError as error:
         raise QuirkError(f"quirk {text!r}: {error}") from None
     return quirk
 
 
-def _act(quirk: Quirk, rest: str) -> None:
-    name, *parameters = rest.split(":")
+def _act(quirk: Quirk, action: str) -> None:
+    name, *parameters = action.split(":")
     if behaviour := BEHAVIOURS.get(name):
         if len(parameters) != len(behaviour.parameters):
             raise ValueError(
@@ -71,8 +71,8 @@ def _act(quirk: Quirk, rest: str) -> None:
             )
         quirk.description = f"{quirk.api} {behaviour.description.format(*parameters)}"
         behaviour.make(quirk, *parameters)
-    elif rest.startswith("{") or kind_of(name):
-        _write_under(quirk, edit_of(rest))
+    elif action.startswith("{") or kind_of(name):
+        _write_under(quirk, edit_of(action))
     else:
         kinds = (*BEHAVIOURS, *KIND_NAMES)
         raise ValueError(f"unknown kind {name!r}; {suggestion(name, kinds) or 'use one of ' + ', '.join(kinds)}")
@@ -83,19 +83,19 @@ def _write_under(quirk: Quirk, make: EditMaker) -> None:
     if not edits:
         raise EditError("it fits no version of the response")
 
-    def before(response: ServedResponse) -> None:
+    def add_edit(response: ServedResponse) -> None:
         edit = edits.get((response.api, response.version))
         if edit is not None:
             response.edit = response.edit.followed_by(edit) if response.edit else edit
 
-    quirk.before = before
+    quirk.before = add_edit
     quirk.description = f"in {quirk.api} responses: {next(iter(edits.values()))}"
 
 
 def _edits(quirk: Quirk, make: EditMaker) -> dict[tuple[str, int], Edit]:
     """Return the edit for each version that it fits; if it fits none, raise the reason."""
     edits: dict[tuple[str, int], Edit] = {}
-    wrong: EditError | None = None
+    last_error: EditError | None = None
     for api in schemas.apis() if quirk.api == "*" else _named(quirk.api):
         for version in api.versions:
             if quirk.versions is not None and version not in quirk.versions:
@@ -105,11 +105,11 @@ def _edits(quirk: Quirk, make: EditMaker) -> dict[tuple[str, int], Edit]:
                 edit = make(body)
                 edit.apply(frame_layout(layout("ResponseHeader", schemas.header_versions(api.key, version)[1]), body))
             except EditError as error:
-                wrong = error
+                last_error = error
                 continue
             edits[api.name, version] = edit
-    if not edits and wrong is not None:
-        raise wrong
+    if not edits and last_error is not None:
+        raise last_error
     return edits
 
 

@@ -44,15 +44,15 @@ class ServedResponse:
         Raises:
             EncodeError: A value does not fit its type.
         """
-        known = schemas.api_by_name(self.api)
-        assert known is not None
-        header = layout("ResponseHeader", schemas.header_versions(known.key, self.version)[1])
-        right = frame_layout(header, layout(f"{self.api}Response", self.version))
+        api = schemas.api_by_name(self.api)
+        assert api is not None
+        header = layout("ResponseHeader", schemas.header_versions(api.key, self.version)[1])
+        correct_layout = frame_layout(header, layout(f"{self.api}Response", self.version))
         values = {"header": {"correlation_id": self.correlation_id}, "body": self.body}
         try:
-            self.frames = [write(self.edit, right, values)]
+            self.frames = [write(self.edit, correct_layout, values)]
         except EditError:  # it only fits other versions of the quirk
-            self.frames = [write(None, right, values)]
+            self.frames = [write(None, correct_layout, values)]
 
 
 #: Changes the body or its edit, before it is encoded.

@@ -11,8 +11,8 @@ from dissectors.wire.errors import EncodeError
 
 
 def _without_schema_ids(record: Mapping[str, Any]) -> dict[str, Any]:
-    changed = {name: record[name] for name in ("key", "value") if (record[name] or b"").startswith(b"\0")}
-    return {**record, **{name: data[PREFIX:] for name, data in changed.items()}}
+    framed_fields = {name: record[name] for name in ("key", "value") if (record[name] or b"").startswith(b"\0")}
+    return {**record, **{name: data[PREFIX:] for name, data in framed_fields.items()}}
 
 
 def _without_headers(record: Mapping[str, Any]) -> dict[str, Any]:

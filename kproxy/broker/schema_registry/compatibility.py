@@ -51,12 +51,12 @@ def compared(level: str, new: Schema, versions: Sequence[tuple[int, Schema]]) ->
 
 def _differences(level: str, new: Schema, old: Schema) -> list[str]:
     try:
-        this, that = parse(new), parse(old)
+        new_schema, old_schema = parse(new), parse(old)
     except SchemaError as error:
         return [f"a schema cannot be read: {error}"]
     problems = []
-    if not level.startswith("FORWARD") and (text := incompatibility(this, that)) is not None:
+    if not level.startswith("FORWARD") and (text := incompatibility(new_schema, old_schema)) is not None:
         problems.append(f"the new schema cannot read data of the old one: {text}")
-    if not level.startswith("BACKWARD") and (text := incompatibility(that, this)) is not None:
+    if not level.startswith("BACKWARD") and (text := incompatibility(old_schema, new_schema)) is not None:
         problems.append(f"the old schema cannot read data of the new one: {text}")
     return problems

@@ -31,17 +31,17 @@ async def types(subjects: Subjects, request: RestRequest, path: Mapping[str, str
 async def schemas(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
     prefix, deleted = request.query.get("subjectPrefix", ""), request.flag("deleted")
     names = [name for name in subjects.names() if name.startswith(prefix)]
-    last = -1 if request.flag("latestOnly") else 0
+    start = -1 if request.flag("latestOnly") else 0
     return _page(
-        request, [described(version) for name in names for version in subjects.versions(name, deleted=deleted)[last:]]
+        request, [described(version) for name in names for version in subjects.versions(name, deleted=deleted)[start:]]
     )
 
 
 @rest("GET /schemas/ids/{id}")
 async def schema_by_id(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
     schema = _with_id(subjects, path["id"])[0]
-    most = {"maxId": subjects.next_id() - 1} if request.flag("fetchMaxId") else {}
-    return content(subjects, schema, request) | {"guid": guid(schema)} | most
+    max_id = {"maxId": subjects.next_id() - 1} if request.flag("fetchMaxId") else {}
+    return content(subjects, schema, request) | {"guid": guid(schema)} | max_id
 
 
 @rest("GET /schemas/ids/{id}/schema")
@@ -73,8 +73,8 @@ async def ids_of_guid(subjects: Subjects, request: RestRequest, path: Mapping[st
 
 @rest("GET /subjects")
 async def all_subjects(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    prefix, only = request.query.get("subjectPrefix", ""), request.flag("deletedOnly")
-    deleted = only or request.flag("deleted")
+    prefix, deleted_only = request.query.get("subjectPrefix", ""), request.flag("deletedOnly")
+    deleted = deleted_only or request.flag("deleted")
     return _page(
         request,
         [
@@ -82,16 +82,16 @@ async def all_subjects(subjects: Subjects, request: RestRequest, path: Mapping[s
             for name in subjects.names()
             if name.startswith(prefix)
             and subjects.versions(name, deleted=deleted)
-            and not (only and subjects.versions(name))
+            and not (deleted_only and subjects.versions(name))
         ],
     )
 
 
 @rest("GET /subjects/{subject}/versions")
 async def versions(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    only = request.flag("deletedOnly")
-    versions = subjects.existing(path["subject"], deleted=only or request.flag("deleted"))
-    return _page(request, [schema.version for schema in versions if schema.is_deleted or not only])
+    deleted_only = request.flag("deletedOnly")
+    versions = subjects.existing(path["subject"], deleted=deleted_only or request.flag("deleted"))
+    return _page(request, [schema.version for schema in versions if schema.is_deleted or not deleted_only])
 
 
 @rest("GET /subjects/{subject}/versions/{version}")
@@ -157,5 +157,5 @@ def _page(request: RestRequest, values: list[Any]) -> list[Any]:
     """The values from ``offset`` on, at most ``limit``."""
     offset, limit = (request.query.get(name, "") for name in ("offset", "limit"))
     first = int(offset) if offset.isascii() and offset.isdecimal() and len(offset) <= 10 else 0
-    most = int(limit) if limit.isascii() and limit.isdecimal() and len(limit) <= 10 else len(values)
-    return values[first : first + most]
+    count = int(limit) if limit.isascii() and limit.isdecimal() and len(limit) <= 10 else len(values)
+    return values[first : first + count]

@@ -31,7 +31,7 @@ def requested(subjects: Subjects, subject: str, body: dict[str, Any]) -> StoredS
     if (references := references_of(body.get("references"))) is None:
         raise invalid_schema("references need a name, a subject and a version")
     for reference in references:
-        if (used := subjects.find(reference.subject, reference.version)) is None or used.is_deleted:
+        if (referenced := subjects.find(reference.subject, reference.version)) is None or referenced.is_deleted:
             raise missing_reference(reference)
     extras = {name: body[name] for name in _EXTRAS if body.get(name)}
     return StoredSchema(subject, 0, 0, None, type_, text, references, False, extras)

@@ -31,14 +31,14 @@ class SchemaRegistryService:
     async def respond(self, request: RestRequest) -> RestResult:
         """Process a request; requests that may change something are processed one at a time."""
         try:
-            found, variables = operation(request)
+            handler, variables = operation(request)
             if request.method in ("POST", "PUT") and not isinstance(request.body, dict):
                 raise not_json()
             if request.method == "GET":
                 self._subjects.refresh()
-                return RestResult(HTTPStatus.OK, await found(self._subjects, request, variables))
+                return RestResult(HTTPStatus.OK, await handler(self._subjects, request, variables))
             async with self._writing:
                 self._subjects.refresh()
-                return RestResult(HTTPStatus.OK, await found(self._subjects, request, variables))
+                return RestResult(HTTPStatus.OK, await handler(self._subjects, request, variables))
         except RestError as error:
             return RestResult(error.status, {"error_code": error.code, "message": error.message})

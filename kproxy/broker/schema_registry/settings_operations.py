@@ -20,8 +20,8 @@ def level_of(subjects: Subjects, subject: str) -> str:
 
 def mode_of(subjects: Subjects, subject: str) -> str:
     """The mode that applies to a subject; READONLY_OVERRIDE of the registry overrides the subject's."""
-    whole = subjects.modes.get(None, _DEFAULT_MODE)
-    return whole if whole == "READONLY_OVERRIDE" else subjects.modes.get(subject, whole)
+    global_mode = subjects.modes.get(None, _DEFAULT_MODE)
+    return global_mode if global_mode == "READONLY_OVERRIDE" else subjects.modes.get(subject, global_mode)
 
 
 @rest("GET /config", "GET /config/{subject}")

@@ -71,8 +71,8 @@ class Subjects:
             self._read_to = stored.last_offset + 1
             for batch in decode(stored.data):
                 for record in () if batch.get("is_control") else batch.get("records", ()):
-                    if (found := schemas_record(record["key"], record["value"])) is not None:
-                        self._apply(found)
+                    if (schemas_entry := schemas_record(record["key"], record["value"])) is not None:
+                        self._apply(schemas_entry)
 
     async def write(self, keytype: str, subject: str | None, value: Mapping[str, Any] | None, **key: object) -> None:
         """Append a record, as Confluent's registry writes it, and read it. `key` has further members of the key.
@@ -80,17 +80,17 @@ class Subjects:
         Raises:
             RestError: The log refuses it.
         """
-        named = {"keytype": keytype, "subject": subject, **key, "magic": int(keytype == "SCHEMA")}
+        record_key = {"keytype": keytype, "subject": subject, **key, "magic": int(keytype == "SCHEMA")}
         now, log = self._cluster.clock.now(), self._topic_log()
         text = None if value is None else _compact(value)
-        record = {"offset": 0, "timestamp": now, "key": _compact(named), "value": text}
+        record = {"offset": 0, "timestamp": now, "key": _compact(record_key), "value": text}
         try:
             data = memoryview(encode([{"base_offset": 0, "records": [record]}]))
             append(log, data, settings(self._cluster, TOPIC), now)
             self.refresh()
             await log.synced()
-        except Refused as refused:
-            raise store_failed(str(refused)) from None
+        except Refused as api_error:
+            raise store_failed(str(api_error)) from None
 
     def names(self) -> list[str]:
         """All subjects, sorted, those that are deleted softly too."""
@@ -134,7 +134,7 @@ class Subjects:
     def with_id(self, id_: int) -> list[StoredSchema]:
         """The versions of subjects with this id, sorted."""
         schemas = self._by_id.get(id_, {})
-        return [schemas[place] for place in sorted(schemas)]
+        return [schemas[key] for key in sorted(schemas)]
 
     def all_schemas(self) -> Iterator[StoredSchema]:
         """All versions, by subject and version, those that are deleted softly too."""
@@ -154,7 +154,7 @@ class Subjects:
         return [
             schema
             for schema in self.all_schemas()
-            if not schema.is_deleted and any(used[1:] == (subject, version) for used in schema.references)
+            if not schema.is_deleted and any(reference[1:] == (subject, version) for reference in schema.references)
         ]
 
     def next_id(self) -> int:
@@ -174,8 +174,8 @@ class Subjects:
         if (topic := topics.named(TOPIC)) is None:
             try:
                 topic = topics.create(TOPIC, topics.spread(1, topics.default_replication))
-            except Refused as refused:
-                raise store_failed(str(refused)) from None
+            except Refused as api_error:
+                raise store_failed(str(api_error)) from None
             self._cluster.part(Configs).set("topic", TOPIC, {"cleanup.policy": "compact"})
         return topic.partitions[0].log
 
@@ -205,25 +205,25 @@ class Subjects:
         self._remove(schema.subject, schema.version)
         self._versions.setdefault(schema.subject, {})[schema.version] = schema
         self._by_id.setdefault(schema.id, {})[schema.subject, schema.version] = schema
-        same = self._identities[schema.subject, schema.version] = identity(schema)
-        self._ids.setdefault(same, schema.id)
+        schema_identity = self._identities[schema.subject, schema.version] = identity(schema)
+        self._ids.setdefault(schema_identity, schema.id)
         self._last_id = max(self._last_id, schema.id)
         self.size += len(schema.text)
 
     def _remove(self, subject: str, version: int) -> None:
         versions = self._versions.get(subject, {})
-        if (gone := versions.pop(version, None)) is None:
+        if (removed := versions.pop(version, None)) is None:
             return
-        self.size -= len(gone.text)
+        self.size -= len(removed.text)
         if not versions:
             del self._versions[subject]
-        with_id = self._by_id[gone.id]
-        del with_id[subject, version]
-        same = self._identities.pop((subject, version))
-        if not with_id:
-            del self._by_id[gone.id]
-            if self._ids.get(same) == gone.id:
-                del self._ids[same]
+        versions_with_id = self._by_id[removed.id]
+        del versions_with_id[subject, version]
+        schema_identity = self._identities.pop((subject, version))
+        if not versions_with_id:
+            del self._by_id[removed.id]
+            if self._ids.get(schema_identity) == removed.id:
+                del self._ids[schema_identity]
 
 
 def identity(schema: StoredSchema) -> str:
@@ -233,8 +233,8 @@ def identity(schema: StoredSchema) -> str:
         with contextlib.suppress(ValueError, RecursionError):  # others write to the topic, too
             text = json.dumps(json.loads(text), sort_keys=True)
     extras = {name: schema.value.get(name) for name in ("metadata", "ruleSet") if schema.value.get(name)}
-    whole = json.dumps([schema.type, text, schema.references, extras], sort_keys=True)
-    return hashlib.sha256(whole.encode()).hexdigest()
+    canonical = json.dumps([schema.type, text, schema.references, extras], sort_keys=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def guid(schema: StoredSchema) -> str:

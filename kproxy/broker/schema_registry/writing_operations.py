@@ -24,30 +24,30 @@ _LONGEST_SUBJECT: Final = 1000
 async def register(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
     """The id of a schema, which becomes the subject's newest version unless it is a version already."""
     subject = path["subject"]
-    new = requested(subjects, subject, request.body)
+    new_schema = requested(subjects, subject, request.body)
     mode = mode_of(subjects, subject)
-    await asyncio.to_thread(check, subjects.resolved(new))
-    new = dataclasses.replace(new, text=compact(new.type, new.text))
-    same = identity(new)
-    if (registered := subjects.same(subject, same)) is not None:
+    await asyncio.to_thread(check, subjects.resolved(new_schema))
+    new_schema = dataclasses.replace(new_schema, text=compact(new_schema.type, new_schema.text))
+    schema_identity = identity(new_schema)
+    if (registered := subjects.same(subject, schema_identity)) is not None:
         return _registered(registered)
     if mode.startswith("READONLY"):
         raise errors.not_permitted(f"Subject {subject} is in read-only mode")
-    asked = (_count(request, "id"), _count(request, "version"))
+    requested_numbers = (_count(request, "id"), _count(request, "version"))
     if mode != "IMPORT":
-        if any(asked):
+        if any(requested_numbers):
             raise errors.not_permitted(f"Subject {subject} is not in import mode")
-        result = await _compared(subjects, level_of(subjects, subject), new, subjects.versions(subject))
+        result = await _compared(subjects, level_of(subjects, subject), new_schema, subjects.versions(subject))
         if not result.is_compatible:
             raise errors.incompatible(subject, "; ".join(result.messages))
-    if subjects.size + len(new.text) > _MAX_CHARACTERS or len(subject) > _LONGEST_SUBJECT:
+    if subjects.size + len(new_schema.text) > _MAX_CHARACTERS or len(subject) > _LONGEST_SUBJECT:
         raise errors.not_permitted("the registry is full, or the name of the subject has more than 1000 characters")
-    id_, version = asked[0] or subjects.id_of(same) or subjects.next_id(), asked[1] or subjects.next_version(subject)
-    if (old := subjects.with_id(id_)) and identity(old[0]) != same:
+    id_, version = requested_numbers[0] or subjects.id_of(schema_identity) or subjects.next_id(), requested_numbers[1] or subjects.next_version(subject)
+    if (schemas_with_id := subjects.with_id(id_)) and identity(schemas_with_id[0]) != schema_identity:
         raise errors.not_permitted(f"Overwrite new schema with id {id_} is not permitted.")
     if max(id_, version) >= 1 << 31:
         raise errors.not_permitted("no id is left")
-    schema = dataclasses.replace(new, id=id_, version=version)
+    schema = dataclasses.replace(new_schema, id=id_, version=version)
     await subjects.write("SCHEMA", subject, _value(schema), version=version)
     return _registered(subjects.find(subject, version) or schema)
 
@@ -57,9 +57,9 @@ async def look_up(subjects: Subjects, request: RestRequest, path: Mapping[str, s
     """The version of a subject with the schema in the body."""
     subject, deleted = path["subject"], request.flag("deleted")
     subjects.existing(subject, deleted=deleted)
-    new = requested(subjects, subject, request.body)
-    await asyncio.to_thread(check, subjects.resolved(new))
-    if (registered := subjects.same(subject, identity(new), deleted=deleted)) is None:
+    schema = requested(subjects, subject, request.body)
+    await asyncio.to_thread(check, subjects.resolved(schema))
+    if (registered := subjects.same(subject, identity(schema), deleted=deleted)) is None:
         raise errors.schema_not_found()
     return described(registered)
 
@@ -68,34 +68,34 @@ async def look_up(subjects: Subjects, request: RestRequest, path: Mapping[str, s
 async def check_compatibility(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
     """Whether the schema in the body could become the next version."""
     subject, level = path["subject"], level_of(subjects, path["subject"])
-    new = requested(subjects, subject, request.body)
-    await asyncio.to_thread(check, subjects.resolved(new))
+    new_schema = requested(subjects, subject, request.body)
+    await asyncio.to_thread(check, subjects.resolved(new_schema))
     if "version" in path:
         versions, level = [subjects.version(subject, path["version"])], level.removesuffix("_TRANSITIVE")
     else:
         versions = subjects.versions(subject)
-    result = await _compared(subjects, level, new, versions)
-    answer: dict[str, Any] = {"is_compatible": result.is_compatible}
-    return answer | ({"messages": result.messages} if request.flag("verbose") else {})
+    result = await _compared(subjects, level, new_schema, versions)
+    response: dict[str, Any] = {"is_compatible": result.is_compatible}
+    return response | ({"messages": result.messages} if request.flag("verbose") else {})
 
 
 @rest("DELETE /subjects/{subject}")
 async def delete_subject(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
     """Delete all versions, softly or for good; return their numbers."""
     subject = path["subject"]
-    known, left = subjects.existing(subject, deleted=True), subjects.versions(subject)
+    all_versions, live_versions = subjects.existing(subject, deleted=True), subjects.versions(subject)
     _check_writable(subjects, subject)
     if not request.flag("permanent"):
-        if not left:
+        if not live_versions:
             raise errors.subject_soft_deleted(subject)
-        _check_unused(subjects, left)
-        await subjects.write("DELETE_SUBJECT", subject, {"subject": subject, "version": left[-1].version})
-        return [version.version for version in left]
-    if left:
+        _check_unused(subjects, live_versions)
+        await subjects.write("DELETE_SUBJECT", subject, {"subject": subject, "version": live_versions[-1].version})
+        return [version.version for version in live_versions]
+    if live_versions:
         raise errors.subject_not_soft_deleted(subject)
-    for version in known:
+    for version in all_versions:
         await subjects.write("SCHEMA", subject, None, version=version.version)
-    return [version.version for version in known]
+    return [version.version for version in all_versions]
 
 
 @rest("DELETE /subjects/{subject}/versions/{version}")

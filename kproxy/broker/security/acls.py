@@ -127,8 +127,8 @@ class Acls:
     def __init__(self, cluster: Cluster) -> None:
         options, configs = cluster.options, cluster.options.configs
         self.enabled = options.acls or bool(configs.get("authorizer.class.name"))
-        named = (principal.strip() for principal in configs.get("super.users", "").split(";"))
-        self._super_users = frozenset((*options.super_users, *named)) - {""}
+        configured_users = (principal.strip() for principal in configs.get("super.users", "").split(";"))
+        self._super_users = frozenset((*options.super_users, *configured_users)) - {""}
         self._without = configs.get("allow.everyone.if.no.acl.found") == "true"
         self._journal = cluster.journal
         self._acls = dict.fromkeys(Acl(*json.loads(key)) for key, _ in self._journal.entries(_TABLE))
@@ -145,20 +145,20 @@ class Acls:
         if not self.enabled or principal in self._super_users:
             return True
         kind_code = codes("resource_type")[kind]
-        about = [acl for acl in self if acl.kind == kind_code and acl.covers(name)]
-        if not about:
+        resource_acls = [acl for acl in self if acl.kind == kind_code and acl.covers(name)]
+        if not resource_acls:
             return self._without
-        return not _any(about, _DENY, principal, host, operation) and _any(about, _ALLOW, principal, host, operation)
+        return not _any(resource_acls, _DENY, principal, host, operation) and _any(resource_acls, _ALLOW, principal, host, operation)
 
     def allow_some(self, principal: str, host: str, operation: str, kind: str) -> bool:
         """Whether an operation is allowed on at least one resource of a type (KIP-679)."""
         if not self.enabled or principal in self._super_users:
             return True
-        kind_code, wanted_filter = codes("resource_type")[kind], _operations(operation, _ALLOW)
-        concerning = [acl for acl in self if acl.kind == kind_code and acl.concerns(principal, host, wanted_filter)]
-        denied = [acl for acl in concerning if acl.permission == _DENY]
-        allowed = [acl for acl in concerning if acl.permission == _ALLOW]
-        if not concerning:
+        kind_code, operations = codes("resource_type")[kind], _operations(operation, _ALLOW)
+        applicable = [acl for acl in self if acl.kind == kind_code and acl.concerns(principal, host, operations)]
+        denied = [acl for acl in applicable if acl.permission == _DENY]
+        allowed = [acl for acl in applicable if acl.permission == _ALLOW]
+        if not applicable:
             return self._without
         return any(not any(_swallows(acl, acl_allowed) for acl in denied) for acl_allowed in allowed)
 
@@ -217,8 +217,8 @@ def _check(acl: Acl) -> None:
             "(no colon is present separating the principal type from the principal name)",
         ),
     )
-    for right, message in checks:
-        if not right:
+    for is_valid, message in checks:
+        if not is_valid:
             raise Refused(Error.INVALID_REQUEST, message)
 
 

@@ -43,8 +43,8 @@ class Credential(NamedTuple):
     def of_password(cls, digest: str, password: str) -> Self:
         """Derive from a password, with a new salt."""
         salt = os.urandom(16)
-        salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, MIN_ITERATIONS)
-        return cls.of_salted(digest, salt, salted, MIN_ITERATIONS)
+        salted_password = hashlib.pbkdf2_hmac(digest, password.encode(), salt, MIN_ITERATIONS)
+        return cls.of_salted(digest, salt, salted_password, MIN_ITERATIONS)
 
 
 class Credentials:

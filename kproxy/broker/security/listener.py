@@ -45,21 +45,21 @@ def listeners_of(options: BrokerOptions) -> tuple[BrokerListener, ...]:
         ValueError: They do not fit the options; the message is a sentence.
     """
     if not options.listeners:
-        only = ("SASL_" if options.sasl else "") + ("SSL" if options.tls_certificate else "PLAINTEXT")
-        return (BrokerListener(only, only),)
+        protocol = ("SASL_" if options.sasl else "") + ("SSL" if options.tls_certificate else "PLAINTEXT")
+        return (BrokerListener(protocol, protocol),)
     protocols = _protocols(options.configs.get(_MAP, ""))
-    found = {}
+    listeners = {}
     for name in options.listeners:
-        if name in found:
+        if name in listeners:
             raise ValueError(f"two listeners are called {name}: give each its own name")
         if name not in protocols:
             raise ValueError(
                 f"listener {name} has no security protocol: name it {', '.join(PROTOCOLS)}, "
                 f"or map it with {_MAP}={name}:PLAINTEXT"
             )
-        found[name] = BrokerListener(name, protocols[name])
-    _check_needs(found.values(), options)
-    return tuple(found.values())
+        listeners[name] = BrokerListener(name, protocols[name])
+    _check_needs(listeners.values(), options)
+    return tuple(listeners.values())
 
 
 def tls_context(options: BrokerOptions) -> ssl.SSLContext | None:

@@ -59,8 +59,8 @@ class Login:
     @property
     def expired(self) -> bool:
         """Whether the session has expired; the client can only log in again."""
-        over = self._expires_at is not None and self._cluster.clock.now() > self._expires_at
-        return over and self._session.authenticated
+        has_passed = self._expires_at is not None and self._cluster.clock.now() > self._expires_at
+        return has_passed and self._session.authenticated
 
     def handshake(self, mechanism: str, *, headers: bool) -> None:
         """Set the mechanism that the client has chosen.
@@ -101,11 +101,11 @@ class Login:
             message_out = exchange.step(message)
             if exchange.identity is not None:
                 self._finish(exchange.identity)
-        except LoginFailed as failed:
+        except LoginFailed as login_error:
             self._session.closing = True
-            again = "authentication" if self._before is None else "re-authentication"
-            generic = f"Authentication failed during {again} due to invalid credentials with SASL mechanism "
-            raise Refused(Error.SASL_AUTHENTICATION_FAILED, failed.message or generic + self._mechanism) from None
+            attempt = "authentication" if self._before is None else "re-authentication"
+            generic_message = f"Authentication failed during {attempt} due to invalid credentials with SASL mechanism "
+            raise Refused(Error.SASL_AUTHENTICATION_FAILED, login_error.message or generic_message + self._mechanism) from None
         return message_out
 
     def _begin_again(self) -> None:
@@ -125,8 +125,8 @@ class Login:
                 f"{principal.replace(':', '.', 1)}"
             )
         now = self._cluster.clock.now()
-        longest = int(self._cluster.part(Configs).broker("connections.max.reauth.ms"))
-        limits = [longest] if longest > 0 else []
+        max_lifetime = int(self._cluster.part(Configs).broker("connections.max.reauth.ms"))
+        limits = [max_lifetime] if max_lifetime > 0 else []
         if identity.expires_at is not None:
             limits.append(max(0, identity.expires_at - now))
         self.lifetime_ms = min(limits, default=0)

@@ -32,18 +32,18 @@ class OAuthBearer:
     def step(self, message: bytes) -> bytes:
         if self._refused and message == _ABORTED:
             raise LoginFailed(_INVALID)
-        read = _FIRST.fullmatch(message.decode("utf-8", "replace"))
-        pairs = dict(pair.split("=", 1) for pair in read["pairs"].split("\x01") if pair) if read else {}
+        match = _FIRST.fullmatch(message.decode("utf-8", "replace"))
+        pairs = dict(pair.split("=", 1) for pair in match["pairs"].split("\x01") if pair) if match else {}
         bearer = _BEARER.fullmatch(pairs.get("auth", ""))
-        if read is None or bearer is None:
+        if match is None or bearer is None:
             raise LoginFailed
         identity = _identity(bearer["token"], self._clock.now())
         if identity is None:
             self._refused = True
             return _INVALID.encode()
-        if read["authorization"] not in (None, identity.name):
+        if match["authorization"] not in (None, identity.name):
             raise LoginFailed(
-                f"Authentication failed: Client requested an authorization id ({read['authorization']}) "
+                f"Authentication failed: Client requested an authorization id ({match['authorization']}) "
                 f"that is different from the token's principal name ({identity.name})"
             )
         self.identity = identity

@@ -23,11 +23,11 @@ class Plain:
         if len(parts) != 3:
             raise LoginFailed(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
         authorization_id, name, password = parts
-        for what, value in (("username", name), ("password", password)):
+        for field_name, value in (("username", name), ("password", password)):
             if not value:
-                raise LoginFailed(f"Authentication failed: {what} not specified")
-        right = hmac.compare_digest(self._users.get(name, "").encode(), password.encode())
-        if not right or name not in self._users:
+                raise LoginFailed(f"Authentication failed: {field_name} not specified")
+        is_correct = hmac.compare_digest(self._users.get(name, "").encode(), password.encode())
+        if not is_correct or name not in self._users:
             raise LoginFailed("Authentication failed: Invalid username or password")
         if authorization_id not in ("", name):
             raise LoginFailed(

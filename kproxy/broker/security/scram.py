@@ -47,11 +47,11 @@ class Scram:
         return self._first(text) if self._challenge is None else self._final(self._challenge, text)
 
     def _first(self, text: str) -> bytes:
-        if (read := _FIRST.fullmatch(text)) is None:
+        if (match := _FIRST.fullmatch(text)) is None:
             raise LoginFailed
-        name = read["name"].replace("=2C", ",").replace("=3D", "=")
-        authorization_id = (read["authorization"] or "").replace("=2C", ",").replace("=3D", "=")
-        extensions = dict(extension.split("=", 1) for extension in read["extensions"].split(",") if extension)
+        name = match["name"].replace("=2C", ",").replace("=3D", "=")
+        authorization_id = (match["authorization"] or "").replace("=2C", ",").replace("=3D", "=")
+        extensions = dict(extension.split("=", 1) for extension in match["extensions"].split(",") if extension)
         if extensions.get("tokenauth", "").lower() == "true":
             credential, identity = self._token(name)
         else:
@@ -60,9 +60,9 @@ class Scram:
             raise LoginFailed(
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
-        nonce = read["nonce"] + secrets.token_urlsafe(24)
+        nonce = match["nonce"] + secrets.token_urlsafe(24)
         message = f"r={nonce},s={base64.b64encode(credential.salt).decode()},i={credential.iterations}"
-        self._challenge = _Challenge(credential, identity, nonce, f"{read['bare']},{message}")
+        self._challenge = _Challenge(credential, identity, nonce, f"{match['bare']},{message}")
         return message.encode()
 
     def _user(self, name: str) -> Credential:
@@ -80,19 +80,19 @@ class Scram:
         return credential, Identity(token.owner.removeprefix("User:"), token.expires_at, by_token=True)
 
     def _final(self, challenge: _Challenge, text: str) -> bytes:
-        read = _FINAL.fullmatch(text)
-        if read is None or not hmac.compare_digest(read["nonce"].encode(), challenge.nonce.encode()):
+        match = _FINAL.fullmatch(text)
+        if match is None or not hmac.compare_digest(match["nonce"].encode(), challenge.nonce.encode()):
             raise LoginFailed
-        signed = f"{challenge.messages},{read['unproven']}".encode()
-        signature = hmac.digest(challenge.credential.stored_key, signed, self._digest)
-        proof = _decoded(read["proof"])
+        auth_message = f"{challenge.messages},{match['unproven']}".encode()
+        signature = hmac.digest(challenge.credential.stored_key, auth_message, self._digest)
+        proof = _decoded(match["proof"])
         if len(proof) != len(signature):
             raise LoginFailed
-        client_key = bytes(byte ^ other for byte, other in zip(proof, signature, strict=True))
+        client_key = bytes(proof_byte ^ signature_byte for proof_byte, signature_byte in zip(proof, signature, strict=True))
         if not hmac.compare_digest(hashlib.new(self._digest, client_key).digest(), challenge.credential.stored_key):
             raise LoginFailed
         self.identity = challenge.identity
-        return b"v=" + base64.b64encode(hmac.digest(challenge.credential.server_key, signed, self._digest))
+        return b"v=" + base64.b64encode(hmac.digest(challenge.credential.server_key, auth_message, self._digest))
 
 
 class _Challenge:

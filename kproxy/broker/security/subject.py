@@ -32,10 +32,10 @@ def subject(certificate: Mapping[str, Any]) -> str:
     Attributes without a keyword in Java, which do not identify clients, are left out.
     """
     names = []
-    for parts in reversed(certificate["subject"]):
-        written = [text for key, value in parts if (text := _attribute(key, value))]
-        if written:
-            names.append("+".join(written))
+    for attributes in reversed(certificate["subject"]):
+        formatted = [text for key, value in attributes if (text := _attribute(key, value))]
+        if formatted:
+            names.append("+".join(formatted))
     return ",".join(names)
 
 
@@ -43,8 +43,8 @@ def _attribute(key: str, value: str) -> str | None:
     if key in _KEYWORDS:
         return f"{_KEYWORDS[key]}={_ESCAPED.sub(_escaped, value)}"
     if key in _NUMBERS and len(value) < 128:
-        number, kind = _NUMBERS[key]
-        return f"{number}=#{bytes((kind, len(value), *value.encode())).hex()}"
+        oid, tag = _NUMBERS[key]
+        return f"{oid}=#{bytes((tag, len(value), *value.encode())).hex()}"
     return None
 
 

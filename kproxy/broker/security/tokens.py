@@ -92,8 +92,8 @@ class Tokens:
         self._sweep(now)
         if len(self._by_id) >= _MAX_TOKENS:
             raise Refused(Error.INVALID_REQUEST, f"there are {_MAX_TOKENS} tokens already")
-        longest = int(self._configs.broker("delegation.token.max.lifetime.ms"))
-        max_at = now + (min(longest, max_lifetime_ms) if max_lifetime_ms > 0 else longest)
+        max_lifetime = int(self._configs.broker("delegation.token.max.lifetime.ms"))
+        max_at = now + (min(max_lifetime, max_lifetime_ms) if max_lifetime_ms > 0 else max_lifetime)
         expires_at = min(max_at, now + int(self._configs.broker("delegation.token.expiry.time.ms")))
         token = DelegationToken(
             new_uuid(), owner, requester, list(renewers), now, min(expires_at, _LATEST), min(max_at, _LATEST)
@@ -114,8 +114,8 @@ class Tokens:
             raise Refused(Error.DELEGATION_TOKEN_EXPIRED)
         if not token.belongs_to(principal):
             raise Refused(Error.DELEGATION_TOKEN_OWNER_MISMATCH)
-        longest = int(self._configs.broker("delegation.token.expiry.time.ms"))
-        return self._expire_at(token, now + (min(longest, period_ms) if period_ms > 0 else longest))
+        max_period = int(self._configs.broker("delegation.token.expiry.time.ms"))
+        return self._expire_at(token, now + (min(max_period, period_ms) if period_ms > 0 else max_period))
 
     def expire(self, hmac: bytes, principal: str, period_ms: int) -> int:
         """Expire a token after a period, immediately if it is negative; return the new expiry time.
@@ -134,15 +134,15 @@ class Tokens:
             raise Refused(Error.DELEGATION_TOKEN_EXPIRED)
         return self._expire_at(token, now + period_ms)
 
-    def _with(self, hmac_of_it: bytes) -> DelegationToken:
+    def _with(self, wanted_hmac: bytes) -> DelegationToken:
         self.check_enabled()
         for token in self:
-            if hmac.compare_digest(self.hmac_of(token), hmac_of_it):
+            if hmac.compare_digest(self.hmac_of(token), wanted_hmac):
                 return token
         raise Refused(Error.DELEGATION_TOKEN_NOT_FOUND)
 
-    def _expire_at(self, token: DelegationToken, when: int) -> int:
-        expires_at = min(token.max_at, when)
+    def _expire_at(self, token: DelegationToken, requested_at: int) -> int:
+        expires_at = min(token.max_at, requested_at)
         self._put(replace(token, expires_at=expires_at))
         return expires_at
 
@@ -155,6 +155,6 @@ class Tokens:
         self._cluster.journal.put(_TABLE, token.id, None)
 
     def _sweep(self, now: int) -> None:
-        kept_for = int(self._configs.broker("delegation.token.expiry.check.interval.ms"))
-        for token in [token for token in self if token.expired(now - kept_for)]:
+        retention_ms = int(self._configs.broker("delegation.token.expiry.check.interval.ms"))
+        for token in [token for token in self if token.expired(now - retention_ms)]:
             self._forget(token)

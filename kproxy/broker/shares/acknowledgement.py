@@ -62,7 +62,7 @@ class AcknowledgementContext(NamedTuple):
     max_deliveries: int
 
 
-def read(batches: Sequence[Mapping[str, Any]], *, renews: bool, is_renewal: bool) -> list[Acknowledgement]:
+def read(batches: Sequence[Mapping[str, Any]], *, supports_renewal: bool, is_renewal: bool) -> list[Acknowledgement]:
     """Parse the acknowledgements of one partition in a request.
 
     Args:
@@ -73,21 +73,21 @@ def read(batches: Sequence[Mapping[str, Any]], *, renews: bool, is_renewal: bool
     Raises:
         ApiError: INVALID_REQUEST.
     """
-    end, found = -1, []
+    end, acknowledgements = -1, []
     for batch in batches:
         acknowledgement = Acknowledgement(batch["first_offset"], batch["last_offset"], batch["acknowledge_types"])
-        ordered = end <= acknowledgement.first <= acknowledgement.last
-        matching = len(acknowledgement.types) in (1, acknowledgement.last - acknowledgement.first + 1)
-        known = all(0 <= kind <= (RENEW if renews else RENEW - 1) for kind in acknowledgement.types)
-        if not (ordered and matching and known) or (RENEW in acknowledgement.types and not is_renewal):
+        is_ordered = end <= acknowledgement.first <= acknowledgement.last
+        has_matching_types = len(acknowledgement.types) in (1, acknowledgement.last - acknowledgement.first + 1)
+        has_known_types = all(0 <= kind <= (RENEW if supports_renewal else RENEW - 1) for kind in acknowledgement.types)
+        if not (is_ordered and has_matching_types and has_known_types) or (RENEW in acknowledgement.types and not is_renewal):
             raise Refused(Error.INVALID_REQUEST)
         end = acknowledgement.last
-        found.append(acknowledgement)
-    return found
+        acknowledgements.append(acknowledgement)
+    return acknowledgements
 
 
 def acknowledge(
-    records: AcquiredRecords, context: AcknowledgementContext, acknowledgement: Sequence[Acknowledgement]
+    records: AcquiredRecords, context: AcknowledgementContext, acknowledgements: Sequence[Acknowledgement]
 ) -> None:
     """Apply a member's acknowledgements: all or none.
 
@@ -96,13 +96,13 @@ def acknowledge(
     """
     undo: list[Callable[[], None]] = []
     try:
-        for part in acknowledgement:
-            if part.last >= records.start:
-                for batch in _batches(records, part):
-                    undo += _one_batch(records, context, part, batch)
+        for acknowledgement in acknowledgements:
+            if acknowledgement.last >= records.start:
+                for batch in _batches(records, acknowledgement):
+                    undo += _one_batch(records, context, acknowledgement, batch)
     except Refused:
-        for step in undo:
-            step()
+        for revert in undo:
+            revert()
         raise
 
 
@@ -113,11 +113,11 @@ def _batches(records: AcquiredRecords, acknowledgement: Acknowledgement) -> list
     if floor is None:
         raise _wrong("Batch record not found. The request batch offsets are not found in the cache.")
     batches = records.between(floor.first, acknowledgement.last)
-    past = "Batch record not found. The {} offset in request is past acquired records."
+    message = "Batch record not found. The {} offset in request is past acquired records."
     if batches[-1].last < acknowledgement.first:
-        raise Refused(Error.INVALID_REQUEST, past.format("first"))
+        raise Refused(Error.INVALID_REQUEST, message.format("first"))
     if batches[-1].last < acknowledgement.last:
-        raise Refused(Error.INVALID_REQUEST, past.format("last"))
+        raise Refused(Error.INVALID_REQUEST, message.format("last"))
     return batches
 
 

@@ -77,62 +77,62 @@ class Acquiring:
             return []
         first = self._batches[0].base_offset
         floor = self._records.floor(first)
-        begin = max(first, self._records.start) if floor is None else first
+        start = max(first, self._records.start) if floor is None else first
         if floor is not None and floor.last >= first:
-            begin = floor.first
-        known = self._records.between(min(first, begin), self._last)
-        for batch in known:
+            start = floor.first
+        known_batches = self._records.between(min(first, start), self._last)
+        for batch in known_batches:
             if self._remaining <= 0 or not self._acquire_available(batch, first):
                 return self._acquired
-        behind = known[-1].last + 1 if known else begin
-        if self._remaining > 0 and behind <= self._last:
-            self._acquire_new(behind)
+        new_offset = known_batches[-1].last + 1 if known_batches else start
+        if self._remaining > 0 and new_offset <= self._last:
+            self._acquire_new(new_offset)
         return self._acquired
 
     def _acquire_available(self, batch: AcquiredBatch, first: int) -> bool:
         """Acquire the available records of a batch; return whether the member may have more."""
-        throttled = self._is_throttled(batch, first)
-        if throttled and self._acquired:
+        is_throttled = self._is_throttled(batch, first)
+        if is_throttled and self._acquired:
             return False
-        whole = first <= batch.first and batch.last <= self._last
+        is_whole = first <= batch.first and batch.last <= self._last
         too_many = self._request.strict and len(batch) > self._remaining
         if not batch.split:
             if batch.runs[0].state is not RecordState.AVAILABLE:
                 return True
-            if whole and not too_many and not throttled:
+            if is_whole and not too_many and not is_throttled:
                 self._assign(batch.runs)
                 return True
             batch.split = True
-        taken = self._acquire_some(batch, first)
-        return not (throttled and taken)
+        has_acquired = self._acquire_some(batch, first)
+        return not (is_throttled and has_acquired)
 
     def _acquire_some(self, batch: AcquiredBatch, first: int) -> bool:
         """Acquire some records of a batch; return whether there were any."""
-        taken: list[Run] = []
+        selected: list[Run] = []
         count, portion, request = 0, 0, self._request
         for run in batch.within(first, self._last):
             if run.state is not RecordState.AVAILABLE:
                 continue
-            last_time = request.most_deliveries > _MIN_THROTTLED and run.deliveries == request.most_deliveries - 1
-            if last_time and taken:
+            is_last_delivery = request.most_deliveries > _MIN_THROTTLED and run.deliveries == request.most_deliveries - 1
+            if is_last_delivery and selected:
                 break
-            beyond = run.deliveries - self._throttled_from
-            if beyond >= 0 and not portion:
-                portion = max(1, len(batch) >> (beyond + 1))
-            most = len(run)
-            if last_time:
-                most = 1
+            excess_deliveries = run.deliveries - self._throttled_from
+            if excess_deliveries >= 0 and not portion:
+                portion = max(1, len(batch) >> (excess_deliveries + 1))
+            limit = len(run)
+            if is_last_delivery:
+                limit = 1
             if request.strict:
-                most = min(most, self._remaining - count)
+                limit = min(limit, self._remaining - count)
             if portion > count:
-                most = min(most, portion - count)
-            [run_given] = batch.within(run.first, run.first + most - 1)
-            taken.append(run_given)
-            count += most
-            if last_time or (request.strict and count == self._remaining) or count == portion:
+                limit = min(limit, portion - count)
+            [selected_run] = batch.within(run.first, run.first + limit - 1)
+            selected.append(selected_run)
+            count += limit
+            if is_last_delivery or (request.strict and count == self._remaining) or count == portion:
                 break
-        self._assign(taken)
-        return bool(taken)
+        self._assign(selected)
+        return bool(selected)
 
     def _acquire_new(self, first: int) -> None:
         """Acquire records that were never delivered."""
@@ -161,15 +161,15 @@ class Acquiring:
 
     def _assign(self, runs: Iterable[Run]) -> None:
         """Assign runs to the member; consecutive runs with the same delivery count are merged."""
-        joined: list[Acquired] = []
+        ranges: list[Acquired] = []
         for run in runs:
             run.acquire(self._request.member, self._request.until)
             self._remaining -= len(run)
-            if joined and joined[-1].last + 1 == run.first and joined[-1].deliveries == run.deliveries:
-                joined[-1] = joined[-1]._replace(last=run.last)
+            if ranges and ranges[-1].last + 1 == run.first and ranges[-1].deliveries == run.deliveries:
+                ranges[-1] = ranges[-1]._replace(last=run.last)
             else:
-                joined.append(Acquired(run.first, run.last, run.deliveries))
-        self._acquired += joined
+                ranges.append(Acquired(run.first, run.last, run.deliveries))
+        self._acquired += ranges
 
     def _is_throttled(self, batch: AcquiredBatch, first: int) -> bool:
         deliveries = (

@@ -19,46 +19,46 @@ def simple(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[s
     """
     target: dict[str, set[Part]] = {member.id: set() for member in members}
     if len({member.topics for member in members}) == 1:
-        subscribed = next(iter(members)).topics
-        parts = [(topic, index) for topic, count in topics.items() if topic in subscribed for index in range(count)]
-        _spread(members, parts, target)
+        topic_ids = next(iter(members)).topics
+        partitions = [(topic, index) for topic, count in topics.items() if topic in topic_ids for index in range(count)]
+        _spread(members, partitions, target)
     else:
         for topic, count in topics.items():
             readers = [member for member in members if topic in member.topics]
             _spread(readers, [(topic, index) for index in range(count)], target)
-    return {member: frozenset(parts) for member, parts in target.items()}
+    return {member: frozenset(partitions) for member, partitions in target.items()}
 
 
-def _spread(members: Collection[Subscriber], parts: Sequence[Part], target: dict[str, set[Part]]) -> None:
+def _spread(members: Collection[Subscriber], partitions: Sequence[Part], target: dict[str, set[Part]]) -> None:
     """Distribute partitions over members that all subscribe to them."""
-    if not members or not parts:
+    if not members or not partitions:
         return
-    sharing = -(-len(members) // len(parts))  # members per partition
-    total = sharing * len(parts)
+    members_per_partition = -(-len(members) // len(partitions))  # members per partition
+    total = members_per_partition * len(partitions)
     quotas = {
-        member.id: -(-total * (number + 1) // len(members)) + (-total * number // len(members))
-        for number, member in enumerate(members)
+        member.id: -(-total * (index + 1) // len(members)) + (-total * index // len(members))
+        for index, member in enumerate(members)
     }
-    readers: dict[Part, set[str]] = {part: set() for part in parts}
-    left = dict(quotas)
-    for consumer in members:
-        for part in sorted(consumer.target & readers.keys()):
-            if left[consumer.id] and len(readers[part]) < sharing:
-                readers[part].add(consumer.id)
-                left[consumer.id] -= 1
-    hungry = [member for member, quota in left.items() if quota > 0]
-    for part in parts:
-        passed = []
-        while hungry and len(readers[part]) < sharing:
-            member = hungry.pop(0)
-            if member in readers[part]:
-                passed.append(member)
+    readers: dict[Part, set[str]] = {partition: set() for partition in partitions}
+    remaining = dict(quotas)
+    for subscriber in members:
+        for partition in sorted(subscriber.target & readers.keys()):
+            if remaining[subscriber.id] and len(readers[partition]) < members_per_partition:
+                readers[partition].add(subscriber.id)
+                remaining[subscriber.id] -= 1
+    waiting = [member for member, quota in remaining.items() if quota > 0]
+    for partition in partitions:
+        skipped = []
+        while waiting and len(readers[partition]) < members_per_partition:
+            member = waiting.pop(0)
+            if member in readers[partition]:
+                skipped.append(member)
                 continue
-            readers[part].add(member)
-            left[member] -= 1
-            if left[member]:
-                hungry.append(member)
-        hungry = passed + hungry
-    for part, having in readers.items():
-        for member in having:
-            target[member].add(part)
+            readers[partition].add(member)
+            remaining[member] -= 1
+            if remaining[member]:
+                waiting.append(member)
+        waiting = skipped + waiting
+    for partition, reader_ids in readers.items():
+        for member in reader_ids:
+            target[member].add(partition)

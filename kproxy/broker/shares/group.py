@@ -92,9 +92,9 @@ class ShareGroup(Group):
 
     @property
     def size(self) -> int:
-        parts = sum(len(member.assigned) + len(self._target.get(member.id, ())) for member in self.members.values())
+        partition_count = sum(len(member.assigned) + len(self._target.get(member.id, ())) for member in self.members.values())
         topics = sum(50 + len(topic) for member in self.members.values() for topic in member.topics)
-        return 200 + 100 * parts + topics + 1000 * len(self.members)
+        return 200 + 100 * partition_count + topics + 1000 * len(self.members)
 
     def heartbeat(self, heartbeat: ShareHeartbeat) -> Mapping[str, Any]:
         """Process a heartbeat, which joins, keeps alive or leaves; return the response.
@@ -106,19 +106,19 @@ class ShareGroup(Group):
             self._remove(self._known(heartbeat.member_id).id)
             return {"member_id": heartbeat.member_id, "member_epoch": heartbeat.epoch}
         member = self._member(heartbeat)
-        before = member.epoch, member.assigned
-        subscribed = self._update_member(member, heartbeat)
+        old_state = member.epoch, member.assigned
+        subscription_changed = self._update_member(member, heartbeat)
         partitions = {
             topic.id: len(topic.partitions) for member in self.members.values() for topic in self._read(member)
         }
-        if subscribed or partitions != self._partitions:
+        if subscription_changed or partitions != self._partitions:
             self._initialize(partitions)
             self.epoch += 1
             self._partitions = partitions
         if self.assignment_epoch < self.epoch:
             self._assign()
         self._reconcile(member)
-        if (member.epoch, member.assigned) != before or subscribed:
+        if (member.epoch, member.assigned) != old_state or subscription_changed:
             self._context.store(self)
         self._expect(member)
         response: dict[str, Any] = {
@@ -126,7 +126,7 @@ class ShareGroup(Group):
             "member_epoch": member.epoch,
             "heartbeat_interval_ms": self._settings.heartbeat_interval_ms(self.id),
         }
-        if heartbeat.epoch == 0 or heartbeat.topics is not None or member.assigned != before[1]:
+        if heartbeat.epoch == 0 or heartbeat.topics is not None or member.assigned != old_state[1]:
             response["assignment"] = {"topic_partitions": by_topic(member.assigned)}
         return response
 
@@ -182,17 +182,17 @@ class ShareGroup(Group):
                 {**asdict(member), "topics": sorted(member.topics), "assigned": sorted(member.assigned)}
                 for member in self.members.values()
             ],
-            "target": {member: sorted(parts) for member, parts in self._target.items()},
+            "target": {member: sorted(partitions) for member, partitions in self._target.items()},
             "partitions": self._partitions,
         }
 
     def restore(self, stored: Mapping[str, Any]) -> None:
         self.epoch, self.assignment_epoch = stored["epoch"], stored["assignment_epoch"]
-        self._target = {member: _parts(parts) for member, parts in stored["target"].items()}
+        self._target = {member: _parts(partitions) for member, partitions in stored["target"].items()}
         self._partitions = dict(stored["partitions"])
         for member in stored["members"]:
-            sets = {"topics": frozenset(member["topics"]), "assigned": _parts(member["assigned"])}
-            self.members[member["id"]] = ShareMember(**{**member, **sets})
+            set_fields = {"topics": frozenset(member["topics"]), "assigned": _parts(member["assigned"])}
+            self.members[member["id"]] = ShareMember(**{**member, **set_fields})
             self._expect(self.members[member["id"]])
 
     def close(self) -> None:
@@ -201,8 +201,8 @@ class ShareGroup(Group):
 
     def _member(self, heartbeat: ShareHeartbeat) -> ShareMember:
         """Return the member of a heartbeat; a new one if it joins."""
-        known = self.members.get(heartbeat.member_id)
-        if known is None and len(self.members) >= self._settings.group_size:
+        current = self.members.get(heartbeat.member_id)
+        if current is None and len(self.members) >= self._settings.group_size:
             message = f"The share group has reached its maximum capacity of {self._settings.group_size} members."
             raise Refused(Error.GROUP_MAX_SIZE_REACHED, message)
         if heartbeat.epoch == 0:
@@ -211,10 +211,10 @@ class ShareGroup(Group):
         if heartbeat.epoch in (member.epoch, member.previous_epoch):
             return member
         kind = "greater" if heartbeat.epoch > member.epoch else "smaller"
-        missed = f", and it does not match the previous member epoch ({member.previous_epoch})"
+        previous_epoch_text = f", and it does not match the previous member epoch ({member.previous_epoch})"
         message = (
             f"The share group member has a {kind} member epoch ({heartbeat.epoch}) than the one known by the group "
-            f"coordinator ({member.epoch}){missed if kind == 'smaller' else ''}. "
+            f"coordinator ({member.epoch}){previous_epoch_text if kind == 'smaller' else ''}. "
             "The member must abandon all its partitions and rejoin."
         )
         raise Refused(Error.FENCED_MEMBER_EPOCH, message)
@@ -226,13 +226,13 @@ class ShareGroup(Group):
 
     def _update_member(self, member: ShareMember, heartbeat: ShareHeartbeat) -> bool:
         """Update the member from its heartbeat; return whether its subscription has changed."""
-        before = member.topics
+        old_topics = member.topics
         if heartbeat.rack_id is not None:
             member.rack_id = heartbeat.rack_id
         if heartbeat.topics is not None:
             member.topics = heartbeat.topics
         member.client_id, member.client_host = heartbeat.client_id, heartbeat.client_host
-        return member.topics != before
+        return member.topics != old_topics
 
     def _read(self, member: ShareMember) -> list[Topic]:
         """Return the existing topics of a member."""
@@ -260,7 +260,7 @@ class ShareGroup(Group):
 
     def _reconcile(self, member: ShareMember) -> None:
         topics = {topic.id for topic in self._read(member)}
-        member.assigned = frozenset(part for part in self._target.get(member.id, ()) if part[0] in topics)
+        member.assigned = frozenset(partition for partition in self._target.get(member.id, ()) if partition[0] in topics)
         if member.epoch != self.assignment_epoch:
             member.previous_epoch, member.epoch = member.epoch, self.assignment_epoch
 

@@ -58,10 +58,10 @@ class Run:
         """Set the state, member and lock."""
         self.state, self.member, self.until = state, member, until
 
-    def let_go(self, state: RecordState, most_deliveries: int) -> None:
+    def let_go(self, state: RecordState, max_deliveries: int) -> None:
         """End the acquisition; records at the delivery limit do not become available again."""
-        spent = state is RecordState.AVAILABLE and self.deliveries >= most_deliveries
-        self.state, self.member = RecordState.ARCHIVED if spent else state, ""
+        is_exhausted = state is RecordState.AVAILABLE and self.deliveries >= max_deliveries
+        self.state, self.member = RecordState.ARCHIVED if is_exhausted else state, ""
 
 
 @dataclass(slots=True)
@@ -104,14 +104,14 @@ class AcquiredBatch:
 
     def cut(self, offsets: Sequence[int]) -> None:
         """Split runs so that one begins at each of these ascending offsets; others are ignored."""
-        inside = [offset for offset in offsets if self._is_inside(offset)]
-        if not inside:
+        split_offsets = [offset for offset in offsets if self._is_inside(offset)]
+        if not split_offsets:
             return
         runs, position = [], 0
         for run in self.runs:
-            while position < len(inside) and inside[position] <= run.last:
-                runs.append(dataclasses.replace(run, last=inside[position] - 1))
-                run.first = inside[position]
+            while position < len(split_offsets) and split_offsets[position] <= run.last:
+                runs.append(dataclasses.replace(run, last=split_offsets[position] - 1))
+                run.first = split_offsets[position]
                 position += 1
             runs.append(run)
         self.runs = runs

@@ -105,8 +105,8 @@ class SharePartition:
             strict: See `AcquireRequest`.
         """
         until = self._clock.now() + self._settings.lock_ms(self._group)
-        locks, deliveries = self._settings.most_locks(self._group), self._settings.most_deliveries(self._group)
-        request = AcquireRequest(member, records, batch_size, strict, until, locks, deliveries)
+        max_locks, max_deliveries = self._settings.most_locks(self._group), self._settings.most_deliveries(self._group)
+        request = AcquireRequest(member, records, batch_size, strict, until, max_locks, max_deliveries)
         acquired = Acquiring(self._records, batches, offset, request).acquire_all()
         if acquired:
             self._schedule_expiry(until)
@@ -116,7 +116,7 @@ class SharePartition:
         """Archive acquired records whose transaction was aborted."""
         self._records.archive(first, last, RecordState.ACQUIRED)
 
-    def acknowledge(self, member: str, acknowledgement: Sequence[Acknowledgement]) -> None:
+    def acknowledge(self, member: str, acknowledgements: Sequence[Acknowledgement]) -> None:
         """Apply a member's acknowledgements: all or none.
 
         Raises:
@@ -126,7 +126,7 @@ class SharePartition:
         acknowledge(
             self._records,
             AcknowledgementContext(member, until, self._settings.most_deliveries(self._group)),
-            acknowledgement,
+            acknowledgements,
         )
         self._moved_on()
 
@@ -157,16 +157,16 @@ class SharePartition:
         self._timer = None
         now = self._clock.now()
         self._let_go(lambda run: run.until <= now)
-        acquired_runs = [run.until for run in self._records.runs() if run.state is RecordState.ACQUIRED]
-        if acquired_runs:
-            self._schedule_expiry(max(min(acquired_runs), now + 1))
+        lock_ends = [run.until for run in self._records.runs() if run.state is RecordState.ACQUIRED]
+        if lock_ends:
+            self._schedule_expiry(max(min(lock_ends), now + 1))
 
-    def _let_go(self, of: Callable[[Run], bool]) -> None:
+    def _let_go(self, is_selected: Callable[[Run], bool]) -> None:
         """Make the selected acquired records available again; archive those before the start."""
-        start, most = self._records.start, self._settings.most_deliveries(self._group)
-        some = False
+        start, max_deliveries = self._records.start, self._settings.most_deliveries(self._group)
+        has_released = False
         for batch in self._records:
-            if not any(run.state is RecordState.ACQUIRED and of(run) for run in batch.runs):
+            if not any(run.state is RecordState.ACQUIRED and is_selected(run) for run in batch.runs):
                 continue
             batch.split |= batch.first < start <= batch.last
             for first, last, state in (
@@ -174,10 +174,10 @@ class SharePartition:
                 (max(start, batch.first), batch.last, RecordState.AVAILABLE),
             ):
                 for run in batch.within(first, last):
-                    if run.state is RecordState.ACQUIRED and of(run):
-                        run.let_go(state, most)
-                        some = True
-        if some:
+                    if run.state is RecordState.ACQUIRED and is_selected(run):
+                        run.let_go(state, max_deliveries)
+                        has_released = True
+        if has_released:
             self._moved_on()
 
     def _moved_on(self) -> None:
@@ -207,15 +207,15 @@ def _batches(records: AcquiredRecords) -> list[StateBatch]:
     """Return the states to store: acquired records as they were before, adjacent equal states merged."""
     batches: list[StateBatch] = []
     for run in records.runs():
-        acquired = run.state is RecordState.ACQUIRED
-        deliveries = run.deliveries - acquired
+        is_acquired = run.state is RecordState.ACQUIRED
+        deliveries = run.deliveries - is_acquired
         first = max(run.first, records.start)
-        state = RecordState.AVAILABLE if acquired else run.state
+        state = RecordState.AVAILABLE if is_acquired else run.state
         if run.last < first or (not deliveries and not state.is_terminal):
             continue
-        before = batches[-1] if batches else None
-        if before and (before.last + 1, before.state, before.deliveries) == (first, state, deliveries):
-            batches[-1] = before._replace(last=run.last)
+        previous = batches[-1] if batches else None
+        if previous and (previous.last + 1, previous.state, previous.deliveries) == (first, state, deliveries):
+            batches[-1] = previous._replace(last=run.last)
         else:
             batches.append(StateBatch(first, run.last, int(state), deliveries))
     return batches

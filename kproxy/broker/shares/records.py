@@ -99,22 +99,22 @@ class AcquiredRecords:
         floor = self.floor(self.start)
         if floor is None or not (floor.at(self.start) or floor.runs[-1]).state.is_terminal:
             return
-        done = self._done()
-        if done is None:
+        last_complete = self._done()
+        if last_complete is None:
             return
-        if done == self._batches[-1].last:
-            self.start = self.end = done + 1
+        if last_complete == self._batches[-1].last:
+            self.start = self.end = last_complete + 1
             self._batches.clear()
             return
-        stored = next(position for position, batch in enumerate(self._batches) if batch.last > done)
-        self.start = max(self.start, done + 1, self._batches[stored].first)
-        del self._batches[:stored]
+        first_incomplete = next(position for position, batch in enumerate(self._batches) if batch.last > last_complete)
+        self.start = max(self.start, last_complete + 1, self._batches[first_incomplete].first)
+        del self._batches[:first_incomplete]
 
     def _done(self) -> int | None:
         """Return the last record before the first one that is not complete."""
-        done = None
+        last_complete = None
         for run in self.runs():
             if not run.state.is_terminal:
                 break
-            done = run.last
-        return done
+            last_complete = run.last
+        return last_complete

@@ -38,15 +38,15 @@ class ShareSession:
     partitions: dict[Part, bool]
     ended: bool = False
 
-    def must_send(self, part: Part, *, has_records: bool, has_error: bool) -> bool:
+    def must_send(self, partition: Part, *, has_records: bool, has_error: bool) -> bool:
         """Whether the result of a partition must be sent; records it as sent."""
-        if part not in self.partitions:
+        if partition not in self.partitions:
             return True
-        due = self.partitions[part]
-        self.partitions[part] = has_error
+        is_due = self.partitions[partition]
+        self.partitions[partition] = has_error
         if has_records:
-            self.partitions[part] = self.partitions.pop(part)
-        return due or has_records or has_error
+            self.partitions[partition] = self.partitions.pop(partition)
+        return is_due or has_records or has_error
 
 
 class ShareConnection:
@@ -74,7 +74,7 @@ class ShareSessions:
         requested: Iterable[Part],
         forgotten: Iterable[Part],
         *,
-        acknowledges: bool,
+        has_acknowledgements: bool,
     ) -> ShareSession:
         """Start processing a ShareFetch.
 
@@ -90,7 +90,7 @@ class ShareSessions:
                 INVALID_REQUEST.
         """
         if epoch == BEGIN:
-            if acknowledges:
+            if has_acknowledgements:
                 raise Refused(Error.INVALID_REQUEST)
             if key in self._sessions:
                 self.end(key, self._sessions[key])
@@ -102,12 +102,12 @@ class ShareSessions:
             return session
         session = self.acknowledge(key, epoch)
         if epoch != END:
-            added = [part for part in requested if part not in session.partitions]
-            if added:
-                self._check_capacity(len(added))
-            session.partitions.update(dict.fromkeys(added, True))
-            for part in forgotten:
-                session.partitions.pop(part, None)
+            new_partitions = [partition for partition in requested if partition not in session.partitions]
+            if new_partitions:
+                self._check_capacity(len(new_partitions))
+            session.partitions.update(dict.fromkeys(new_partitions, True))
+            for partition in forgotten:
+                session.partitions.pop(partition, None)
         return session
 
     def acknowledge(self, key: tuple[str, str], epoch: int) -> ShareSession:
@@ -136,8 +136,8 @@ class ShareSessions:
         session.ended = True
         return True
 
-    def _check_capacity(self, more: int) -> None:
-        if sum(len(session.partitions) for session in self._sessions.values()) + more > _MAX_PARTITIONS:
+    def _check_capacity(self, count: int) -> None:
+        if sum(len(session.partitions) for session in self._sessions.values()) + count > _MAX_PARTITIONS:
             raise Refused(Error.SHARE_SESSION_LIMIT_REACHED)
 
 

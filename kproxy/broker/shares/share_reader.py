@@ -73,21 +73,21 @@ class ShareReader:
         self._shares = request.cluster.part(Shares)
         self._committed = request.cluster.part(ShareSettings).read_committed(self._group)
 
-    def read(self, parts: Sequence[Part]) -> None:
+    def read(self, topic_id_partitions: Sequence[Part]) -> None:
         """Read partitions, each with about an equal share of the bytes."""
         self.reads, self.refused = [], {}
-        for part in parts:
+        for topic_id_partition in topic_id_partitions:
             try:
-                partition = self._partition(part)
-                self.reads.append(ShareRead(part, partition.log, self._shares.open(self._group, partition)))
-            except Refused as refused:
-                self.refused[part] = refused
-        acquirable, left, one_at_least = self.acquirable, self.max_bytes, True
+                partition = self._partition(topic_id_partition)
+                self.reads.append(ShareRead(topic_id_partition, partition.log, self._shares.open(self._group, partition)))
+            except Refused as api_error:
+                self.refused[topic_id_partition] = api_error
+        acquirable, remaining_bytes, one_at_least = self.acquirable, self.max_bytes, True
         for read in acquirable:
-            limit = min(left, self.max_bytes // len(acquirable))
+            limit = min(remaining_bytes, self.max_bytes // len(acquirable))
             self._read(read, limit, one_at_least=one_at_least)
             one_at_least &= not read.batches
-            left = max(0, left - read.size)
+            remaining_bytes = max(0, remaining_bytes - read.size)
 
     @property
     def acquirable(self) -> list[ShareRead]:
@@ -103,18 +103,18 @@ class ShareReader:
 
     def acquired(self) -> dict[Part, dict[str, Any]]:
         """Acquire the records for the member, up to its limit; return the results for the partitions."""
-        left, results = self._request.body["max_records"], {}
+        remaining_records, results = self._request.body["max_records"], {}
         for read in self.acquirable:
-            acquired = self._acquire(read, left)
-            left -= sum(run.last - run.first + 1 for run in acquired)
+            acquired = self._acquire(read, remaining_records)
+            remaining_records -= sum(run.last - run.first + 1 for run in acquired)
             results[read.part] = _result(read, acquired)
-        return results | {part: self._refusal(part, refused) for part, refused in self.refused.items()}
+        return results | {topic_id_partition: self._refusal(topic_id_partition, api_error) for topic_id_partition, api_error in self.refused.items()}
 
-    def _partition(self, part: Part) -> Partition:
-        if (topic := self._topics.with_id(part[0])) is None:
+    def _partition(self, topic_id_partition: Part) -> Partition:
+        if (topic := self._topics.with_id(topic_id_partition[0])) is None:
             raise Refused(Error.UNKNOWN_TOPIC_ID)
         require(self._request, "READ", "TOPIC", topic.name)
-        return self._topics.led_by(self._request.node, topic, part[1])
+        return self._topics.led_by(self._request.node, topic, topic_id_partition[1])
 
     def _read(self, read: ShareRead, limit: int, *, one_at_least: bool) -> None:
         share, log = read.share, read.log
@@ -126,25 +126,25 @@ class ShareReader:
 
     def _acquire(self, read: ShareRead, records: int) -> list[Acquired]:
         body = self._request.body
-        strict = body.get("share_acquire_mode", 0) == _STRICT
-        got = read.share.acquire(
-            body["member_id"], read.batches, read.offset, records, body["batch_size"], strict=strict
+        is_strict = body.get("share_acquire_mode", 0) == _STRICT
+        acquired = read.share.acquire(
+            body["member_id"], read.batches, read.offset, records, body["batch_size"], strict=is_strict
         )
-        if self._committed and got:
+        if self._committed and acquired:
             for batch in aborted(read.log, read.batches):
                 read.share.archive(batch.base_offset, batch.last_offset)
-                got = [rest for one in got for rest in _without(one, batch)]
-        return got
+                acquired = [remaining_range for acquired_range in acquired for remaining_range in _without(acquired_range, batch)]
+        return acquired
 
-    def _refusal(self, part: Part, refused: Refused) -> dict[str, Any]:
+    def _refusal(self, topic_id_partition: Part, api_error: Refused) -> dict[str, Any]:
         result: dict[str, Any] = {
-            "partition_index": part[1],
-            "error_code": refused.error,
-            "error_message": refused.message,
+            "partition_index": topic_id_partition[1],
+            "error_code": api_error.error,
+            "error_message": api_error.message,
             "records": b"",
         }
-        if refused.error is Error.NOT_LEADER_OR_FOLLOWER and (topic := self._topics.with_id(part[0])) is not None:
-            result["current_leader"] = self._leaders.current(self._topics.partition(topic.name, part[1]))
+        if api_error.error is Error.NOT_LEADER_OR_FOLLOWER and (topic := self._topics.with_id(topic_id_partition[0])) is not None:
+            result["current_leader"] = self._leaders.current(self._topics.partition(topic.name, topic_id_partition[1]))
         return result
 
 
@@ -174,14 +174,14 @@ def _without(acquired: Acquired, batch: StoredBatch) -> Iterator[Acquired]:
 
 def _result(read: ShareRead, acquired: Sequence[Acquired]) -> dict[str, Any]:
     """Return the result with the batches that contain acquired records."""
-    sent = [
+    record_data = [
         batch.data
         for batch in read.batches
         if acquired and batch.last_offset >= acquired[0].first and batch.base_offset <= acquired[-1].last
     ]
     return {
         "partition_index": read.part[1],
-        "records": b"".join(sent),
+        "records": b"".join(record_data),
         "acquired_records": [
             {"first_offset": run.first, "last_offset": run.last, "delivery_count": run.deliveries} for run in acquired
         ],

@@ -60,8 +60,8 @@ def end(cluster: Cluster, node: BrokerNode, key: tuple[str, str], session: Share
     """End a session; records that the member has acquired on this broker become available to others."""
     group, member = key
     if cluster.part(AllShareSessions).of(node).end(key, session):
-        for part in session.partitions:
-            share = cluster.part(Shares).led(node, group, part)
+        for topic_id_partition in session.partitions:
+            share = cluster.part(Shares).led(node, group, topic_id_partition)
             if share is not None:
                 share.release(member)
 
@@ -80,14 +80,14 @@ def _one(request: Request, topic_id: str, entry: Mapping[str, Any]) -> dict[str,
     try:
         if (topic := topics.with_id(topic_id)) is None:
             raise Refused(Error.UNKNOWN_TOPIC_ID)
-        renews, is_renewal = request.version >= _RENEWALS_FROM, body.get("is_renew_ack", False)
-        acknowledgements = read(entry["acknowledgement_batches"], renews=renews, is_renewal=is_renewal)
+        supports_renewal, is_renewal = request.version >= _RENEWALS_FROM, body.get("is_renew_ack", False)
+        acknowledgements = read(entry["acknowledgement_batches"], supports_renewal=supports_renewal, is_renewal=is_renewal)
         require(request, "READ", "TOPIC", topic.name)
         share = request.cluster.part(Shares).led(request.node, body["group_id"], (topic_id, index))
         if topics.partition(topic.name, index) is None or (acknowledgements and share is None):
             raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)  # as in Kafka, also if another broker leads it
         if acknowledgements and share is not None:
             share.acknowledge(body["member_id"], acknowledgements)
-    except Refused as refused:
-        return {"partition_index": index, "error_code": refused.error, "error_message": refused.message}
+    except Refused as api_error:
+        return {"partition_index": index, "error_code": api_error.error, "error_message": api_error.message}
     return {"partition_index": index}

@@ -34,10 +34,10 @@ class Shares:
         live = state.live if state is not None else None
         return live if live is not None and live.leader_epoch == partition.leader_epoch else None
 
-    def led(self, node: BrokerNode, group: str, part: Part) -> SharePartition | None:
+    def led(self, node: BrokerNode, group: str, topic_id_partition: Part) -> SharePartition | None:
         """Return the share partition if it is open and the broker leads it."""
-        topic = self._topics.with_id(part[0])
-        partition = self._topics.partition(topic.name, part[1]) if topic is not None else None
+        topic = self._topics.with_id(topic_id_partition[0])
+        partition = self._topics.partition(topic.name, topic_id_partition[1]) if topic is not None else None
         if partition is None or partition.leader != node.id:
             return None
         return self.opened(group, partition)
@@ -69,9 +69,9 @@ class Shares:
             return log.start_offset
         if (duration := _DURATION.fullmatch(reset)) is None:
             return log.end_offset
-        ago = sum(float(count or 0) * unit for count, unit in zip(duration.groups(), _UNITS_MS, strict=True))
-        record = log.record_since(int(self._clock.now() - ago))
+        age_ms = sum(float(count or 0) * unit for count, unit in zip(duration.groups(), _UNITS_MS, strict=True))
+        record = log.record_since(int(self._clock.now() - age_ms))
         if record is None:
-            message = f"Offset for timestamp {self._clock.now() - int(ago)} not found for topic partition: {log.name}"
+            message = f"Offset for timestamp {self._clock.now() - int(age_ms)} not found for topic partition: {log.name}"
             raise Refused(Error.OFFSET_NOT_AVAILABLE, message)
         return record[0]

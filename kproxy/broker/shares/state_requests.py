@@ -23,7 +23,7 @@ from kproxy.broker.topics import Topics
 One: TypeAlias = Callable[[Part, Mapping[str, Any]], Mapping[str, Any]]
 
 
-async def responses(request: Request, one: One) -> Body:
+async def responses(request: Request, handle: One) -> Body:
     """Return the result for each listed partition; None if none is listed."""
     topics = request.body["topics"]
     if not request.body["group_id"] or not all(topic["partitions"] for topic in topics):
@@ -33,7 +33,7 @@ async def responses(request: Request, one: One) -> Body:
             {
                 "topic_id": topic["topic_id"],
                 "partitions": [
-                    _one(request, one, topic["topic_id"], partition) async for partition in paced(topic["partitions"])
+                    _one(request, handle, topic["topic_id"], partition) async for partition in paced(topic["partitions"])
                 ],
             }
             async for topic in paced(topics)
@@ -41,26 +41,26 @@ async def responses(request: Request, one: One) -> Body:
     }
 
 
-def _one(request: Request, one: One, topic_id: str, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+def _one(request: Request, handle: One, topic_id: str, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     index = entry["partition"]
     try:
         require(request, "CLUSTER_ACTION", "CLUSTER")
         if index < 0:
             raise Refused(Error.INVALID_REQUEST, "The partition id cannot be a negative number.")
-        return {"partition": index, **one((topic_id, index), entry)}
-    except Refused as refused:
-        return {"partition": index, "error_code": refused.error, "error_message": refused.message}
+        return {"partition": index, **handle((topic_id, index), entry)}
+    except Refused as api_error:
+        return {"partition": index, "error_code": api_error.error, "error_message": api_error.message}
 
 
-def state_of(request: Request, part: Part, doing: str) -> ShareState:
+def state_of(request: Request, topic_id_partition: Part, operation: str) -> ShareState:
     """Return the state in a request; raise `ApiError` with INVALID_REQUEST if it does not exist."""
-    state = request.cluster.part(ShareStates).get(request.body["group_id"], part)
+    state = request.cluster.part(ShareStates).get(request.body["group_id"], topic_id_partition)
     if state is None:
-        raise Refused(Error.INVALID_REQUEST, f"{doing} operation on uninitialized share partition not allowed.")
+        raise Refused(Error.INVALID_REQUEST, f"{operation} operation on uninitialized share partition not allowed.")
     return state
 
 
-def check(request: Request, part: Part, state: ShareState | None, entry: Mapping[str, Any]) -> None:
+def check(request: Request, topic_id_partition: Part, state: ShareState | None, entry: Mapping[str, Any]) -> None:
     """Raise `ApiError` unless the request's epochs, if given, are current, and the partition exists.
 
     Raises:
@@ -71,8 +71,8 @@ def check(request: Request, part: Part, state: ShareState | None, entry: Mapping
             raise Refused(Error.FENCED_LEADER_EPOCH)
         if -1 != entry.get("state_epoch", -1) < state.state_epoch:
             raise Refused(Error.FENCED_STATE_EPOCH)
-    topic = request.cluster.part(Topics).with_id(part[0])
-    if topic is None or part[1] >= len(topic.partitions):
+    topic = request.cluster.part(Topics).with_id(topic_id_partition[0])
+    if topic is None or topic_id_partition[1] >= len(topic.partitions):
         raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
 
 
@@ -83,21 +83,21 @@ def combined(batches: Iterable[StateBatch], start: int) -> list[StateBatch]:
         batches: In any order.
         start: Records before it are dropped.
     """
-    left = sorted(batch._replace(first=max(batch.first, start)) for batch in batches if batch.last >= start)
-    edges = sorted({batch.first for batch in left} | {batch.last + 1 for batch in left})
+    remaining = sorted(batch._replace(first=max(batch.first, start)) for batch in batches if batch.last >= start)
+    boundaries = sorted({batch.first for batch in remaining} | {batch.last + 1 for batch in remaining})
     state_batches: list[StateBatch] = []
-    covering: list[tuple[int, int, int]] = []  # best first: negated deliveries and state, and the last offset
+    candidates: list[tuple[int, int, int]] = []  # best first: negated deliveries and state, and the last offset
     position = 0
-    for first, after in itertools.pairwise(edges):
-        while position < len(left) and left[position].first == first:
-            current = left[position]
-            heapq.heappush(covering, (-current.deliveries, -current.state, current.last))
+    for first, next_boundary in itertools.pairwise(boundaries):
+        while position < len(remaining) and remaining[position].first == first:
+            current = remaining[position]
+            heapq.heappush(candidates, (-current.deliveries, -current.state, current.last))
             position += 1
-        while covering and covering[0][2] < first:
-            heapq.heappop(covering)
-        if not covering:
+        while candidates and candidates[0][2] < first:
+            heapq.heappop(candidates)
+        if not candidates:
             continue
-        batch = StateBatch(first, after - 1, -covering[0][1], -covering[0][0])
+        batch = StateBatch(first, next_boundary - 1, -candidates[0][1], -candidates[0][0])
         if state_batches and state_batches[-1][1:] == (first - 1, batch.state, batch.deliveries):
             state_batches[-1] = state_batches[-1]._replace(last=batch.last)
         else:

@@ -72,15 +72,15 @@ class ShareStates:
     def of(self, group: str) -> Mapping[Part, ShareState]:
         """Return a group's states. Removes those of deleted topics."""
         states = self._groups.get(group, {})
-        for part in [state for state in states if self._topics.with_id(state[0]) is None]:
-            self.forget(group, part)
+        for partition in [state for state in states if self._topics.with_id(state[0]) is None]:
+            self.forget(group, partition)
         return states
 
-    def get(self, group: str, part: Part) -> ShareState | None:
+    def get(self, group: str, partition: Part) -> ShareState | None:
         """Return the state of one partition."""
-        return self._groups.get(group, {}).get(part)
+        return self._groups.get(group, {}).get(partition)
 
-    def initialize(self, group: str, part: Part, state_epoch: int, start_offset: int = UNKNOWN) -> None:
+    def initialize(self, group: str, partition: Part, state_epoch: int, start_offset: int = UNKNOWN) -> None:
         """Start, or restart, a group in a partition.
 
         Args:
@@ -92,15 +92,15 @@ class ShareStates:
         Raises:
             ApiError: GROUP_MAX_SIZE_REACHED if all groups together have too many.
         """
-        if self.get(group, part) is None and self._count >= _MAX_STATES:
+        if self.get(group, partition) is None and self._count >= _MAX_STATES:
             raise Refused(Error.GROUP_MAX_SIZE_REACHED, f"share groups have {_MAX_STATES} partitions")
-        self.forget(group, part)
-        self._groups.setdefault(group, {})[part] = state = ShareState(state_epoch, start_offset)
+        self.forget(group, partition)
+        self._groups.setdefault(group, {})[partition] = state = ShareState(state_epoch, start_offset)
         state.complete = UNKNOWN if start_offset == UNKNOWN else 0
         self._count += 1
-        self.store(group, part, state)
+        self.store(group, partition, state)
 
-    def store(self, group: str, part: Part, state: ShareState) -> None:
+    def store(self, group: str, partition: Part, state: ShareState) -> None:
         """Store a state for a restart."""
         value = {
             "state_epoch": state.state_epoch,
@@ -109,20 +109,20 @@ class ShareStates:
             "complete": state.complete,
             "batches": state.batches,
         }
-        self._journal.put(_TABLE, json.dumps((group, *part)), value)
+        self._journal.put(_TABLE, json.dumps((group, *partition)), value)
 
-    def forget(self, group: str, part: Part) -> None:
+    def forget(self, group: str, partition: Part) -> None:
         """Remove a state, if it exists; close its share partition."""
         states = self._groups.get(group, {})
-        if (state := states.pop(part, None)) is not None:
+        if (state := states.pop(partition, None)) is not None:
             self._count -= 1
             if state.live is not None:
                 state.live.close()
-            self._journal.put(_TABLE, json.dumps((group, *part)), None)
+            self._journal.put(_TABLE, json.dumps((group, *partition)), None)
         if not states:
             self._groups.pop(group, None)
 
     def forget_all(self, group: str) -> None:
         """Remove all states of a group."""
-        for part in list(self._groups.get(group, ())):
-            self.forget(group, part)
+        for partition in list(self._groups.get(group, ())):
+            self.forget(group, partition)

@@ -76,13 +76,13 @@ class AppendOnlyFile:
     def _sync(self) -> asyncio.Future[None]:
         """Start an fsync; return a future that completes once its outcome is recorded here.
 
-        The future of `run_in_executor` does not work: on newer Pythons it can be complete before `done` is called.
+        The future of `run_in_executor` does not work: on newer Pythons it can be complete before `record_outcome` is called.
         """
         size = self.size
         loop = asyncio.get_running_loop()
         finished: asyncio.Future[None] = loop.create_future()
 
-        def done(future: asyncio.Future[None]) -> None:
+        def record_outcome(future: asyncio.Future[None]) -> None:
             self._syncing = None
             if future.cancelled():
                 finished.cancel()
@@ -98,7 +98,7 @@ class AppendOnlyFile:
             finished.set_result(None)
 
         directories = self._directories if self._synced < 0 else ()
-        loop.run_in_executor(None, _fsync, self._fd, directories).add_done_callback(done)
+        loop.run_in_executor(None, _fsync, self._fd, directories).add_done_callback(record_outcome)
         return finished
 
     def _cut_back(self, error: OSError) -> None:

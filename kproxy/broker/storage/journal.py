@@ -83,12 +83,12 @@ class FileJournal:
 
     def put(self, table: str, key: str, value: Value | None) -> None:
         """Store an entry, or delete it if the value is None. A failed write is retried with the next one."""
-        stored = self._tables.setdefault(table, {})
+        table_entries = self._tables.setdefault(table, {})
         if value is None:
-            if stored.pop(key, None) is None:
+            if table_entries.pop(key, None) is None:
                 return
         else:
-            stored[key] = value
+            table_entries[key] = value
         self.changes += 1
         self._unwritten[table, key] = None
         if len(self._unwritten) <= _CHUNK:  # more are pending only after failures: `synced` and `catch_up` retry
@@ -100,14 +100,14 @@ class FileJournal:
         Raises:
             ApiError: KAFKA_STORAGE_ERROR.
         """
-        if (failed := self._write()) is None and self._fsync:
+        if (write_error := self._write()) is None and self._fsync:
             try:
                 await self._file.synced()
             except OSError as error:
-                failed = error
+                write_error = error
                 self._failed(self._path, error)
-        if failed is not None:
-            raise Refused(Error.KAFKA_STORAGE_ERROR, f"{self._path}: {failed.strerror}")
+        if write_error is not None:
+            raise Refused(Error.KAFKA_STORAGE_ERROR, f"{self._path}: {write_error.strerror}")
 
     def catch_up(self) -> bool:
         """Write what is pending; return whether nothing is left."""
@@ -139,12 +139,12 @@ class FileJournal:
     def _compact(self) -> None:
         """Replace the file by one without obsolete lines; if that fails, the old one stays in use."""
         try:
-            old, self._file = self._file, self._written_anew()
+            old_file, self._file = self._file, self._written_anew()
         except OSError as error:
             self._compact_at = self._file.size + _WASTE
             self._failed(self._path, error)
             return
-        old.close()
+        old_file.close()
         self._unwritten.clear()
         self._compact_at = 2 * self._file.size + _WASTE
 
@@ -160,24 +160,24 @@ class FileJournal:
                 table, key, value = decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 raise DataDirectoryError(f"{self._path}: line {number} is not an entry") from None
-            stored = tables.setdefault(table, {})
+            table_entries = tables.setdefault(table, {})
             if value is None:
-                stored.pop(key, None)
+                table_entries.pop(key, None)
             else:
-                stored[key] = value
+                table_entries[key] = value
         return tables
 
     def _written_anew(self) -> AppendOnlyFile:
-        new = self._path.with_suffix(_NEW)
+        new_path = self._path.with_suffix(_NEW)
         try:
-            with create_private(new) as file:
-                for table, stored in self._tables.items():
-                    file.writelines(_line(table, key, value) for key, value in stored.items())
+            with create_private(new_path) as file:
+                for table, table_entries in self._tables.items():
+                    file.writelines(_line(table, key, value) for key, value in table_entries.items())
                 file.flush()
                 os.fsync(file.fileno())
-            new.replace(self._path)
+            new_path.replace(self._path)
         except OSError:
-            new.unlink(missing_ok=True)  # it takes room that the old one needs
+            new_path.unlink(missing_ok=True)  # it takes room that the old one needs
             raise
         sync_directory(self.directory)
         return AppendOnlyFile(self._path)

@@ -38,11 +38,11 @@ class Segments:
         self._bases: list[int] = []  # first offset of each file
         self._topic_id = topic_id
         metadata = directory / _METADATA
-        stored = _TOPIC_ID.search(metadata.read_text("latin-1")) if metadata.exists() else None
-        if stored is not None and stored[1] != topic_id:
+        stored_id = _TOPIC_ID.search(metadata.read_text("latin-1")) if metadata.exists() else None
+        if stored_id is not None and stored_id[1] != topic_id:
             shutil.rmtree(directory)
         #: Created with the first batch: a request can create 10,000 partitions, and most stay empty.
-        self._is_created = stored is not None and stored[1] == topic_id
+        self._is_created = stored_id is not None and stored_id[1] == topic_id
         if not self._is_created and directory.exists():  # the id was lost in a power failure; batches are valid
             self._create()
 
@@ -60,23 +60,23 @@ class Segments:
             OSError: A file cannot be read.
         """
         paths = sorted(path for path in self.directory.glob("*.log") if path.stem.isdecimal())
-        following = None
-        for number, path in enumerate(paths):
+        next_offset = None
+        for index, path in enumerate(paths):
             file = AppendOnlyFile(path, levels=_LEVELS)
             self._files.append(file)
             self._bases.append(int(path.stem))
             data = path.read_bytes()
             end = 0
             for batch in _whole(data):
-                if following is not None and batch.base_offset < following:
+                if next_offset is not None and batch.base_offset < next_offset:
                     break
-                following = batch.last_offset + 1
+                next_offset = batch.last_offset + 1
                 end += len(batch.data)
                 yield batch
             if end < len(data):
                 file.cut(end)
-                for later in paths[number + 1 :]:
-                    later.unlink()
+                for later_path in paths[index + 1 :]:
+                    later_path.unlink()
                 return
 
     def append(self, batch: StoredBatch) -> None:
@@ -103,11 +103,11 @@ class Segments:
 
     def delete_before(self, offset: int) -> None:
         """Remove the files that only have offsets below `offset`; the newest file stays."""
-        gone = sum(base <= offset for base in self._bases[1:])
-        for file in self._files[:gone]:
+        removed_count = sum(base <= offset for base in self._bases[1:])
+        for file in self._files[:removed_count]:
             file.close()
             file.path.unlink(missing_ok=True)
-        del self._files[:gone], self._bases[:gone]
+        del self._files[:removed_count], self._bases[:removed_count]
 
     def close(self) -> None:
         """Close the files."""

@@ -96,7 +96,7 @@ class Transactions:
         self,
         transactional_id: str,
         producer: Producer,
-        places: Collection[Place] = (),
+        topic_partitions: Collection[Place] = (),
         groups: Collection[str] = (),
         *,
         version: int = 0,
@@ -108,21 +108,21 @@ class Transactions:
         """
         transaction = self._found(transactional_id)
         transaction.check_addition(producer)
-        if not transaction.has(places, groups):
+        if not transaction.has(topic_partitions, groups):
             if len(transaction.groups) + len(groups) > _MAX_GROUPS:
                 raise Refused(Error.INVALID_REQUEST, f"a transaction can commit offsets of {_MAX_GROUPS} groups")
-            transaction.add(places, groups, version, self._clock.now())
+            transaction.add(topic_partitions, groups, version, self._clock.now())
             self._go_on(transaction)
 
     def verify(
-        self, transactional_id: str, producer: Producer, *, place: Place | None = None, group: str | None = None
+        self, transactional_id: str, producer: Producer, *, topic_partition: Place | None = None, group: str | None = None
     ) -> None:
         """Raise `ApiError` unless a partition, or a group, is part of the producer's transaction (KIP-890).
 
         Raises:
             ApiError: See `add`; also TRANSACTION_ABORTABLE if it is not.
         """
-        self._found(transactional_id).check_participant(producer, place, group)
+        self._found(transactional_id).check_participant(producer, topic_partition, group)
 
     def end(self, transactional_id: str, producer: Producer, *, commit: bool, version: int = 0) -> Producer:
         """Commit or abort the producer's transaction; return the producer's new id and epoch.
@@ -167,14 +167,14 @@ class Transactions:
         if transaction.completing:
             self._timers[transaction.id] = self._clock.later(0, lambda: self._complete(transaction))
         elif transaction.state is TransactionState.ONGOING:
-            left = transaction.started_at + transaction.timeout_ms - self._clock.now()
-            self._timers[transaction.id] = self._clock.later(left, lambda: self._fence(transaction))
+            remaining_ms = transaction.started_at + transaction.timeout_ms - self._clock.now()
+            self._timers[transaction.id] = self._clock.later(remaining_ms, lambda: self._fence(transaction))
 
     def _complete(self, transaction: Transaction) -> None:
         if not self._cluster.journal.is_stored:  # after a restart, the decision that the markers follow must be known
             self._timers[transaction.id] = self._clock.later(_RETRY_MS, lambda: self._complete(transaction))
             return
-        transaction.places.difference_update([place for place in transaction.places if self._mark(transaction, place)])
+        transaction.places.difference_update([topic_partition for topic_partition in transaction.places if self._mark(transaction, topic_partition)])
         if transaction.places:
             self._timers[transaction.id] = self._clock.later(_RETRY_MS, lambda: self._complete(transaction))
             return
@@ -184,9 +184,9 @@ class Transactions:
         transaction.complete(self._clock.now())
         self._go_on(transaction)
 
-    def _mark(self, transaction: Transaction, place: Place) -> bool:
+    def _mark(self, transaction: Transaction, topic_partition: Place) -> bool:
         """Write the marker to a partition; return False if it must be retried."""
-        partition = self._topics.partition(*place)
+        partition = self._topics.partition(*topic_partition)
         if partition is None:  # deleted meanwhile
             return True
         if partition.leader < 0:
@@ -194,8 +194,8 @@ class Transactions:
         commit = transaction.state is TransactionState.PREPARE_COMMIT
         try:
             partition.log.append_marker(*transaction.producer, COORDINATOR_EPOCH, commit=commit)
-        except Refused as refused:  # fenced: an administrator has ended it there with a higher epoch
-            return refused.error is not Error.KAFKA_STORAGE_ERROR
+        except Refused as api_error:  # fenced: an administrator has ended it there with a higher epoch
+            return api_error.error is not Error.KAFKA_STORAGE_ERROR
         return True
 
     def _sweep(self, now: int) -> None:
@@ -203,13 +203,13 @@ class Transactions:
         if now - self._swept < _SWEEP_MS:
             return
         self._swept = now
-        oldest = now - int(self._configs.broker("transactional.id.expiration.ms"))
+        cutoff = now - int(self._configs.broker("transactional.id.expiration.ms"))
         idle = [
             transaction
             for transaction in self
             if not (transaction.completing or transaction.state is TransactionState.ONGOING)
         ]
         for transaction in idle:
-            if transaction.updated_at <= oldest:
+            if transaction.updated_at <= cutoff:
                 del self._by_id[transaction.id]
                 self._cluster.journal.put(_TABLE, transaction.id, None)

@@ -20,6 +20,6 @@ def coordinated(request: Request, transactional_id: str) -> Transactions:
     return request.cluster.part(Transactions)
 
 
-def fenced_as(error: Error, *, known: bool) -> Error:
+def fenced_as(error: Error, *, is_known: bool) -> Error:
     """Return the error, or for PRODUCER_FENCED the older one if the request's version does not know it."""
-    return Error.INVALID_PRODUCER_EPOCH if error is Error.PRODUCER_FENCED and not known else error
+    return Error.INVALID_PRODUCER_EPOCH if error is Error.PRODUCER_FENCED and not is_known else error

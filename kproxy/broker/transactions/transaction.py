@@ -94,8 +94,8 @@ class Transaction:
         """Raise `ApiError` unless a producer with that previous id and epoch may become the next one (KIP-360)."""
         if self.completing:
             raise Refused(Error.CONCURRENT_TRANSACTIONS)
-        returned = expected is None or self.producer.epoch == NOBODY or expected.id == self.producer.id
-        if not returned and not (expected.id == self.previous_id and _exhausted(expected.epoch)):  # type: ignore[union-attr]
+        is_current = expected is None or self.producer.epoch == NOBODY or expected.id == self.producer.id
+        if not is_current and not (expected.id == self.previous_id and _exhausted(expected.epoch)):  # type: ignore[union-attr]
             raise Refused(Error.PRODUCER_FENCED)
 
     def renew(self, timeout_ms: int, expected: Producer | None, new_id: Callable[[], int], now: int) -> None:
@@ -104,16 +104,16 @@ class Transaction:
         Raises:
             ApiError: PRODUCER_FENCED if `expected`, its previous id and epoch, has already been replaced.
         """
-        before = self.producer
-        if self.exhausted and (expected is None or expected.epoch == before.epoch):
+        previous = self.producer
+        if self.exhausted and (expected is None or expected.epoch == previous.epoch):
             self.producer = Producer(new_id(), 0)
-            self.last_epoch = NOBODY if expected is None else before.epoch
-        elif expected is None or before.epoch in (NOBODY, expected.epoch):
-            self.producer = Producer(before.id, before.epoch + 1)
-            self.last_epoch = NOBODY if expected is None else before.epoch
+            self.last_epoch = NOBODY if expected is None else previous.epoch
+        elif expected is None or previous.epoch in (NOBODY, expected.epoch):
+            self.producer = Producer(previous.id, previous.epoch + 1)
+            self.last_epoch = NOBODY if expected is None else previous.epoch
         elif expected.epoch != self.last_epoch:  # else it repeats a request that was already processed
             raise Refused(Error.PRODUCER_FENCED)
-        self.previous_id, self.timeout_ms = before.id, timeout_ms
+        self.previous_id, self.timeout_ms = previous.id, timeout_ms
         self.state, self.started_at, self.updated_at = TransactionState.EMPTY, -1, now
         self.places, self.groups = set(), set()
 
@@ -123,25 +123,25 @@ class Transaction:
             raise Refused(Error.CONCURRENT_TRANSACTIONS)
         self._check_producer(producer)
 
-    def check_participant(self, producer: Producer, place: Place | None, group: str | None) -> None:
+    def check_participant(self, producer: Producer, topic_partition: Place | None, group: str | None) -> None:
         """Raise `ApiError` unless the partition or group is part of the producer's transaction."""
         self._check_producer(producer)
         if self.completing:
             raise Refused(Error.CONCURRENT_TRANSACTIONS)
-        if not (place in self.places if group is None else group in self.groups):
+        if not (topic_partition in self.places if group is None else group in self.groups):
             raise Refused(Error.TRANSACTION_ABORTABLE)
 
-    def has(self, places: Collection[Place], groups: Collection[str]) -> bool:
+    def has(self, topic_partitions: Collection[Place], groups: Collection[str]) -> bool:
         """Whether all these are already part of it."""
         return (
-            self.state is TransactionState.ONGOING and self.places.issuperset(places) and self.groups.issuperset(groups)
+            self.state is TransactionState.ONGOING and self.places.issuperset(topic_partitions) and self.groups.issuperset(groups)
         )
 
-    def add(self, places: Collection[Place], groups: Collection[str], version: int, now: int) -> None:
+    def add(self, topic_partitions: Collection[Place], groups: Collection[str], version: int, now: int) -> None:
         """Add these to the transaction, starting it if needed."""
         if self.state is not TransactionState.ONGOING:
             self.started_at = now
-        self.places.update(places)
+        self.places.update(topic_partitions)
         self.groups.update(groups)
         self.previous_id, self.state, self.updated_at, self.version = (
             self.producer.id,
@@ -156,35 +156,35 @@ class Transaction:
         Raises:
             ApiError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE.
         """
-        done = self.state is (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
+        is_complete = self.state is (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
         if version < BUMPING:
             self._check_producer(producer)
             if self.completing:
                 raise Refused(Error.CONCURRENT_TRANSACTIONS)
-            if self.state is not TransactionState.ONGOING and not done:
+            if self.state is not TransactionState.ONGOING and not is_complete:
                 raise Refused(Error.INVALID_TXN_STATE)
-            return not done
+            return not is_complete
         if self.completing:
             raise Refused(Error.CONCURRENT_TRANSACTIONS)
-        again = self.state in (
+        is_repeated = self.state in (
             TransactionState.COMPLETE_COMMIT,
             TransactionState.COMPLETE_ABORT,
         ) and self._missed_response(producer)
-        if not again:
+        if not is_repeated:
             self._check_producer(producer)
-        if not done if again else commit and self.state is not TransactionState.ONGOING:
+        if not is_complete if is_repeated else commit and self.state is not TransactionState.ONGOING:
             raise Refused(Error.INVALID_TXN_STATE)
-        return not again
+        return not is_repeated
 
     def prepare(self, commit: bool, version: int, new_id: Callable[[], int], now: int) -> None:
         """Decide the outcome. From `BUMPING` on the producer gets the next epoch, which the markers have too."""
         if self.state is not TransactionState.ONGOING:  # an abort without a transaction, to increment the epoch
             self.started_at = now
-        before = self.producer
+        previous = self.producer
         if version >= BUMPING:
             self.next_id = new_id() if self.exhausted else NOBODY
-            self.producer, self.last_epoch = Producer(before.id, min(before.epoch + 1, _LAST_EPOCH)), before.epoch
-        self.previous_id, self.updated_at, self.version = before.id, now, version
+            self.producer, self.last_epoch = Producer(previous.id, min(previous.epoch + 1, _LAST_EPOCH)), previous.epoch
+        self.previous_id, self.updated_at, self.version = previous.id, now, version
         self.state = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
 
     def fence(self, version: int, new_id: Callable[[], int], now: int) -> None:

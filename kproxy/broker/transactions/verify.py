@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def verify_produce(
-    request: Request, transactional_id: str, producer_id: int, producer_epoch: int, place: Place
+    request: Request, transactional_id: str, producer_id: int, producer_epoch: int, topic_partition: Place
 ) -> None:
     """Raise `ApiError` unless a transactional batch may be appended to a partition; from v12 on this adds it.
 
@@ -31,26 +31,26 @@ def verify_produce(
         producer_epoch: From the batch.
         topic_partition: The partition.
     """
-    adds = request.version >= 12
+    adds_partition = request.version >= 12
     try:
-        _verify(request, transactional_id, Producer(producer_id, producer_epoch), place, adds=adds)
-    except Refused as refused:
-        if refused.error is Error.CONCURRENT_TRANSACTIONS and not adds:
+        _verify(request, transactional_id, Producer(producer_id, producer_epoch), topic_partition, adds_participant=adds_partition)
+    except Refused as api_error:
+        if api_error.error is Error.CONCURRENT_TRANSACTIONS and not adds_partition:
             message = "Unable to verify the partition has been added to the transaction. Underlying error: "
-            raise Refused(Error.NOT_ENOUGH_REPLICAS, message + refused.error.name) from None
-        if refused.error is Error.TRANSACTION_ABORTABLE and request.version < 11:
+            raise Refused(Error.NOT_ENOUGH_REPLICAS, message + api_error.error.name) from None
+        if api_error.error is Error.TRANSACTION_ABORTABLE and request.version < 11:
             raise Refused(Error.INVALID_TXN_STATE, "Partition was not added to the transaction") from None
         raise
 
 
-def verify_commit(request: Request, transactional_id: str, producer_id: int, producer_epoch: int, group: str) -> None:
+def verify_commit(request: Request, transactional_id: str, producer_id: int, producer_epoch: int, group_id: str) -> None:
     """Raise `ApiError` unless a group's offsets may be staged; from TxnOffsetCommit v5 on this adds the group."""
     try:
         _verify(
-            request, transactional_id, Producer(producer_id, producer_epoch), group=group, adds=request.version >= 5
+            request, transactional_id, Producer(producer_id, producer_epoch), group=group_id, adds_participant=request.version >= 5
         )
-    except Refused as refused:
-        if refused.error is Error.TRANSACTION_ABORTABLE and request.version < 4:
+    except Refused as api_error:
+        if api_error.error is Error.TRANSACTION_ABORTABLE and request.version < 4:
             raise Refused(Error.INVALID_TXN_STATE) from None
         raise
 
@@ -59,20 +59,20 @@ def _verify(
     request: Request,
     transactional_id: str,
     producer: Producer,
-    place: Place | None = None,
+    topic_partition: Place | None = None,
     *,
     group: str | None = None,
-    adds: bool,
+    adds_participant: bool,
 ) -> None:
     transactions = request.cluster.part(Transactions)
     try:
-        if not adds:
-            transactions.verify(transactional_id, producer, place=place, group=group)
+        if not adds_participant:
+            transactions.verify(transactional_id, producer, topic_partition=topic_partition, group=group)
         else:
-            places = () if place is None else (place,)
+            topic_partitions = () if topic_partition is None else (topic_partition,)
             groups = () if group is None else (group,)
-            transactions.add(transactional_id, producer, places, groups, version=BUMPING)
-    except Refused as refused:
-        if refused.error is Error.PRODUCER_FENCED:  # the error that clients expect here
+            transactions.add(transactional_id, producer, topic_partitions, groups, version=BUMPING)
+    except Refused as api_error:
+        if api_error.error is Error.PRODUCER_FENCED:  # the error that clients expect here
             raise Refused(Error.INVALID_PRODUCER_EPOCH) from None
         raise

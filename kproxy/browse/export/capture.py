@@ -170,18 +170,18 @@ def _packets(
 
 def _side(text: str, port: int) -> _Side:
     """An address such as ``10.0.0.1:9092`` or ``[::1]:9092``; one on loopback for a host name or a Unix socket."""
-    host, _, written = text.rpartition(":")
+    host, _, port_text = text.rpartition(":")
     try:
-        return _Side(ipaddress.ip_address(host.strip("[]").partition("%")[0]), int(written) & 0xFFFF)
+        return _Side(ipaddress.ip_address(host.strip("[]").partition("%")[0]), int(port_text) & 0xFFFF)
     except ValueError:
-        return _Side(ipaddress.IPv4Address("127.0.0.1"), int(written) if written.isdecimal() else port)
+        return _Side(ipaddress.IPv4Address("127.0.0.1"), int(port_text) if port_text.isdecimal() else port)
 
 
 def _packet(sender: _Side, receiver: _Side, flags: int, data: bytes) -> bytes:
     source, destination = sender.address, receiver.address
     if source.version != destination.version:
-        source, destination = (ipaddress.IPv6Address(f"::ffff:{each}") if each.version == 4 else each
-                               for each in (source, destination))  # fmt: skip
+        source, destination = (ipaddress.IPv6Address(f"::ffff:{address}") if address.version == 4 else address
+                               for address in (source, destination))  # fmt: skip
     acknowledged = receiver.sent if flags & _ACK else 0
     tcp = struct.pack(
         ">HHIIBBHHH",

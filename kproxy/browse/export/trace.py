@@ -60,14 +60,14 @@ def _with_open_and_close(session: BrowseSession) -> set[int]:
 def _lines(session: BrowseSession, rows: set[int]) -> Iterator[bytes]:
     """Yield the lines of these rows in the order of their place in the store."""
     index = session.index
-    places = sorted(
+    locations = sorted(
         (index.places[side][row - index.first], index.sizes[side][row - index.first], row)
         for row in rows
         for side in (0, 1)
         if row >= index.first and index.places[side][row - index.first] >= 0
     )
-    for place, size, row in places:
-        raw = session.source.store.read(place, size)
+    for location, size, row in locations:
+        raw = session.source.store.read(location, size)
         note = session.notes.get(row)
         if note is not None:  # also one that the user has removed
             yield _noted(raw, note)

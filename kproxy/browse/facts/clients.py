@@ -16,18 +16,18 @@ def shown(session: BrowseSession, view: SessionView) -> list[Client]:
 
 def facts(session: BrowseSession, item: Client) -> Facts:
     """See the package."""
-    used = (f"{api.api} v{api.lowest}" + (f"-{api.highest}" if api.highest > api.lowest else "") for api in item.apis)
+    usage = (f"{api.api} v{api.lowest}" + (f"-{api.highest}" if api.highest > api.lowest else "") for api in item.apis)
     old = (
-        f"{each.api} v{each.version}"
-        + (f" (Kafka 4 serves v{each.least} and later)" if each.least is not None else " (removed in Kafka 4)")
-        for each in item.old
+        f"{removed.api} v{removed.version}"
+        + (f" (Kafka 4 serves v{removed.least} and later)" if removed.least is not None else " (removed in Kafka 4)")
+        for removed in item.old
     )
     return [
         ("client", f"{item.client_id or '(none)'}  {software(item)}  {item.host}"),
         ("Kafka 4", f"{item.verdict.value}: {item.reason}"),
         ("removed versions", ", ".join(old)),
         ("negotiates versions", "yes" if item.negotiates else "not seen"),
-        ("uses", "  ".join(used) + ("  ..." if item.more_versions else "")),
+        ("uses", "  ".join(usage) + ("  ..." if item.more_versions else "")),
         ("errors", names_and_counts(item.errors)),
         ("repeated findings", f"{item.repeated:,}" if item.repeated else ""),
         ("last seen", session.clock.labelled(item.last_at)),

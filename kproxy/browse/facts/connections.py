@@ -17,7 +17,7 @@ def shown(session: BrowseSession, view: SessionView) -> list[ConnectionSummary]:
 
 def names(item: ConnectionSummary) -> str:
     """The client ids; empty if none was sent."""
-    return ", ".join(dict.fromkeys(each for each in item.client_ids if each)) + " ..." * item.more_client_ids
+    return ", ".join(dict.fromkeys(client_id for client_id in item.client_ids if client_id)) + " ..." * item.more_client_ids
 
 
 def waited_us(session: BrowseSession, item: ConnectionSummary) -> int | None:
@@ -29,11 +29,11 @@ def facts(session: BrowseSession, item: ConnectionSummary) -> Facts:
     """See the package."""
     clock, throttle = session.clock, item.last_throttle
     oldest = item.oldest if item.in_flight else None
-    late = session.source.late.get(item.connection_id) if oldest is not None else None
-    if late is not None and oldest is not None and late.ts != timestamp(oldest.since):
-        late = None  # that request has its response
-    asked = "" if oldest is None else f"{oldest.api or '?'} v{oldest.api_version}, id {oldest.correlation_id}"
-    versions = (f"{api} v{',v'.join(map(str, used))}" for api, used in sorted(item.versions.items()))
+    late_response = session.source.late.get(item.connection_id) if oldest is not None else None
+    if late_response is not None and oldest is not None and late_response.ts != timestamp(oldest.since):
+        late_response = None  # that request has its response
+    oldest_request = "" if oldest is None else f"{oldest.api or '?'} v{oldest.api_version}, id {oldest.correlation_id}"
+    versions = (f"{api} v{',v'.join(map(str, numbers))}" for api, numbers in sorted(item.versions.items()))
     return [
         ("connection", f"{item.connection_id}  {item.client} -> {item.server}{'  TLS' if item.tls else ''}"),
         ("opened", clock.labelled(item.opened_at) if item.opened_at else "before the trace begins"),
@@ -42,8 +42,8 @@ def facts(session: BrowseSession, item: ConnectionSummary) -> Facts:
         ("login", f"{item.sasl} {item.sasl_error or ''}".strip() if item.sasl else ""),
         ("principal", item.principal or ""),
         ("client instance", item.client_instance_id or ""),
-        ("oldest request", f"{asked}, since {clock.labelled(oldest.since)}" if oldest is not None else ""),
-        ("late", f"{late.wait}: {late.why}" if late is not None else ""),
+        ("oldest request", f"{oldest_request}, since {clock.labelled(oldest.since)}" if oldest is not None else ""),
+        ("late", f"{late_response.wait}: {late_response.why}" if late_response is not None else ""),
         ("versions used", "  ".join(versions)),
         ("errors", names_and_counts(item.errors)),
         ("throttled", f"{item.throttled} times, the last for {throttle.ms} ms" if throttle else ""),

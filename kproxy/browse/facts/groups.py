@@ -39,7 +39,7 @@ def facts(session: BrowseSession, group: GroupView) -> Facts:
         ("coordinator", row.coordinator),
         ("last commit", clock.labelled(row.commit_at) if row.commit_at else ""),
         ("errors", names_and_counts(row.errors)),
-        ("no longer kept", ", ".join(f"{number:,} {what}" for what, number in evicted if number)),
+        ("no longer kept", ", ".join(f"{number:,} {items}" for items, number in evicted if number)),
     ]
 
 
@@ -48,8 +48,8 @@ def held(session: BrowseSession, group: GroupView) -> Iterator[tuple[str, str, s
     now = session.now
     labels = {lane.member.member_id: lane.member.label for lane in group.lanes}
     for member, ranges in sorted(session.overviews.shares.held(group.row.group, now).items()):
-        count = sum(each.last - each.first + 1 for each in ranges)
-        parts = [_records(each, now) for each in ranges[:_MAX_RANGES]]
+        count = sum(records.last - records.first + 1 for records in ranges)
+        parts = [_records(records, now) for records in ranges[:_MAX_RANGES]]
         more = f" and {len(ranges) - len(parts)} more ranges" if len(ranges) > len(parts) else ""
         yield labels.get(member, member), f"holds {count:,} records", f"{', '.join(parts)}{more}"
 
@@ -64,5 +64,5 @@ def _records(records: HeldRecords, now: int) -> str:
     """``jobs[0] 5-9 (delivery 2, lock 12.3 s)``."""
     span = f"{records.first}" if records.first == records.last else f"{records.first}-{records.last}"
     lock = "" if records.until is None else f", lock {duration((records.until - now) // 1000)}"
-    gone = ", its connection has ended" if records.gone else ""
-    return f"{records.topic}[{records.partition}] {span} (delivery {records.deliveries}{lock}{gone})"
+    ended = ", its connection has ended" if records.gone else ""
+    return f"{records.topic}[{records.partition}] {span} (delivery {records.deliveries}{lock}{ended})"

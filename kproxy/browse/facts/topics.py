@@ -27,7 +27,7 @@ def unread(session: BrowseSession, item: TopicSummary) -> list[PartitionSummary]
         return []
     parts = session.overviews.topics.partitions(item.topic or item.topic_id or "")
     waiting = [(partition.unread_since, partition) for partition in parts if partition.unread_since is not None]
-    return [each for since, each in sorted(waiting, key=lambda row: row[0]) if session.now - since >= _UNREAD]
+    return [unread_partition for since, unread_partition in sorted(waiting, key=lambda row: row[0]) if session.now - since >= _UNREAD]
 
 
 def name(item: TopicSummary) -> str:
@@ -75,12 +75,12 @@ def _delivery(item: TopicSummary | ReaderLag | PartitionSummary) -> str:
 def _client(client: TopicClient) -> str:
     """``shop at 10.0.0.1 (group billing) writes 12 records, 3.1 KB, reads 3 records, 800 B``."""
     group = f" (group {client.group})" if client.group else ""
-    does = []
+    traffic = []
     if client.produced_requests:
-        does.append(f"writes {client.produced_records:,} records, {size(client.produced_bytes)}")
+        traffic.append(f"writes {client.produced_records:,} records, {size(client.produced_bytes)}")
     if client.fetched_responses:
-        does.append(f"reads {client.fetched_records:,} records, {size(client.fetched_bytes)}")
-    return f"{client.client_id or '(none)'} at {client.host}{group} {', '.join(does)}".rstrip()
+        traffic.append(f"reads {client.fetched_records:,} records, {size(client.fetched_bytes)}")
+    return f"{client.client_id or '(none)'} at {client.host}{group} {', '.join(traffic)}".rstrip()
 
 
 def _partition(part: PartitionSummary) -> str:
@@ -101,7 +101,7 @@ def _summed(traffic: Traffic, frames: str) -> str:
     if not traffic.requests:
         return ""
     codecs = names_and_counts(traffic.compression)
-    each = (
+    batch_size = (
         f", {(traffic.records + traffic.refused_records) / traffic.batches:,.1f} records per batch"
         if traffic.batches
         else ""
@@ -111,5 +111,5 @@ def _summed(traffic: Traffic, frames: str) -> str:
         traffic.refused_records
     )
     counted = f"{traffic.records:,} records, {size(traffic.bytes)}{refused} in {requests}"
-    counted += f", {traffic.batches:,} batches{each}"
+    counted += f", {traffic.batches:,} batches{batch_size}"
     return counted + (f", {codecs}" if codecs else "")

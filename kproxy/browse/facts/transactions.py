@@ -23,9 +23,9 @@ def facts(session: BrowseSession, item: TransactionRow) -> Facts:
     """See the package."""
     clock = session.clock
     held = (
-        f"{each.topic}[{each.partition}] at {each.last_stable_offset:,} since {clock.time(each.since)} "
-        f"({each.records:,} records after it)"
-        for each in item.held[:_MAX_ITEMS]
+        f"{record.topic}[{record.partition}] at {record.last_stable_offset:,} since {clock.time(record.since)} "
+        f"({record.records:,} records after it)"
+        for record in item.held[:_MAX_ITEMS]
     )
     return [
         ("client", f"{item.client_id} at {item.client}" if item.client else "not observed"),

@@ -79,17 +79,17 @@ class FieldView:
         """The fields inside, created on first use, `PAGE` at a time; the last one may hold further ones."""
         if self._children is None:
             assert self._produce is not None
-            rest = self._produce()
-            self._children = list(islice(rest, PAGE))
+            remaining = self._produce()
+            self._children = list(islice(remaining, PAGE))
             self._produce = None
-            if (following := next(rest, None)) is not None:
-                self._children.append(self._more(following, rest))
+            if (next_field := next(remaining, None)) is not None:
+                self._children.append(self._more(next_field, remaining))
         return self._children
 
-    def _more(self, following: FieldView, rest: Iterator[FieldView]) -> FieldView:
+    def _more(self, first: FieldView, remaining: Iterator[FieldView]) -> FieldView:
         count = None if self.count is None else self.count - PAGE
-        span = None if following.start is None or self.end is None else (following.start, self.end)
-        return FieldView("…", self.path, span, kind=MORE, count=count, produce=lambda: chain([following], rest))
+        span = None if first.start is None or self.end is None else (first.start, self.end)
+        return FieldView("…", self.path, span, kind=MORE, count=count, produce=lambda: chain([first], remaining))
 
     @property
     def is_leaf(self) -> bool:
@@ -118,15 +118,15 @@ def covering(fields: Iterable[FieldView], offset: int) -> list[FieldView]:
     """Return the fields that contain the byte at `offset`, outermost first; stops at compressed fields."""
     chain: list[FieldView] = []
     while True:
-        having = [field for field in fields if field.start is not None and field.start <= offset < (field.end or 0)]
+        matches = [field for field in fields if field.start is not None and field.start <= offset < (field.end or 0)]
         if (
-            not having
-            or (chain and len(having) > 1)
+            not matches
+            or (chain and len(matches) > 1)
             or sum(field_view.kind == MORE for field_view in chain) > MAX_PAGES
         ):
             return chain
-        chain.append(having[0])
-        fields = having[0].children
+        chain.append(matches[0])
+        fields = matches[0].children
 
 
 def ancestors(fields: list[FieldView], path: str) -> list[FieldView]:

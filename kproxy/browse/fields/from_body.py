@@ -51,9 +51,9 @@ def fields_at(body: Mapping[str, Any] | None, path: str) -> Iterator[FieldView]:
 
 
 def _struct(row: Mapping[str, Any], layout: Layout | None, path: str, owner: str) -> Iterator[FieldView]:
-    known = {field.name: field for field in (*layout.fields, *layout.tagged)} if layout else {}
+    fields_by_name = {field.name: field for field in (*layout.fields, *layout.tagged)} if layout else {}
     for name, value in row.items():
-        yield _field(name, f"{path}.{name}" if path else name, value, known.get(name), owner)
+        yield _field(name, f"{path}.{name}" if path else name, value, fields_by_name.get(name), owner)
 
 
 def _field(name: str, path: str, value: Any, wire: OnWire | None, owner: str) -> FieldView:

@@ -79,24 +79,24 @@ class WireFields:
         return FieldView(node.name, node.name, (node.start, node.end), kind=owner, produce=produce)
 
     def _struct(self, nodes: list[Node], layout: Layout | None, path: str, owner: str) -> Iterator[FieldView]:
-        known = {field.name: field for field in (*layout.fields, *layout.tagged)} if layout else {}
+        fields_by_name = {field.name: field for field in (*layout.fields, *layout.tagged)} if layout else {}
         for node in nodes:
             at = f"{path}.{node.name}" if path else node.name
             if node.name == "_tags":
-                produce = partial(self._tags, node.children, known, at, owner)
+                produce = partial(self._tags, node.children, fields_by_name, at, owner)
                 yield FieldView(node.name, at, (node.start, node.end), kind="tag buffer", count=len(node.children),
                             produce=produce)  # fmt: skip
             elif node.name == "(redacted)":
                 hidden = withheld(self._frame[node.start : node.end])
                 yield FieldView(node.name, path, (node.start, node.end), hidden)
             else:
-                yield self._field(node, known.get(node.name), at, owner)
+                yield self._field(node, fields_by_name.get(node.name), at, owner)
 
-    def _tags(self, nodes: list[Node], known: Mapping[str, OnWire], path: str, owner: str) -> Iterator[FieldView]:
+    def _tags(self, nodes: list[Node], fields_by_name: Mapping[str, OnWire], path: str, owner: str) -> Iterator[FieldView]:
         """Yield the tagged fields, each with its tag and size."""
         for node in nodes:
             if node.children:
-                field = self._field(node.children[0], known.get(node.name), f"{path}.{node.name}", owner)
+                field = self._field(node.children[0], fields_by_name.get(node.name), f"{path}.{node.name}", owner)
                 field.start, field.end = node.start, node.end
                 yield field
             else:
@@ -195,16 +195,16 @@ class WireFields:
                 expand(node)
         yield from self._record_fields(batch.node.children, path, kinds.MESSAGE)
 
-    def _record_fields(self, nodes: list[Node], path: str, known: Mapping[str, str]) -> Iterator[FieldView]:
+    def _record_fields(self, nodes: list[Node], path: str, kinds_by_name: Mapping[str, str]) -> Iterator[FieldView]:
         for node in nodes:
-            yield self._record_field(node, path, known)
+            yield self._record_field(node, path, kinds_by_name)
 
-    def _record_field(self, node: Node, path: str, known: Mapping[str, str]) -> FieldView:
+    def _record_field(self, node: Node, path: str, kinds_by_name: Mapping[str, str]) -> FieldView:
         """Return a field of record data."""
         name, at = (
             (f"[{node.name}]", f"{path}[{node.name}]") if node.name.isdigit() else (node.name, f"{path}.{node.name}")
         )
-        kind = known.get(node.name, "")
+        kind = kinds_by_name.get(node.name, "")
         if node.name in ("key", "value") and not node.children and (decoded := self._decoded_at(at)) is not None:
             data = node.value if isinstance(node.value, bytes) else None
             return decoded_field(name, at, decoded, span=(node.start, node.end), data=data, kind=kind)
@@ -212,7 +212,7 @@ class WireFields:
         if (payload := self._expander.layouts.get(id(node))) is not None:
             produce = partial(self._struct, node.children, payload[1], at, payload[1].name)
         elif node.children:
-            produce = partial(self._record_fields, node.children, at, known)
+            produce = partial(self._record_fields, node.children, at, kinds_by_name)
             count = len(node.children) if node.children[0].name.isdigit() else None
         meaning = node.meaning if produce else self._meaning(self._owner, node)
         return FieldView(name, at, (node.start, node.end), node.value, kind=kind, meaning=meaning, count=count,

@@ -63,5 +63,5 @@ def kind_of_element(field: Field | None) -> str:
 def _one(kind: str, length: str | None, *, nullable: bool) -> str:
     compact = "compact " if length == "uvarint" and kind != "struct" else ""
     # The length type that an edit has set.
-    odd = f" with {length} length" if length not in (None, "uvarint", _USUAL.get(kind, length)) else ""
-    return f"{compact}{'nullable ' if nullable else ''}{kind}{odd}"
+    unusual = f" with {length} length" if length not in (None, "uvarint", _USUAL.get(kind, length)) else ""
+    return f"{compact}{'nullable ' if nullable else ''}{kind}{unusual}"

@@ -104,10 +104,10 @@ def records(field: FieldView, most: int = MAX_RECORDS) -> RecordsView:
     problems: list[str] = []
     more = counted = 0
     for batch in _flattened(field.children):
-        count, before = _count(batch), len(records)
-        records += islice(_records(batch, problems), most - before)
+        count, previous = _count(batch), len(records)
+        records += islice(_records(batch, problems), most - previous)
         if len(records) == most:
-            more += max(count - len(records) + before, 0)
+            more += max(count - len(records) + previous, 0)
             counted += 1
         if counted > _MAX_COUNTED:
             return RecordsView(records, None, problems)
@@ -228,17 +228,17 @@ def part(field: FieldView | None, form: Form = Form.FITS) -> RecordPart:
     if not data:
         return RecordPart("empty", size=0)
     if form is not Form.FITS:
-        shown, cut = data[:MAX_BYTES], len(data) > MAX_BYTES
+        visible, cut = data[:MAX_BYTES], len(data) > MAX_BYTES
         return RecordPart(
-            form.value, _hex(shown) if form is Form.HEX else shown.decode("utf-8", "replace"), len(data), None, cut
+            form.value, _hex(visible) if form is Form.HEX else visible.decode("utf-8", "replace"), len(data), None, cut
         )
-    size, schema, shown = len(data), schema_id(data), data
+    size, schema, visible = len(data), schema_id(data), data
     if schema is not None:
-        shown = data[PREFIX:]
-    cut, shown = len(shown) > MAX_BYTES, shown[:MAX_BYTES]
-    if not cut and (as_json := _json(shown)) is not None:
+        visible = data[PREFIX:]
+    cut, visible = len(visible) > MAX_BYTES, visible[:MAX_BYTES]
+    if not cut and (as_json := _json(visible)) is not None:
         return RecordPart("json", as_json, size, schema)
-    if (text := _text(shown, cut=cut)) is not None:
+    if (text := _text(visible, cut=cut)) is not None:
         return RecordPart("text", text, size, schema, cut)
     return RecordPart("hex", _hex(data[:MAX_BYTES]), size, schema, cut)
 

@@ -132,8 +132,8 @@ class Clients:
         if isinstance(line, StallLine):
             return
         if isinstance(line, FindingLine):
-            known = self._connections.get(line.connection_id)
-            client = known.client if known is not None else self._ended.get(line.connection_id)
+            state = self._connections.get(line.connection_id)
+            client = state.client if state is not None else self._ended.get(line.connection_id)
             if client is not None:
                 client.findings.add((line,))
             return
@@ -172,12 +172,12 @@ class Clients:
         if key == _API_VERSIONS and not connection.sent_api_versions:
             connection.sent_api_versions = True
             self._negotiating[client.key[0], client.key[3]] = None
-        used = key, version
-        count = client.versions.get(used)
+        key_and_version = key, version
+        count = client.versions.get(key_and_version)
         if count is not None:
-            client.versions[used] = count + 1
+            client.versions[key_and_version] = count + 1
         elif len(client.versions) < MAX_VERSIONS:
-            client.versions[used] = 1
+            client.versions[key_and_version] = 1
         else:
             client.more_versions = True
         if key in self._removed and removed_versions.is_removed(key, version):
@@ -298,9 +298,9 @@ def _use_old(client: _State, connection: _Connection, line: RequestLine, key: in
 
 def _apis(versions: Mapping[tuple[int, int], int]) -> tuple[ApiUse, ...]:
     """Return the versions by API, sorted by name."""
-    found: dict[int, list[int]] = {}
+    versions_by_key: dict[int, list[int]] = {}
     for key, version in versions:
-        found.setdefault(key, []).append(version)
+        versions_by_key.setdefault(key, []).append(version)
     uses = [
         ApiUse(
             api_name(key),
@@ -308,6 +308,6 @@ def _apis(versions: Mapping[tuple[int, int], int]) -> tuple[ApiUse, ...]:
             max(versions_of_key),
             sum(versions[key, version] for version in versions_of_key),
         )
-        for key, versions_of_key in found.items()
+        for key, versions_of_key in versions_by_key.items()
     ]
     return tuple(sorted(uses, key=lambda use: use.api))

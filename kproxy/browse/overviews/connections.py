@@ -110,8 +110,8 @@ class ConnectionsOverview:
 
     def _other(self, line: Line, row: int, at: int) -> _State:
         """Return the connection of a line that belongs to no open connection."""
-        ended = None if isinstance(line, OpenLine) else self._closed.get(line.connection_id)
-        return ended or self._new(line, row, at)
+        closed = None if isinstance(line, OpenLine) else self._closed.get(line.connection_id)
+        return closed or self._new(line, row, at)
 
     def _new(self, line: Line, row: int, at: int) -> _State:
         """Add a connection that opens, or whose start is not in the trace; ids can be reused."""

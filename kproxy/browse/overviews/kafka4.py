@@ -69,10 +69,10 @@ class Use:
         """
         if self.refused_by is not None:
             return Kafka4Verdict.REFUSED, f"{self.refused_by} already refuses it"
-        least = self.least
+        lowest = self.least
         for server in self.servers.values():
             highest = server.highest.get(self.api_key, -1)
-            if least is not None and highest >= least and not self.uses_newer:
+            if lowest is not None and highest >= lowest and not self.uses_newer:
                 return Kafka4Verdict.REFUSED, f"{server.address} also serves v{highest}, which the client does not use"
         if negotiates:
             return Kafka4Verdict.UNKNOWN, "it negotiates, so it may use other versions with a newer broker"
@@ -119,10 +119,10 @@ def judge(uses: list[Use], negotiates: bool, software: tuple[str | None, str | N
         ((use, *use.assess(negotiates)) for use in uses),
         key=lambda item: (item[1] is not Kafka4Verdict.REFUSED, item[0].api),
     )
-    use, verdict, why = assess[0]
-    others = len(uses) - 1
-    more = f" (and {others} more API{'s' * (others != 1)})" if others else ""
-    reason = f"{use.sentence()}{more}; {why}"
+    use, verdict, text = assess[0]
+    more_apis = len(uses) - 1
+    more = f" (and {more_apis} more API{'s' * (more_apis != 1)})" if more_apis else ""
+    reason = f"{use.sentence()}{more}; {text}"
     if verdict is Kafka4Verdict.UNKNOWN and in_kip is not None:
         reason += f" ({in_kip.sentence}{', which it is' if in_kip.is_met else ''})"
     old = tuple(OldUse(use.api, use.version, use.least, verdict, use.row) for use, verdict, _ in assess)

@@ -202,8 +202,8 @@ class TopicState:
                     partition.last_at,
                     partition.last_row,
                 )
-        for who, client in other.clients.items():
-            own_client = self.clients.touch(who, ClientState)
+        for client_key, client in other.clients.items():
+            own_client = self.clients.touch(client_key, ClientState)
             _add(own_client.requests, client.requests)
             _add(own_client.records, client.records)
             _add(own_client.bytes, client.bytes)
@@ -263,9 +263,9 @@ class TopicState:
         """Return the clients, most recent first; `groups` by host and client id."""
         return [
             TopicClient(
-                client_id=who[1],
-                host=who[0],
-                group=groups.get(who) or None,
+                client_id=client_key[1],
+                host=client_key[0],
+                group=groups.get(client_key) or None,
                 produced_requests=client.requests[0],
                 produced_records=client.records[0],
                 produced_bytes=client.bytes[0],
@@ -275,13 +275,13 @@ class TopicState:
                 last_at=client.last_at,
                 last_row=client.last_row,
             )
-            for who, client in sorted(self.clients.items(), key=lambda item: -item[1].last_at)
+            for client_key, client in sorted(self.clients.items(), key=lambda item: -item[1].last_at)
         ]
 
 
-def _add(to: list[int], more: list[int]) -> None:
-    for place, value in enumerate(more):
-        to[place] += value
+def _add(totals: list[int], counts: list[int]) -> None:
+    for index, value in enumerate(counts):
+        totals[index] += value
 
 
 def _unless_none(us: int) -> int | None:

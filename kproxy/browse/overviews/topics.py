@@ -99,21 +99,21 @@ class TopicsOverview:
 
     def _produced(self, line: RequestLine, row: int, at: int) -> None:
         self._clock.move(at)
-        who = client_of(line.client, line.client_id)
+        client = client_of(line.client, line.client_id)
         for entry in line.topics:
-            self._count(self._topic(entry, row, at), 0, entry, who, row, at)
+            self._count(self._topic(entry, row, at), 0, entry, client, row, at)
 
     def _fetched(self, line: ResponseLine, row: int, at: int) -> None:
         self._clock.move(at)
-        who = client_of(line.client, line.client_id)
+        client = client_of(line.client, line.client_id)
         for entry in line.topics:
             topic = self._topic(entry, row, at)
-            self._count(topic, 1, entry, who, row, at)
-            group = line.group_id or self._groups.get(who)
+            self._count(topic, 1, entry, client, row, at)
+            group = line.group_id or self._groups.get(client)
             if entry.lag is not None:
-                self._lags(topic, entry, entry.lag, group, who, row, at)
+                self._lags(topic, entry, entry.lag, group, client, row, at)
             if entry.offsets or entry.ages_ms:
-                self._add_times(topic, entry, line.server, self._reader(topic, group, who), row, at)
+                self._add_times(topic, entry, line.server, self._reader(topic, group, client), row, at)
         if not line.topics and not line.errors:
             for key in self._sessions.get(line.connection_id, ()):
                 if (topic_of_session := self._topics.get(key)) is not None:
@@ -126,11 +126,11 @@ class TopicsOverview:
             if not entry.offsets:
                 continue
             topic, asked_at = self._topic(entry, row, at), at - (line.latency_us or 0) * 1000
-            for place, (number, offset) in enumerate(zip(entry.partitions, entry.offsets, strict=False)):
+            for index, (number, offset) in enumerate(zip(entry.partitions, entry.offsets, strict=False)):
                 if offset is not None:
                     if (partition := topic.partitions.get(number)) is not None:  # its request had records
                         sizes = entry.partition_bytes
-                        partition.store(count(sizes[place]) if place < len(sizes) else 0, asked_at)
+                        partition.store(count(sizes[index]) if index < len(sizes) else 0, asked_at)
                     took_us = self._deliveries.write(
                         (line.server[:MAX_NAME_LENGTH], topic.key, number, offset), asked_at
                     )
@@ -167,13 +167,13 @@ class TopicsOverview:
 
     def _record_group(self, line: RequestLine) -> None:
         """Record the group of a client; if it is in several groups, its reads belong to none."""
-        who = client_of(line.client, line.client_id)
+        client = client_of(line.client, line.client_id)
         group = (line.group_id or "")[:MAX_NAME_LENGTH]
-        recorded = self._groups.get(who)
-        if recorded is None:
-            self._groups[who] = group
-        elif recorded != group:
-            self._groups[who] = ""
+        known_group = self._groups.get(client)
+        if known_group is None:
+            self._groups[client] = group
+        elif known_group != group:
+            self._groups[client] = ""
 
     def _key(self, entry: TopicEntry) -> str:
         """Return the key of a topic: its name, or its id while the name is unknown."""
@@ -222,20 +222,20 @@ class TopicsOverview:
                     self._set_name(unnamed, name)
 
     def _set_name(self, unnamed: TopicState, name: str) -> None:
-        recorded = self._topics.get(name)
-        if recorded is not None:
-            recorded.merge(unnamed)
+        topic = self._topics.get(name)
+        if topic is not None:
+            topic.merge(unnamed)
             self._forget(unnamed)
         else:
             unnamed.key = unnamed.topic = name
             self._topics[name] = unnamed
 
-    def _count(self, topic: TopicState, side: int, entry: TopicEntry, who: ClientKey, row: int, at: int) -> None:
+    def _count(self, topic: TopicState, side: int, entry: TopicEntry, client_key: ClientKey, row: int, at: int) -> None:
         size, records = count(entry.bytes), count(entry.records)
         topic.sides[side].add(entry, size, records)
-        client = topic.clients.get(who)
+        client = topic.clients.get(client_key)
         if client is None:
-            client = topic.clients[who] = ClientState()
+            client = topic.clients[client_key] = ClientState()
         client.requests[side] += 1
         client.bytes[side] += size
         client.records[side] += records
@@ -260,10 +260,10 @@ class TopicsOverview:
         return partition
 
     def _lags(
-        self, topic: TopicState, entry: TopicEntry, lag: int, group: str | None, who: ClientKey, row: int, at: int
+        self, topic: TopicState, entry: TopicEntry, lag: int, group: str | None, client: ClientKey, row: int, at: int
     ) -> None:
         """Record the lag in a Fetch response over the partitions that it contains."""
-        reader = self._reader(topic, group, who)
+        reader = self._reader(topic, group, client)
         if not lag and not entry.bytes:
             reader.age_ms = None  # it has read everything
         lags = reader.lags
@@ -275,8 +275,8 @@ class TopicsOverview:
         reader.lag_max = max(reader.lag_max, reader.lag)
         reader.last_at, reader.last_row = at, row
 
-    def _reader(self, topic: TopicState, group: str | None, who: ClientKey) -> ReaderState:
-        key = (group[:MAX_NAME_LENGTH], True) if group else (f"{who[1]} at {who[0]}", False)
+    def _reader(self, topic: TopicState, group: str | None, client: ClientKey) -> ReaderState:
+        key = (group[:MAX_NAME_LENGTH], True) if group else (f"{client[1]} at {client[0]}", False)
         reader = topic.readers.get(key)
         if reader is None:
             reader = topic.readers[key] = ReaderState()
@@ -284,24 +284,24 @@ class TopicsOverview:
 
     def _refused(self, line: ResponseLine, errors: list[ErrorEntry], row: int, at: int) -> None:
         """Record errors of topics by their position in the response."""
-        found: dict[int, list[ErrorEntry]] = {}
+        errors_by_topic: dict[int, list[ErrorEntry]] = {}
         for error in errors:
             if error.path.startswith("groups[") and not error.path.startswith("groups[0]"):
                 continue  # one list has the topics of several groups
-            place = _PLACE.search(error.path)
-            if place is not None and (index := int(place[1])) < len(line.topics):
-                found.setdefault(index, []).append(error)
-        if line.api == "Produce" and len(found) not in (0, len(line.topics)):
+            match = _PLACE.search(error.path)
+            if match is not None and (index := int(match[1])) < len(line.topics):
+                errors_by_topic.setdefault(index, []).append(error)
+        if line.api == "Produce" and len(errors_by_topic) not in (0, len(line.topics)):
             return  # such a response need not have the order of its request
-        for index, of in found.items():
+        for index, topic_errors in errors_by_topic.items():
             entry = line.topics[index]
             topic = self._topic(entry, row, at)
-            topic.errors.add(of)
+            topic.errors.add(topic_errors)
             if line.api == "Produce":
-                self._take_back(topic, entry, of, client_of(line.client, line.client_id), at)
+                self._take_back(topic, entry, topic_errors, client_of(line.client, line.client_id), at)
 
     def _take_back(
-        self, topic: TopicState, entry: TopicEntry, errors: list[ErrorEntry], who: ClientKey, at: int
+        self, topic: TopicState, entry: TopicEntry, errors: list[ErrorEntry], client_key: ClientKey, at: int
     ) -> None:
         """Count record data as refused; if only some partitions were refused, their share of it.
 
@@ -314,7 +314,7 @@ class TopicsOverview:
         all_partitions = max(len(entry.partitions), refused)
         size, records = (count(value) * refused // all_partitions for value in (entry.bytes, entry.records))
         topic.sides[0].refuse(size, records)
-        if (client := topic.clients.get(who)) is not None:
+        if (client := topic.clients.get(client_key)) is not None:
             client.bytes[0] = max(0, client.bytes[0] - size)
             client.records[0] = max(0, client.records[0] - records)
         if len(entry.partitions) == 1 and (partition := topic.partitions.get(entry.partitions[0])) is not None:
@@ -348,5 +348,5 @@ class TopicsOverview:
     def _current(self, topic: TopicState) -> list[tuple[tuple[str, bool], ReaderState]]:
         """Return the readers, largest lag first, without clients whose group has become known since."""
         grouped = {f"{client_id} at {host}" for host, client_id in topic.clients if self._groups.get((host, client_id))}
-        kept = [item for item in topic.readers.items() if item[0][1] or item[0][0] not in grouped]
-        return sorted(kept, key=lambda item: -item[1].lag)
+        readers = [item for item in topic.readers.items() if item[0][1] or item[0][0] not in grouped]
+        return sorted(readers, key=lambda item: -item[1].lag)

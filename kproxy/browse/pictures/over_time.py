@@ -90,9 +90,9 @@ def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -
             latencies[part].append(latency)
             heat[part, max(0, bisect_right(BOUNDS, latency) - 1)] += 1
     percentiles: list[list[int] | None] = []
-    for found in latencies:
+    for part_latencies in latencies:
         yield
-        percentiles.append(_percentiles(found))
+        percentiles.append(_percentiles(part_latencies))
     return {
         "from": start,
         "width": width,
@@ -123,22 +123,22 @@ def _name(api_key: int) -> str:
 
 
 def _by_name(apis: Counter[int]) -> dict[str, int]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for key, count in apis.items():
-        found[_name(key)] += count
-    return found
+        counts[_name(key)] += count
+    return counts
 
 
 def _ranked(counts: dict[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
-def _percentiles(found: list[int]) -> list[int] | None:
+def _percentiles(latencies: list[int]) -> list[int] | None:
     """The nearest rank, so that each is a latency that was measured."""
-    if not found:
+    if not latencies:
         return None
-    found.sort()
-    return [found[ceil(len(found) / 2) - 1], found[-(-99 * len(found) // 100) - 1], found[-1]]
+    latencies.sort()
+    return [latencies[ceil(len(latencies) / 2) - 1], latencies[-(-99 * len(latencies) // 100) - 1], latencies[-1]]
 
 
 def _series(values: dict[str, list[int]], count: int) -> dict[str, Any]:

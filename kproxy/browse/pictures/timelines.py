@@ -68,7 +68,7 @@ def groups(session: BrowseSession, view: SessionView) -> list[TimelinePicture]:
 def transactions(session: BrowseSession, view: SessionView) -> list[TimelinePicture]:
     """The transactional ids in the rows of a view: each transaction, and how it ended."""
     matching, overview = view.matching, session.overviews.transactions
-    made = []
+    pictures = []
     for row in overview.rows(session.now):
         if matching is not None and row.transactional_id not in matching.transactions:
             continue
@@ -77,8 +77,8 @@ def transactions(session: BrowseSession, view: SessionView) -> list[TimelinePict
             for span in overview.spans(row.key)[-_MAX_SPANS:]
         ]
         narrow = None if row.transactional_id is None else f"transaction={quoted(row.transactional_id)}"
-        made.append(TimelinePicture(row.key or "(empty)", narrow, [TimelineLane(row.client_id or "", spans)]))
-    return made[:_MAX_TIMELINES]
+        pictures.append(TimelinePicture(row.key or "(empty)", narrow, [TimelineLane(row.client_id or "", spans)]))
+    return pictures[:_MAX_TIMELINES]
 
 
 TIMELINES: Final[Mapping[str, Callable[[BrowseSession, SessionView], list[TimelinePicture]]]] = {
@@ -117,9 +117,9 @@ def timeline_json(
 
 def _generations(group: GroupView) -> Iterator[TimelineSpan]:
     for boundary in group.boundaries[-_MAX_SPANS:]:
-        why = f": {boundary.cause.text}" if boundary.cause is not None else ""
+        cause = f": {boundary.cause.text}" if boundary.cause is not None else ""
         yield TimelineSpan(
-            boundary.at, boundary.at, "generation", f"generation {boundary.generation}{why}", boundary.row
+            boundary.at, boundary.at, "generation", f"generation {boundary.generation}{cause}", boundary.row
         )
     for stall in group.stalls[:_MAX_SPANS]:
         yield _stall(stall)

@@ -46,8 +46,8 @@ def _event(exchange: Exchange) -> str:
     if isinstance(event, OpenLine):
         return f"{event.client} -> {event.server}" + ("  TLS" if event.tls else "")
     if isinstance(event, CloseLine):
-        how = " ".join(part for part in (event.how, f"by {event.by}" if event.by else None) if part)
-        return f"{how}  {event.requests} requests, {event.responses} responses".strip()
+        closing = " ".join(part for part in (event.how, f"by {event.by}" if event.by else None) if part)
+        return f"{closing}  {event.requests} requests, {event.responses} responses".strip()
     if isinstance(event, GapLine):
         return f"{event.direction}: {event.bytes} bytes not inspected: {event.reason}" if event.bytes else event.reason
     if isinstance(event, StallLine):
@@ -62,10 +62,10 @@ def wrong(exchange: Exchange, level: str) -> Cell:
         if isinstance(side, ResponseLine) and side.errors:
             names = dict.fromkeys(safe(error.name) for error in side.errors)
             pieces.append((", ".join(names), "error"))
-    worst = next((finding for finding in exchange.findings if finding.severity == level), None)
+    worst_finding = next((finding for finding in exchange.findings if finding.severity == level), None)
     repeated = next((repeat for repeat in exchange.repeats if repeat.severity == level), None)
-    if worst is not None:
-        pieces.append((("  " if pieces else "") + safe(f"{worst.code} {worst.name}"), worst.severity))
+    if worst_finding is not None:
+        pieces.append((("  " if pieces else "") + safe(f"{worst_finding.code} {worst_finding.name}"), worst_finding.severity))
     elif repeated is not None:
         pieces.append((("  " if pieces else "") + safe(f"{repeated.code} again"), repeated.severity))
     elif exchange.request is not None and exchange.response is None and level in ("warning", "error"):

@@ -42,10 +42,10 @@ class Exchange:
     @property
     def findings(self) -> list[FindingEntry | FindingLine]:
         """The findings of the request, then of the response; an event that is a finding."""
-        found: list[FindingEntry | FindingLine] = []
+        findings: list[FindingEntry | FindingLine] = []
         for side in (self.request, self.response):
             if side is not None:
-                found += side.findings
+                findings += side.findings
         if isinstance(self.event, FindingLine):
-            found.append(self.event)
-        return found
+            findings.append(self.event)
+        return findings

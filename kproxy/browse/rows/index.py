@@ -89,14 +89,14 @@ class RowIndex:
         """One past the last row."""
         return self.first + len(self.at)
 
-    def add(self, line: Line, place: int, size: int, at: int) -> int:
-        """Add the next line, `size` bytes at `place`, with time `at` (ns); return its row number."""
+    def add(self, line: Line, location: int, size: int, at: int) -> int:
+        """Add the next line, `size` bytes at `location`, with time `at` (ns); return its row number."""
         if at > self.now:
             self.now = at
         connection = self.connections.number(line.connection_id)
         self.requests = ()
         if isinstance(line, ResponseLine):
-            return self._response(line, connection, place, size, at)
+            return self._response(line, connection, location, size, at)
         level, state, api, length, client = 0, RowState.EVENT, -1, 0, 0
         if isinstance(line, RequestLine):
             state = RowState.ONE_WAY if line.acks == 0 else RowState.WAITING
@@ -116,14 +116,14 @@ class RowIndex:
         elif isinstance(line, OpenLine | CloseLine):
             self._end_requests(line, RowState.UNANSWERED)
         row = self._add(at, api, length, connection, client, state, level, 0)
-        self.places[0].append(place)
+        self.places[0].append(location)
         self.sizes[0].append(size)
         self.connection_events[-1] = isinstance(line, OpenLine | CloseLine)
         self.places[1].append(-1)
         self.sizes[1].append(0)
         return row
 
-    def _response(self, line: ResponseLine, connection: int, place: int, size: int, at: int) -> int:
+    def _response(self, line: ResponseLine, connection: int, location: int, size: int, at: int) -> int:
         level = _worst(line)
         row = self._pairing.match(line)
         if row is not None:
@@ -135,7 +135,7 @@ class RowIndex:
             row = self._add(at, api, line.size, connection, client, RowState.ORPHAN, level, bool(line.errors))
             self.places[0].append(-1)
             self.sizes[0].append(0)
-            self.places[1].append(place)
+            self.places[1].append(location)
             self.sizes[1].append(size)
             self.latency[-1] = _latency(line)
         else:
@@ -145,7 +145,7 @@ class RowIndex:
             self.size[entry] = _size(self.size[entry] + line.size)
             self.severity[entry] = max(self.severity[entry], level)
             self.errors[entry] = bool(line.errors)
-            self.places[1][entry] = place
+            self.places[1][entry] = location
             self.sizes[1][entry] = size
             self.changed.add(row)
         return row
@@ -206,11 +206,11 @@ class RowIndex:
             return latency
         return max(0, now - self.at[entry]) // 1000 if self.state[entry] == RowState.WAITING else None
 
-    def forget(self, place: int) -> None:
-        """Discard the oldest rows whose lines are before `place`."""
+    def forget(self, location: int) -> None:
+        """Discard the oldest rows whose lines are before `location`."""
         first, second = self.places
         count = 0
-        while count < len(first) and max(first[count], second[count]) < place:
+        while count < len(first) and max(first[count], second[count]) < location:
             count += 1
         if not count:
             return

@@ -55,8 +55,8 @@ class StorePart:
     def new_lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield the new lines, with places of the `MergedStore`."""
         number = self.number << _SHIFT
-        for place, line in self.store.new_lines():
-            yield number | place, line
+        for location, line in self.store.new_lines():
+            yield number | location, line
 
 
 class MergedStore:
@@ -97,9 +97,9 @@ class MergedStore:
             if any(part.filling for part in parts):
                 return
 
-    def read(self, place: int, size: int) -> bytes:
+    def read(self, location: int, size: int) -> bytes:
         """See `Store`."""
-        return self._parts[place >> _SHIFT].store.read(place & _MASK, size)
+        return self._parts[location >> _SHIFT].store.read(location & _MASK, size)
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -129,8 +129,8 @@ def _merged(parts: list[StorePart]) -> Iterator[tuple[int, bytes]]:
     while heads:
         _, number, part = heads[0]
         assert part.head is not None
-        place, line = part.head
-        yield number << _SHIFT | place, line
+        location, line = part.head
+        yield number << _SHIFT | location, line
         part.advance()
         if part.head is not None:
             heapreplace(heads, (part.time, number, part))

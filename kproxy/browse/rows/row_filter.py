@@ -33,25 +33,25 @@ _LINES: Final = (OpenLine, RequestLine, ResponseLine, FindingLine, GapLine, Stal
 
 
 def row_matcher(
-    chosen: Filter, index: RowIndex, store: Store, noted: Callable[[int], Mapping[str, Any] | None] = lambda _: None
+    row_filter: Filter, index: RowIndex, store: Store, note_columns: Callable[[int], Mapping[str, Any] | None] = lambda _: None
 ) -> Callable[[int], bool]:
     """Return a function that reports whether the filter matches a row; discarded rows do not match.
 
     A filter sees an exchange as one object: the fields of the response, else those of the request, and the findings and
-    the records of both. A search for text also finds texts in the bytes of frames. What `noted` returns for a row
+    the records of both. A search for text also finds texts in the bytes of frames. What `note_columns` returns for a row
     replaces columns of its line.
     """
     reads = _ahead(store), _ahead(store)
-    decoder = _decoder(chosen)
-    matches, places, sizes = chosen.matches, index.places, index.sizes
-    searches_text = chosen.searches_text
+    decoder = _decoder(row_filter)
+    matches, locations, sizes = row_filter.matches, index.places, index.sizes
+    searches_text = row_filter.searches_text
 
     def matches_row(row: int) -> bool:
         entry = row - index.first
         found: list[Mapping[str, Any]] = []
         raw_lines: list[bytes] = []
         for side in (0, 1):
-            if (place := places[side][entry]) >= 0:
+            if (place := locations[side][entry]) >= 0:
                 try:
                     raw_lines.append(reads[side](place, sizes[side][entry]))
                     found.append(decoder.decode(raw_lines[-1]))
@@ -60,7 +60,7 @@ def row_matcher(
         if not found:
             return False
         line = reduce(_joined, found)
-        if (note := noted(row)) is not None:
+        if (note := note_columns(row)) is not None:
             line = {**line, **note}
         return matches(_WithFrames(line, raw_lines) if searches_text else line)
 
@@ -100,16 +100,16 @@ def _shown(value: Any) -> Any:
 
 
 def _joined(request: Mapping[str, Any], response: Mapping[str, Any]) -> Mapping[str, Any]:
-    joined = dict(request) | {name: value for name, value in response.items() if value is not None}
+    exchange = dict(request) | {name: value for name, value in response.items() if value is not None}
     for name in ("findings", "repeats"):
-        if (of_request := request.get(name)) and (of_response := response.get(name)):
-            joined[name] = of_request + of_response
+        if (request_items := request.get(name)) and (response_items := response.get(name)):
+            exchange[name] = request_items + response_items
     if (request_body := request.get("body")) and (response_body := response.get("body")):
-        joined["body"] = [request_body, response_body]
-    return joined
+        exchange["body"] = [request_body, response_body]
+    return exchange
 
 
-def _decoder(chosen: Filter) -> msgspec.json.Decoder[dict[str, Any]]:
+def _decoder(row_filter: Filter) -> msgspec.json.Decoder[dict[str, Any]]:
     """Return a decoder for the keys that a filter uses."""
     kinds: dict[str, Any] = {"kind": str}
     for line in _LINES:
@@ -117,7 +117,7 @@ def _decoder(chosen: Filter) -> msgspec.json.Decoder[dict[str, Any]]:
             is_of_structs = get_origin(kind) is list and is_struct_type(get_args(kind)[0])
             simple_kind = list[dict[str, Any]] if is_of_structs else kind
             kinds[name] = reduce(or_, (kinds[name], simple_kind)) if name in kinds else simple_kind
-    keys = {name: kinds[name] for name in sorted(chosen.columns) if name in kinds}
+    keys = {name: kinds[name] for name in sorted(row_filter.columns) if name in kinds}
     return msgspec.json.Decoder(TypedDict("Keys", keys, total=False))  # type: ignore[operator]
 
 
@@ -125,11 +125,11 @@ def _ahead(store: Store) -> Callable[[int, int], bytes]:
     """Return a function like `Store.read` that reads ahead, for consecutive lines."""
     chunk_start, data = 0, b""
 
-    def read(place: int, size: int) -> bytes:
+    def read(location: int, size: int) -> bytes:
         nonlocal chunk_start, data
-        at = place - chunk_start
+        at = location - chunk_start
         if at < 0 or at + size > len(data):
-            chunk_start, data, at = place, store.read(place, max(size, _AHEAD)), 0
+            chunk_start, data, at = location, store.read(location, max(size, _AHEAD)), 0
         return data[at : at + size]
 
     return read

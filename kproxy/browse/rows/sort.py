@@ -21,20 +21,20 @@ def in_order(rows: Sequence[int], key: Callable[[int], int]) -> Generator[None, 
 
     Bounds of the parts come from a sample; rows are distributed to the parts, and each part is sorted separately.
     """
-    joined: list[int] = []
-    for begin in range(0, len(rows), PART):
-        joined += [(key(row) << _BITS) + row for row in rows[begin : begin + PART]]
+    packed: list[int] = []
+    for start in range(0, len(rows), PART):
+        packed += [(key(row) << _BITS) + row for row in rows[start : start + PART]]
         yield
-    bounds = sorted(joined[:: PART // _SAMPLES])[_SAMPLES::_SAMPLES]
+    bounds = sorted(packed[:: PART // _SAMPLES])[_SAMPLES::_SAMPLES]
     parts: list[list[int]] = [[] for _ in range(len(bounds) + 1)]
-    for begin in range(0, len(joined), PART):
-        for value in joined[begin : begin + PART]:
+    for start in range(0, len(packed), PART):
+        for value in packed[start : start + PART]:
             parts[bisect(bounds, value)].append(value)
         yield
-    made = array("Q")
+    in_part = array("Q")
     for part in parts:
         part.sort()
-        made.extend([value & _ROW for value in part])
+        in_part.extend([value & _ROW for value in part])
         part.clear()
         yield
-    return made
+    return in_part

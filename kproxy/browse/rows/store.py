@@ -22,7 +22,7 @@ class Store(Protocol):
     def new_lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield the complete lines not read before, without their newline, each with its place."""
 
-    def read(self, place: int, size: int) -> bytes:
+    def read(self, location: int, size: int) -> bytes:
         """Return the bytes at a place; fewer if they have been discarded."""
 
     @property
@@ -96,9 +96,9 @@ class FileStore:
         """See `Store`."""
         return self._lines.new_lines()
 
-    def read(self, place: int, size: int) -> bytes:
+    def read(self, location: int, size: int) -> bytes:
         """See `Store`."""
-        return os.pread(self._file, size, place)
+        return os.pread(self._file, size, location)
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -186,18 +186,18 @@ class Spool:
                     return  # another process truncated the file
                 size *= 8  # a long line
             for line in data[:complete].split(b"\n")[:-1]:
-                place = self._taken
+                location = self._taken
                 self._taken += len(line) + 1
                 if line:
-                    yield place, line
+                    yield location, line
 
-    def read(self, place: int, size: int) -> bytes:
+    def read(self, location: int, size: int) -> bytes:
         """See `Store`; the range must not cross the end of a segment."""
-        if place < self.first or not self._files:
+        if location < self.first or not self._files:
             return b""
-        number = bisect_right(self._segment_starts, place) - 1
+        number = bisect_right(self._segment_starts, location) - 1
         ends = self._segment_starts[number + 1] if number + 1 < len(self._segment_starts) else self._end
-        return os.pread(self._files[number], min(size, ends - place), place - self._segment_starts[number])
+        return os.pread(self._files[number], min(size, ends - location), location - self._segment_starts[number])
 
     @property
     def progress(self) -> tuple[int, int]:

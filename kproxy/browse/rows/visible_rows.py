@@ -56,12 +56,12 @@ class VisibleRows:
         self._sort_took = 0.0
         self._sorted_at = 0.0
 
-    def choose(self, chosen: Filter | None, *, only_findings: bool = False) -> None:
+    def choose(self, row_filter: Filter | None, *, only_findings: bool = False) -> None:
         """Show the rows that match the filter; with `only_findings`, only those with findings."""
-        self.filter, self.only_findings = chosen, only_findings
+        self.filter, self.only_findings = row_filter, only_findings
         self.choices += 1
-        self._matches = None if chosen is None else self._row_matcher(chosen)
-        self._rows = None if chosen is None and not only_findings else RowsByTime(self._index.time)
+        self._matches = None if row_filter is None else self._row_matcher(row_filter)
+        self._rows = None if row_filter is None and not only_findings else RowsByTime(self._index.time)
         self._scanned = self._index.first
         self._restart_sort()
 
@@ -179,8 +179,8 @@ class VisibleRows:
         return index.size.__getitem__ if self.order is Order.SIZE else self._latency
 
     def _latency(self, entry: int) -> int:
-        waited = self._index.waited(self._index.first + entry, self._index.now)
-        return -1 if waited is None else waited
+        latency = self._index.waited(self._index.first + entry, self._index.now)
+        return -1 if latency is None else latency
 
     def _is_match(self, row: int) -> bool:
         if self.only_findings and not self._index.severity[row - self._index.first]:

@@ -87,8 +87,8 @@ class ChildProxy:
         """Return how the proxy ended; None while it runs."""
         if (status := self._process.poll()) is None:
             return None
-        how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-        return f"the proxy {how}" + (f": {self._last_error}" if self._last_error else "")
+        ending = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+        return f"the proxy {ending}" + (f": {self._last_error}" if self._last_error else "")
 
     def stop(self) -> None:
         """Stop the proxy and wait until it has ended."""

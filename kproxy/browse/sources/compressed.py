@@ -66,9 +66,9 @@ class Packed:
         while data:
             if self._stream.eof:  # members of gzip, frames of zstd
                 self._stream = self._new_stream()
-            data_out = self._stream.decompress(data)
-            unpacked += len(data_out)
-            self.spool.append(data_out)
+            output = self._stream.decompress(data)
+            unpacked += len(output)
+            self.spool.append(output)
             data = self._stream.unused_data
         return unpacked
 

@@ -58,27 +58,27 @@ class TraceSource(Source):
             began = time.monotonic()
             for path, file in await asyncio.to_thread(self._open_new):
                 self._add_file(path, file)
-            took = time.monotonic() - began
+            elapsed = time.monotonic() - began
             await self._unpack()
             self._update_phase()
-            await asyncio.sleep(max(_SCAN_INTERVAL_S, took * _SHARE))
+            await asyncio.sleep(max(_SCAN_INTERVAL_S, elapsed * _SHARE))
 
     def _open_new(self) -> list[tuple[Path, int]]:
         """Open new files. An empty file is skipped, because its type is not known yet."""
-        found = []
+        opened = []
         for path in self._candidates():
             try:
                 stat = path.stat()
                 if not stat.st_size or (stat.st_dev, stat.st_ino) in self._seen:
                     continue
-                found.append((path, os.open(path, os.O_RDONLY | os.O_CLOEXEC)))
+                opened.append((path, os.open(path, os.O_RDONLY | os.O_CLOEXEC)))
             except FileNotFoundError:
                 continue  # it was renamed just now
             except OSError as error:
                 self._warn(f"{path}: {error.strerror}")
                 continue
             self._seen.add((stat.st_dev, stat.st_ino))
-        return found
+        return opened
 
     def _candidates(self) -> Iterator[Path]:
         for path in self._paths:
@@ -97,13 +97,13 @@ class TraceSource(Source):
 
     async def _unpack(self) -> None:
         """Unpack available data, in reading order."""
-        for traces in sorted(self._active, key=lambda traces: traces.part.group):
-            if isinstance(packed := traces.content, Packed):
+        for file in sorted(self._active, key=lambda traces: traces.part.group):
+            if isinstance(packed := file.content, Packed):
                 while await asyncio.to_thread(packed.step):
                     pass
-                traces.part.filling = False
+                file.part.filling = False
                 if packed.damage:
-                    self._warn(f"{traces.path}: {packed.damage}")
+                    self._warn(f"{file.path}: {packed.damage}")
 
     def _update_phase(self) -> None:
         """Close finished files and update the phase."""
@@ -117,16 +117,16 @@ class TraceSource(Source):
             elif file.path not in self._paths and file.part.is_read:
                 self._merged.deactivate(file.part)
                 self._active.remove(file)
-        read, total = self.store.progress
+        read_bytes, total_bytes = self.store.progress
         if growing and self.phase is SourcePhase.LIVE:
             return  # new files may appear
-        self.phase = SourcePhase.READING if read < total else SourcePhase.LIVE if growing else SourcePhase.ENDED
+        self.phase = SourcePhase.READING if read_bytes < total_bytes else SourcePhase.LIVE if growing else SourcePhase.ENDED
         self.sentence = "following" if self.phase is SourcePhase.LIVE else ""
 
     def _progress(self) -> tuple[int, int]:
         """See `Source`."""
-        read, total = self.store.progress
-        return read, total + sum(packed.remaining_bytes for packed in self._packed)
+        read_bytes, total_bytes = self.store.progress
+        return read_bytes, total_bytes + sum(packed.remaining_bytes for packed in self._packed)
 
     def _warn(self, sentence: str) -> None:
         if sentence not in self.messages:

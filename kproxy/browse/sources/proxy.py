@@ -64,15 +64,15 @@ class ProxySource(Source):
                     pause = _FIRST_PAUSE_S
                     async for line in client:
                         self._add_line(line)
-                why = "it has ended"
+                reason = "it has ended"
             except ControlError as error:
-                why = str(error)
+                reason = str(error)
             except OSError as error:
                 self.phase, self.sentence = SourcePhase.ENDED, f"out of disk space ({error.strerror})"
                 return
             if self.phase is SourcePhase.LIVE:
                 self._lost_at = time.time_ns()
-            self.phase, self.sentence = SourcePhase.LOST, f"lost the connection to the proxy ({why}); reconnecting"
+            self.phase, self.sentence = SourcePhase.LOST, f"lost the connection to the proxy ({reason}); reconnecting"
             if (end_reason := self._end_reason()) is not None:
                 self.phase, self.sentence = SourcePhase.ENDED, end_reason
                 return
@@ -108,8 +108,8 @@ class ProxySource(Source):
     def _show_silence(self, silent: bool) -> None:
         self.sentence = NOT_RESPONDING if silent else ""
 
-    def _add_late(self, late: LateResponse) -> None:
-        self.late[late.connection_id] = late
+    def _add_late(self, late_response: LateResponse) -> None:
+        self.late[late_response.connection_id] = late_response
 
     def _add_missed_lines(self, greeting: Greeting, *, is_same: bool) -> None:
         """Add lines about the missing data to the store; close the connections of a proxy that has ended."""
@@ -150,6 +150,6 @@ def _name(greeting: Greeting) -> str:
 
 def _reachable(listener: str) -> str:
     """Return an address of a listener that a client on this machine can connect to."""
-    for every in ("0.0.0.0:", "[::]:"):
-        listener = listener.replace(every, "localhost:", 1) if listener.startswith(every) else listener
+    for any_address in ("0.0.0.0:", "[::]:"):
+        listener = listener.replace(any_address, "localhost:", 1) if listener.startswith(any_address) else listener
     return listener

@@ -61,8 +61,8 @@ class Source(ABC):
         if self.phase is not SourcePhase.READING or (progress := self._progress()) is None:
             self._percent = 0
             return None
-        read, total = progress
-        self._percent = max(self._percent, min(99, 100 * read // total) if total else 0)
+        read_bytes, total = progress
+        self._percent = max(self._percent, min(99, 100 * read_bytes // total) if total else 0)
         return self._percent
 
     def _progress(self) -> tuple[int, int] | None:

@@ -123,5 +123,5 @@ def _broker(name: str, summaries: list[ConnectionSummary]) -> OverviewRow:
         1000 * sum(summary.throttled_ms for summary in summaries) or None,
         severities(Severities.sum(summary.findings for summary in summaries)),
     ]
-    known = [("clients", ", ".join(sorted(clients)[:50])), ("errors", names_and_counts(errors.most_common(20)))]
-    return OverviewRow(name, values, f"server={quoted(name)}", facts=known)
+    broker_facts = [("clients", ", ".join(sorted(clients)[:50])), ("errors", names_and_counts(errors.most_common(20)))]
+    return OverviewRow(name, values, f"server={quoted(name)}", facts=broker_facts)

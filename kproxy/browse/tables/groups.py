@@ -61,7 +61,7 @@ def _table(title: str, about: str, session: BrowseSession, view: SessionView, *,
 
 def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> OverviewRow:
     worst = item.worst
-    why = "" if worst is None else worst.text if worst.until is None else f"was: {worst.text}"
+    stall_text = "" if worst is None else worst.text if worst.until is None else f"was: {worst.text}"
     values = [
         item.group or "(empty)",
         item.protocol.value,
@@ -72,31 +72,31 @@ def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> Over
         item.longest_rebalance_ns // 1000 or None,
         item.commits,
         microseconds(item.last_at),
-        why,
+        stall_text,
         names_and_counts(item.errors),
     ]
-    known: list[tuple[str, str]] = []
+    group_facts: list[tuple[str, str]] = []
     marks: list[tuple[str, int]] = [("last", item.row)]
     if worst is not None:
         marks.insert(0, ("where it stalled", worst.row))
     if view is not None:
-        known += facts.facts(session, view)
-        known += [("holds records", f"{member} {holds}: {which}") for member, holds, which in facts.held(session, view)]
-        known.append(("records acknowledged", facts.acknowledged(session, view)))
-        known += [(_when(stall), f"{stall.text}. {stall.hint}") for stall in view.stalls[:_MAX_SHOWN]]
+        group_facts += facts.facts(session, view)
+        group_facts += [("holds records", f"{member} {held}: {ranges}") for member, held, ranges in facts.held(session, view)]
+        group_facts.append(("records acknowledged", facts.acknowledged(session, view)))
+        group_facts += [(_when(stall), f"{stall.text}. {stall.hint}") for stall in view.stalls[:_MAX_SHOWN]]
         unit = "generation" if item.protocol is Protocol.CLASSIC else "epoch"
-        known += [
+        group_facts += [
             (f"{unit} {boundary.generation}", f"{timestamp(boundary.at)[11:23]} UTC: {boundary.cause.text}")
             for boundary in reversed(view.boundaries[-_MAX_SHOWN:])
             if boundary.cause is not None
         ]
-        known += [
+        group_facts += [
             ("member",
              f"{lane.member.label}: {lane.member.state.value}, client {lane.member.client_id} at {lane.member.client}, "
              f"{lane.member.commits:,} commits{', leader' if lane.member.leader else ''}")
             for lane in view.lanes[:_MAX_SHOWN]
         ]  # fmt: skip
-    return OverviewRow(item.group, values, f"group={quoted(item.group)}", item.row, known, marks)
+    return OverviewRow(item.group, values, f"group={quoted(item.group)}", item.row, group_facts, marks)
 
 
 def _when(stall: Stall) -> str:

@@ -37,12 +37,12 @@ _COLUMNS = (
 
 def transactions(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The transactional ids, or those in the rows of a view; what is open for longest is first."""
-    overview, found = session.overviews.transactions, facts.shown(session, view)
-    found.sort(key=lambda row: (not row.held, row.begun_at is None, row.begun_at or row.first_at))
-    start = min((each.first_at for each in found), default=session.now)
+    overview, items = session.overviews.transactions, facts.shown(session, view)
+    items.sort(key=lambda row: (not row.held, row.begun_at is None, row.begun_at or row.first_at))
+    start = min((item.first_at for item in items), default=session.now)
     about = "Transactional producers: which transaction is open, how the others ended, and what it holds up."
     more = f"{overview.evicted:,} inactive transactional ids are not listed" if overview.evicted else ""
-    return OverviewTable("Transactions", about, _COLUMNS, [_row(session, each, start) for each in found], "", more)
+    return OverviewTable("Transactions", about, _COLUMNS, [_row(session, item, start) for item in items], "", more)
 
 
 def _row(session: BrowseSession, item: TransactionRow, start: int) -> OverviewRow:
@@ -71,6 +71,6 @@ def _row(session: BrowseSession, item: TransactionRow, start: int) -> OverviewRo
 
 def _span(span: TransactionSpan, start: int, now: int) -> TimeSpan:
     ended_at = now if span.ended_at is None else span.ended_at
-    whole = max(now - start, 1)
-    begin, length = 1000 * (span.begun_at - start) // whole, 1000 * (ended_at - span.begun_at) // whole
+    total_time = max(now - start, 1)
+    begin, length = 1000 * (span.begun_at - start) // total_time, 1000 * (ended_at - span.begun_at) // total_time
     return TimeSpan(begin, length, span.outcome.value, (ended_at - span.begun_at) // 1_000_000, span.row)

@@ -34,8 +34,8 @@ def convert_files(spark: SparkSession | None, args: argparse.Namespace, damage: 
         warn(f"{file.path} has grown since it was converted; the new lines were skipped: convert only complete files")
     with progress(spark, f"convert {len(files)} files"):
         added = convert(
-            spark, files, args.out, decoding(args), form=args.format, made=partial(warn_unread, damage),
-            waiting=_waiting(args),
+            spark, files, args.out, decoding(args), form=args.format, on_batch=partial(warn_unread, damage),
+            on_wait=_waiting(args),
         )  # fmt: skip
     count = sum(len(batch.files) for batch in added)
     say(f"{count} of {len(files)} files were new: {sum(batch.lines for batch in added)} lines added to {args.out}")
@@ -48,16 +48,16 @@ def repair_table(spark: SparkSession, args: argparse.Namespace) -> None:
     from kproxy.spark.session.progress import progress
 
     with progress(spark, "repair"):
-        done = repair(spark, args.out, waiting=_waiting(args))
-    for batch in done:
+        batches = repair(spark, args.out, on_wait=_waiting(args))
+    for batch in batches:
         if batch.again:
             warn(f"batch {batch.number} had lost lines and was removed: convert its {len(batch.again)} files again")
         elif batch.lost:
             warn(f"batch {batch.number} had lost lines, and its source files are gone: its remaining lines are kept")
-    if not done:
+    if not batches:
         say(f"{args.out} has no duplicate lines")
     else:
-        say(f"{sum(batch.removed for batch in done)} lines were removed from {len(done)} batches of {args.out}")
+        say(f"{sum(batch.removed for batch in batches)} lines were removed from {len(batches)} batches of {args.out}")
 
 
 def compact_table(args: argparse.Namespace) -> None:
@@ -68,7 +68,7 @@ def compact_table(args: argparse.Namespace) -> None:
     from kproxy.spark.session.progress import progress
 
     with progress(None, "compact"):
-        merged = compact(args.out, waiting=_waiting(args))
+        merged = compact(args.out, on_wait=_waiting(args))
     if merged:
         say(f"{len(merged)} batches of {args.out} are one now: {sum(batch.lines for batch in merged)} lines")
     else:

@@ -44,15 +44,15 @@ def choose(args: argparse.Namespace, *, converts: bool) -> Choice:
     if args.remote and not args.remote.startswith("sc://"):
         raise UserError(f"invalid --remote {args.remote}: use sc://HOST:PORT of a Spark Connect server")
     master = args.remote or args.master
-    needs = _need_of_spark(args, converts=converts)
+    requirement = _need_of_spark(args, converts=converts)
     if args.engine == EMBEDDED:
-        if needs:
-            raise UserError(f"the embedded engine does not do that ({needs}): pass --engine spark")
+        if requirement:
+            raise UserError(f"the embedded engine does not do that ({requirement}): pass --engine spark")
         return Choice(None if converts else EMBEDDED)
     if args.engine == SPARK or master:
         return Choice(SPARK, master=master)
-    if needs:
-        return Choice(SPARK, needs)
+    if requirement:
+        return Choice(SPARK, requirement)
     if converts:
         return Choice(None)
     return _by_packages_and_size(args.traces)
@@ -64,10 +64,10 @@ def _by_packages_and_size(paths: Sequence[str]) -> Choice:
         if not has_spark:
             raise UserError(f"this needs an engine for tables: {install_command('analytics')}")
         return Choice(SPARK, "Sail is not installed")
-    size, most = total_size(paths), memory()
-    if size <= most:
+    size, limit = total_size(paths), memory()
+    if size <= limit:
         return Choice(EMBEDDED, "the input fits this machine")
-    amounts = f"about {_gigabytes(size)} of trace lines, more than half of the memory ({_gigabytes(most)})"
+    amounts = f"about {_gigabytes(size)} of trace lines, more than half of the memory ({_gigabytes(limit)})"
     if not has_spark:
         return Choice(EMBEDDED, f"{amounts}, and Spark is not installed")
     return Choice(SPARK, amounts)
@@ -98,14 +98,14 @@ def _need_of_spark(args: argparse.Namespace, *, converts: bool) -> str:
     return ""
 
 
-def _spark_part(where: str) -> str:
+def _spark_part(filter_text: str) -> str:
     """Return what only Spark can evaluate of a filter; empty if there is nothing."""
     from kproxy.filters.fields import Kind
     from kproxy.filters.nodes import And, Not, Or, Text
     from kproxy.outputs.line_outputs import filter_for
 
-    chosen = filter_for(where)
-    nodes: list[Node] = [] if chosen is None else [chosen.node]
+    parsed_filter = filter_for(filter_text)
+    nodes: list[Node] = [] if parsed_filter is None else [parsed_filter.node]
     for node in nodes:
         if isinstance(node, Not):
             nodes.append(node.term)

@@ -55,18 +55,18 @@ def check_follow(args: argparse.Namespace) -> None:
         raise UserError("--follow prints tables or JSON lines: CSV needs --out DIR")
     if not args.out and args.format == "table" and not sys.stdout.isatty():
         raise UserError("--follow prints tables only on a terminal: use --format json elsewhere")
-    _span(args, shown=False)
+    _span(args, on_terminal=False)
 
 
-def _span(args: argparse.Namespace, *, shown: bool) -> Span:
-    """The windows of the queries. `shown`: on a terminal, where windows overlap."""
+def _span(args: argparse.Namespace, *, on_terminal: bool) -> Span:
+    """The windows of the queries. `on_terminal`: on a terminal, where windows overlap."""
     from kproxy.spark.streaming.queries import Span
 
     window, late = duration_us("--window", args.window or _WINDOW), duration_us("--late", args.late or _LATE)
     if window < _MIN_WINDOW_US:
         raise UserError(f"invalid --window {args.window}: use 1s or more, e.g. 1m")
     step = window // _UPDATES_PER_WINDOW
-    return Span(step * _UPDATES_PER_WINDOW, step, late) if shown else Span(window, window, late)
+    return Span(step * _UPDATES_PER_WINDOW, step, late) if on_terminal else Span(window, window, late)
 
 
 def follow_traces(spark: SparkSession, args: argparse.Namespace, selection: LineSelection) -> None:
@@ -76,14 +76,14 @@ def follow_traces(spark: SparkSession, args: argparse.Namespace, selection: Line
     from kproxy.spark.streaming.queries import ROLLING, names
     from kproxy.spark.streaming.warnings import StreamWarnings
 
-    shown = not args.out and args.format in (None, "table") and sys.stdout.isatty()
-    span = _span(args, shown=shown)
+    on_terminal = not args.out and args.format in (None, "table") and sys.stdout.isatty()
+    span = _span(args, on_terminal=on_terminal)
     query_names = args.job or names()
-    output, notes = _output(args, query_names, span, shown=shown), StreamWarnings(query_names[0], args.late or _LATE)
-    with _until_signal() as stopped, RunningQueries(spark, every=_FILES_S if args.out else _SCREEN_S) as running:
-        _start(spark, running, args, selection, query_names, span, shown=shown)
+    output, notes = _output(args, query_names, span, on_terminal=on_terminal), StreamWarnings(query_names[0], args.late or _LATE)
+    with _until_signal() as stop_requested, RunningQueries(spark, every=_FILES_S if args.out else _SCREEN_S) as running_queries:
+        _start(spark, running_queries, args, selection, query_names, span, on_terminal=on_terminal)
         with output as screen:
-            while (event := running.next_event(0 if stopped.is_set() else _POLL_S)) is not None or not stopped.is_set():
+            while (event := running_queries.next_event(0 if stop_requested.is_set() else _POLL_S)) is not None or not stop_requested.is_set():
                 if event is None:
                     screen.refresh()
                     continue
@@ -96,8 +96,8 @@ def follow_traces(spark: SparkSession, args: argparse.Namespace, selection: Line
 
 
 def _start(
-    spark: SparkSession, running: RunningQueries, args: argparse.Namespace, selection: LineSelection,
-    query_names: list[str], span: Span, *, shown: bool,
+    spark: SparkSession, running_queries: RunningQueries, args: argparse.Namespace, selection: LineSelection,
+    query_names: list[str], span: Span, *, on_terminal: bool,
 ) -> None:  # fmt: skip
     from pyspark.sql.utils import is_remote
 
@@ -108,24 +108,24 @@ def _start(
 
     if not args.out and (is_remote() or not str(spark.conf.get("spark.master", "")).startswith("local")):
         raise UserError("on a cluster, --follow needs --out DIR, a directory that all machines can reach")
-    chosen, sought = Period(selection.since, selection.until).column(), condition(selection)
-    chosen = chosen if sought is None else chosen & sought
+    row_condition, filter_condition = Period(selection.since, selection.until).column(), condition(selection)
+    row_condition = row_condition if filter_condition is None else row_condition & filter_condition
     files = Files(args.out, args.format or "parquet") if args.out else None
     if files is not None:
         claim(spark, files.directory, query_names, _description(args, span))
     for name in query_names:
         lines = follow_lines(spark, args.traces, late=span.watermark(name), since=selection.since)
-        table = find(name).run(lines.where(chosen), span)
+        table = find(name).run(lines.where(row_condition), span)
         if files is not None:
-            running.to_files(table, name, files)
+            running_queries.to_files(table, name, files)
         else:
-            running.to_rows(table, name, mode="update" if shown and name in ROLLING else "append")
+            running_queries.to_rows(table, name, mode="update" if on_terminal and name in ROLLING else "append")
 
 
-def _output(args: argparse.Namespace, names: list[str], span: Span, *, shown: bool) -> AbstractContextManager[_Output]:
+def _output(args: argparse.Namespace, names: list[str], span: Span, *, on_terminal: bool) -> AbstractContextManager[_Output]:
     if args.out:
         return nullcontext(_Files())
-    if not shown:
+    if not on_terminal:
         return nullcontext(_Lines())
     from kproxy.spark.streaming.screen import Screen
 
@@ -158,22 +158,22 @@ def _description(args: argparse.Namespace, span: Span) -> str:
     from kproxy.trace.formatting import duration
 
     local = (urlsplit(path).scheme == "" for path in args.traces)
-    paths = (str(Path(path).absolute()) if here else path for path, here in zip(args.traces, local, strict=True))
-    where = f" --where '{args.where}'" if args.where else ""
-    where += f" --sample {args.sample}" if args.sample is not None else ""
+    paths = (str(Path(path).absolute()) if is_local else path for path, is_local in zip(args.traces, local, strict=True))
+    filter_options = f" --where '{args.where}'" if args.where else ""
+    filter_options += f" --sample {args.sample}" if args.sample is not None else ""
     times = f" --window {duration(span.window)} --late {duration(span.late)}"
-    return f"{' '.join(paths)}{where}{times} --format {args.format or 'parquet'}"
+    return f"{' '.join(paths)}{filter_options}{times} --format {args.format or 'parquet'}"
 
 
 @contextmanager
 def _until_signal() -> Iterator[threading.Event]:
     """An event that Ctrl-C and SIGTERM set, instead of ending the process."""
-    stopped = threading.Event()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
-        signal.signal(number, lambda *_: stopped.set())
+    stop_requested = threading.Event()
+    old_handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in old_handlers:
+        signal.signal(number, lambda *_: stop_requested.set())
     try:
-        yield stopped
+        yield stop_requested
     finally:
-        for number, handler in before.items():
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)

@@ -66,7 +66,7 @@ def _embedded(engine: EmbeddedEngine) -> Iterator[SparkSession]:
         sys.unraisablehook = lambda _: None  # ... and pyspark's iterators would say so
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGINT, interrupt)
+    old_handler = signal.signal(signal.SIGINT, interrupt)
     try:
         from kproxy.spark.session.errors import ENGINE_ERRORS
 
@@ -77,7 +77,7 @@ def _embedded(engine: EmbeddedEngine) -> Iterator[SparkSession]:
                 raise KeyboardInterrupt from None
             raise UserError(embedded_error(engine, error)) from None
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, old_handler)
         engine.close()
 
 
@@ -139,8 +139,8 @@ def cause_of(error: Exception) -> str:
     text = str(error)
     if (details := _OF_GRPC.search(text)) is not None:
         text = details[1]
-    _, raised, trace = text.partition("Traceback (most recent call last):\n")
-    if raised:  # a Python traceback: the message follows the indented frames and the exception class
+    _, separator, trace = text.partition("Traceback (most recent call last):\n")
+    if separator:  # a Python traceback: the message follows the indented frames and the exception class
         [*_, text] = next((line for line in trace.splitlines() if line[:1].strip()), text).split(": ", 1)
     lines = (line.removeprefix(": ").strip() for line in text.splitlines())
     messages = (line for line in lines if line and not line.startswith("An error occurred while calling"))

@@ -50,44 +50,44 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
         with progress(spark, "read"):
             opened = open_lines(
                 spark, args.traces, decoding(args), period=with_history, where=condition(selection),
-                made=partial(warn_unread, damage), empty=warn_empty,
+                on_batch=partial(warn_unread, damage), empty=warn_empty,
             )  # fmt: skip
             lines = stack.enter_context(opened)
             rows = lines.rows if with_history == period else lines.rows.where(period.column())
             stack.enter_context(shared(rows, jobs.names() if args.html else names))
         options = {"time_zone": args.time_zone, "since": selection.since if args.history else None}
-        own = {"anomalies": partial(jobs.find("anomalies").run, lines.rows, **options)}
+        own_jobs = {"anomalies": partial(jobs.find("anomalies").run, lines.rows, **options)}
         if args.html:
-            _write_report(spark, replace(lines, rows=rows), own, args)
+            _write_report(spark, replace(lines, rows=rows), own_jobs, args)
             if not args.out:
                 return
         failed: dict[str, str] = {}
-        for place, (job, table) in enumerate(jobs.planned(names, rows, own), start=1):
-            waiting = progress(spark, f"{job.name} ({place} of {len(names)})")
+        for position, (job, table) in enumerate(jobs.planned(names, rows, own_jobs), start=1):
+            waiting = progress(spark, f"{job.name} ({position} of {len(names)})")
             try:
-                _write(table, job.name, args, waiting, several=len(lines.clusters) > 1)
+                _write(table, job.name, args, waiting, has_several_clusters=len(lines.clusters) > 1)
             except ENGINE_ERRORS as error:  # the other tables may do
                 if _HAS_DIED in str(error):
                     raise
                 failed[job.name] = cause_of(error)
     if failed:
-        engine, which = "the embedded engine" if is_embedded(spark) else "Spark", ", ".join(failed)
-        raise UserError(f"{engine} could not make {which}: {next(iter(failed.values()))}")
+        engine, failed_names = "the embedded engine" if is_embedded(spark) else "Spark", ", ".join(failed)
+        raise UserError(f"{engine} could not make {failed_names}: {next(iter(failed.values()))}")
 
 
 def _write_report(
-    spark: SparkSession, lines: Lines, own: Mapping[str, Callable[[], DataFrame]], args: argparse.Namespace
+    spark: SparkSession, lines: Lines, own_jobs: Mapping[str, Callable[[], DataFrame]], args: argparse.Namespace
 ) -> None:
     from kproxy.spark.report.contents import figures
     from kproxy.spark.report.pages import report
     from kproxy.spark.session.progress import progress
 
-    made = report(
-        figures(lines.rows, partial(progress, spark), clusters=lines.clusters, own=own),
+    content = report(
+        figures(lines.rows, partial(progress, spark), clusters=lines.clusters, overrides=own_jobs),
         args.traces,
     )
     try:
-        Path(args.html).write_text(made, encoding="utf-8")
+        Path(args.html).write_text(content, encoding="utf-8")
     except OSError as error:
         raise UserError(f"{args.html}: {error.strerror}") from None
 
@@ -98,9 +98,9 @@ def _write(
     args: argparse.Namespace,
     waiting: AbstractContextManager[None],
     *,
-    several: bool,
+    has_several_clusters: bool,
 ) -> None:
-    """Write a table, `waiting` for it. As text, it has the cluster column only if there are `several` clusters."""
+    """Write a table, `waiting` for it. As text, it has the cluster column only if there are `has_several_clusters` clusters."""
     from kproxy.spark.derived.clusters import CLUSTER
     from kproxy.spark.tables import first_rows, write_csv, write_files, write_json, write_table
 
@@ -112,7 +112,7 @@ def _write(
             write_json(make(), name, sys.stdout) if args.format == "json" else write_csv(make(), sys.stdout)
     else:
         with waiting:
-            table = make() if several else make().drop(CLUSTER)
+            table = make() if has_several_clusters else make().drop(CLUSTER)
             rows = first_rows(table, args.rows)
         write_table(table, name, rows, args.rows, sys.stdout)
         sys.stdout.flush()  # the next table may take a while

@@ -18,29 +18,29 @@ def report(causes: Causes, selection: Selection, analysed: AnalysedInputs) -> st
 
     If nothing was analysed, each suite has a test case with an error.
     """
-    found = causes.sorted_causes()
+    sorted_causes = causes.sorted_causes()
     names = {entry.code: entry.name for entry in rulebook.entries() if not entry.offline}
     names |= {
-        cause.finding.code: cause.finding.name for cause in found
+        cause.finding.code: cause.finding.name for cause in sorted_causes
     }  # the trace may be from a later version of kproxy
-    shown = {code: name for code, name in sorted(names.items()) if selection.shows(code)}
+    names_by_code = {code: name for code, name in sorted(names.items()) if selection.shows(code)}
     root = ElementTree.Element("testsuites", name="kproxy")
     for file in causes.files:
-        suite = ElementTree.SubElement(root, "testsuite", name=safe(file), tests=str(len(shown)), errors="0")
+        suite = ElementTree.SubElement(root, "testsuite", name=safe(file), tests=str(len(names_by_code)), errors="0")
         counts = analysed.files.get(file)
         properties = ElementTree.SubElement(suite, "properties")
         for name, count in (counts.as_json() if counts else {}).items():
             ElementTree.SubElement(properties, "property", name=f"kproxy.{name}", value=str(count))
         if analysed.is_nothing:
-            suite.set("tests", str(len(shown) + 1))
+            suite.set("tests", str(len(names_by_code) + 1))
             suite.set("errors", "1")
             case = ElementTree.SubElement(suite, "testcase", classname="kproxy", name="analysed")
             ElementTree.SubElement(case, "error", type="nothing", message=safe(analysed.sentence))
         failures = 0
-        for code, name in shown.items():
+        for code, name in names_by_code.items():
             case = ElementTree.SubElement(suite, "testcase", classname=f"kproxy.{code[0]}", name=f"{code} {name}")
-            here = [cause for cause in found if cause.finding.code == code and cause.files[file]]
-            failures += _case(case, here, selection)
+            file_causes = [cause for cause in sorted_causes if cause.finding.code == code and cause.files[file]]
+            failures += _case(case, file_causes, selection)
         suite.set("failures", str(failures))
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"

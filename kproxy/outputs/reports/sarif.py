@@ -30,8 +30,8 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 def report(causes: Causes, analysed: AnalysedInputs, notes: Sequence[str] = ()) -> bytes:
     """The SARIF log with one run. `notes` are sentences about the inputs, e.g. that one is truncated."""
-    found = causes.sorted_causes()
-    codes = {cause.finding.code: cause.finding for cause in found}
+    sorted_causes = causes.sorted_causes()
+    codes = {cause.finding.code: cause.finding for cause in sorted_causes}
     ordered = sorted(codes)
     driver = {
         "name": "kproxy",
@@ -42,7 +42,7 @@ def report(causes: Causes, analysed: AnalysedInputs, notes: Sequence[str] = ()) 
         "tool": {"driver": driver},
         "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": _notifications(analysed, notes)}],
         "artifacts": [_artifact(name, analysed) for name in causes.files],
-        "results": [_result(cause, ordered.index(cause.finding.code)) for cause in found],
+        "results": [_result(cause, ordered.index(cause.finding.code)) for cause in sorted_causes],
         "properties": {"analysed": {"files": len(analysed.files)} | analysed.total.as_json()},
     }
     return encode_json({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}) + b"\n"
@@ -54,16 +54,16 @@ def _notifications(analysed: AnalysedInputs, notes: Sequence[str]) -> list[dict[
 
 
 def _artifact(name: str, analysed: AnalysedInputs) -> dict[str, Any]:
-    made: dict[str, Any] = {"location": {"uri": _uri(name)}, "roles": ["analysisTarget"]}
+    artifact: dict[str, Any] = {"location": {"uri": _uri(name)}, "roles": ["analysisTarget"]}
     counts = analysed.files.get(name)
-    return made | ({"properties": counts.as_json()} if counts else {})
+    return artifact | ({"properties": counts.as_json()} if counts else {})
 
 
 def _rule(finding: FindingEntry) -> dict[str, Any]:
     entry = rulebook.find(finding.code)
     if entry is None:  # the trace is from a later version of kproxy
         return {"id": finding.code, "name": finding.name}
-    made: dict[str, Any] = {
+    rule: dict[str, Any] = {
         "id": entry.code,
         "name": entry.name,
         "shortDescription": {"text": entry.summary},
@@ -71,7 +71,7 @@ def _rule(finding: FindingEntry) -> dict[str, Any]:
         "defaultConfiguration": {"level": _LEVELS[entry.severity]},
         "properties": {"tags": [rulebook.FAMILIES[entry.code[0]]]},
     }
-    return made | ({"helpUri": entry.source} if entry.source else {})
+    return rule | ({"helpUri": entry.source} if entry.source else {})
 
 
 def _result(cause: Cause, rule_index: int) -> dict[str, Any]:

@@ -17,12 +17,12 @@ from kproxy.verdict.causes import Causes
 def write(causes: Causes, file: TextIO, analysed: AnalysedInputs) -> None:
     """Write each cause, then the totals."""
     paint = painter(file)
-    found = causes.verdict()
-    for cause in found:
+    verdict = causes.verdict()
+    for cause in verdict:
         for row in rows(cause):
             file.write(paint(row) + "\n")
         file.write("\n")
-    count = Counter(cause.finding.severity for cause in found)
+    count = Counter(cause.finding.severity for cause in verdict)
     worst_first = sorted(RANK, key=lambda severity: -RANK[severity])
     totals = ", ".join(
         f"{count[severity]} info" if severity == "info" else _plural(count[severity], severity)
@@ -48,15 +48,15 @@ def rows(cause: Cause) -> Iterator[list[Piece]]:
 
 def where(cause: Cause) -> Iterator[str]:
     """The place of the first finding: connection, frame, stream."""
-    place = cause.place
-    ends = f" ({place.client} -> {place.server})" if place.client else ""
-    yield f"{place.file}: connection {place.connection_id}{ends}"
-    frame = f"{place.api or 'unknown'} v{place.api_version} {place.direction}" if place.api else place.direction or ""
+    position = cause.place
+    ends = f" ({position.client} -> {position.server})" if position.client else ""
+    yield f"{position.file}: connection {position.connection_id}{ends}"
+    frame = f"{position.api or 'unknown'} v{position.api_version} {position.direction}" if position.api else position.direction or ""
     parts = [
         frame,
-        "" if place.correlation_id is None else f"correlation id {place.correlation_id}",
-        "" if place.offset is None else f"byte {place.offset} of the stream",
-        place.ts,
+        "" if position.correlation_id is None else f"correlation id {position.correlation_id}",
+        "" if position.offset is None else f"byte {position.offset} of the stream",
+        position.ts,
     ]
     yield ", ".join(filter(None, parts))
 

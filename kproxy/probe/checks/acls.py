@@ -28,9 +28,9 @@ async def round_trip(target: Target) -> None:
     """
     async with target.connection() as connection, _acl(target, connection, _LITERAL) as acl:
         await _expect_described(target, connection, _filter(acl["resource_name"], _LITERAL), [acl])
-        deleted = await _delete(target, connection, acl["resource_name"])
-        if [_fields(acl, acl) for acl in deleted.body["filter_results"][0]["matching_acls"]] != [acl]:
-            raise deleted.failed("DeleteAcls does not return exactly the ACL that it deletes")
+        delete_response = await _delete(target, connection, acl["resource_name"])
+        if [_fields(acl, acl) for acl in delete_response.body["filter_results"][0]["matching_acls"]] != [acl]:
+            raise delete_response.failed("DeleteAcls does not return exactly the ACL that it deletes")
         await _expect_described(target, connection, _filter(acl["resource_name"], _LITERAL), [])
 
 
@@ -70,10 +70,10 @@ async def _acl(target: Target, connection: BrokerConnection, pattern: int) -> As
            "host": "192.0.2.1", "operation": _READ, "permission_type": _ALLOW}  # fmt: skip
     creation = {"resource_pattern_type" if key == "pattern_type" else key: value for key, value in acl.items()}
     version = min(_VERSION, target.version("CreateAcls", _VERSION))
-    answer = await target.ask(connection, "CreateAcls", version, creations=[creation])
-    if len(answer.body["results"]) != 1:
-        raise answer.failed("the response does not have exactly one result")
-    code = answer.body["results"][0]["error_code"]
+    response = await target.ask(connection, "CreateAcls", version, creations=[creation])
+    if len(response.body["results"]) != 1:
+        raise response.failed("the response does not have exactly one result")
+    code = response.body["results"][0]["error_code"]
     if code in _DISABLED:
         raise CheckSkipped(f"ACLs cannot be created: error {code} ({Error(code).name})")
     expect(code, Error.NONE, "CreateAcls")
@@ -85,28 +85,28 @@ async def _acl(target: Target, connection: BrokerConnection, pattern: int) -> As
 
 async def _delete(target: Target, connection: BrokerConnection, name: str) -> BrokerAnswer:
     version = min(_VERSION, target.version("DeleteAcls", _VERSION))
-    answer = await target.ask(connection, "DeleteAcls", version, filters=[_filter(name, _ANY)])
-    expect(answer.body["filter_results"][0]["error_code"], Error.NONE, "DeleteAcls")
-    return answer
+    response = await target.ask(connection, "DeleteAcls", version, filters=[_filter(name, _ANY)])
+    expect(response.body["filter_results"][0]["error_code"], Error.NONE, "DeleteAcls")
+    return response
 
 
 async def _expect_described(
-    target: Target, connection: BrokerConnection, values: Mapping[str, object], wanted: list[dict[str, Any]]
+    target: Target, connection: BrokerConnection, values: Mapping[str, object], expected: list[dict[str, Any]]
 ) -> None:
     """Fail unless DescribeAcls returns these ACLs soon."""
     version = min(_VERSION, target.version("DescribeAcls", _VERSION))
 
-    def found(answer: BrokerAnswer) -> list[dict[str, Any]]:
+    def described_acls(answer: BrokerAnswer) -> list[dict[str, Any]]:
         return [_fields(resource, acl) for resource in answer.body["resources"] for acl in resource["acls"]]
 
-    answer = await until(
+    response = await until(
         target,
         lambda: target.ask(connection, "DescribeAcls", version, **values),
-        lambda answer: found(answer) == wanted,
+        lambda answer: described_acls(answer) == expected,
     )
-    expect(answer.body["error_code"], Error.NONE, "DescribeAcls")
-    if found(answer) != wanted:
-        raise answer.failed(f"DescribeAcls returns {found(answer) or 'no ACL'} instead of {wanted or 'none'}")
+    expect(response.body["error_code"], Error.NONE, "DescribeAcls")
+    if described_acls(response) != expected:
+        raise response.failed(f"DescribeAcls returns {described_acls(response) or 'no ACL'} instead of {expected or 'none'}")
 
 
 def _filter(name: str | None, pattern: int, resource_type: int = _TOPIC) -> dict[str, object]:

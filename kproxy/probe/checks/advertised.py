@@ -37,8 +37,8 @@ def advertised() -> Iterator[Check]:
                 ),
                 1,
             ):
-                identity = f"{api.name}/v{version}/{number}"
-                yield Check(identity, title, _PAGE, (_SOURCE,), partial(run, api, version), writes)
+                check_id = f"{api.name}/v{version}/{number}"
+                yield Check(check_id, title, _PAGE, (_SOURCE,), partial(run, api, version), writes)
 
 
 async def _answers(api: schemas.Api, version: int, target: Target) -> BrokerAnswer:
@@ -61,23 +61,23 @@ async def _answered(api: schemas.Api, version: int, target: Target) -> BrokerAns
 
 
 async def _decodes(api: schemas.Api, version: int, target: Target) -> BrokerAnswer:
-    answer = await _answered(api, version, target)
-    message = answer.message
+    response = await _answered(api, version, target)
+    message = response.message
     if message.error is None and not message.opaque and not message.trailing:
-        return answer
-    finding = next((finding for finding in answer.evidence[1].findings if finding.problem.diagnosis), None)
+        return response
+    finding = next((finding for finding in response.evidence[1].findings if finding.problem.diagnosis), None)
     if finding is not None:
-        raise answer.failed(f"{finding.code} {finding.name}: {finding.problem.message}")
-    raise answer.failed(str(message.error or message.opaque or f"{message.trailing} bytes follow its last field"))
+        raise response.failed(f"{finding.code} {finding.name}: {finding.problem.message}")
+    raise response.failed(str(message.error or message.opaque or f"{message.trailing} bytes follow its last field"))
 
 
 async def _has_no_finding(api: schemas.Api, version: int, target: Target) -> None:
     try:
-        answer = await _decodes(api, version, target)
+        response = await _decodes(api, version, target)
     except CheckFailed:
         raise CheckSkipped(f"{api.name}/v{version}/2 fails") from None
     findings = [
-        finding for finding in answer.evidence[1].findings if finding.severity != "info" and finding.blame != "client"
+        finding for finding in response.evidence[1].findings if finding.severity != "info" and finding.blame != "client"
     ]
     if findings:
-        raise answer.failed(f"{findings[0].code} {findings[0].name}: {findings[0].problem.message}")
+        raise response.failed(f"{findings[0].code} {findings[0].name}: {findings[0].problem.message}")

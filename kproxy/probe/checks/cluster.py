@@ -20,15 +20,15 @@ async def brokers(target: Target) -> None:
     Clients connect to these addresses for everything that follows.
     """
     async with target.connection() as connection:
-        answer = await target.ask(connection, "Metadata", min(9, target.version("Metadata")), topics=[])
-        brokers = answer.body["brokers"]
+        response = await target.ask(connection, "Metadata", min(9, target.version("Metadata")), topics=[])
+        brokers = response.body["brokers"]
         if not brokers:
-            raise answer.failed("Metadata lists no broker")
+            raise response.failed("Metadata lists no broker")
         if len({broker["node_id"] for broker in brokers}) < len(brokers):
-            raise answer.failed("Metadata lists a node id twice")
+            raise response.failed("Metadata lists a node id twice")
         for broker in brokers:
             if broker["node_id"] < 0 or not broker["host"] or not 0 < broker["port"] < 1 << 16:
-                raise answer.failed(f"broker {broker['node_id']} has the address {broker['host']}:{broker['port']}")
+                raise response.failed(f"broker {broker['node_id']} has the address {broker['host']}:{broker['port']}")
 
 
 @check("cluster/unknown-topic", _KAFKA_APIS)
@@ -40,12 +40,12 @@ async def unknown_topic(target: Target) -> None:
     name = target.new_name("missing")
     async with target.connection() as connection:
         version = min(9, target.version("Metadata", 4))
-        answer = await target.ask(
+        response = await target.ask(
             connection, "Metadata", version, topics=[{"name": name}], allow_auto_topic_creation=False
         )
-        [topic] = answer.body["topics"] or [{"error_code": -1, "name": None}]
+        [topic] = response.body["topics"] or [{"error_code": -1, "name": None}]
         if topic["name"] != name:
-            raise answer.failed("the response does not have the topic of the request")
+            raise response.failed("the response does not have the topic of the request")
         expect(topic["error_code"], Error.UNKNOWN_TOPIC_OR_PARTITION, "Metadata of an unknown topic")
 
 
@@ -55,14 +55,14 @@ async def unknown_topic_id(target: Target) -> None:
 
     Clients learn from it that a topic was deleted.
     """
-    unknown = uuid_text(secrets.token_bytes(16))
+    unknown_id = uuid_text(secrets.token_bytes(16))
     async with target.connection() as connection:
         version = min(12, target.version("Metadata", 12))
-        topics = [{"topic_id": unknown, "name": None}]
-        answer = await target.ask(connection, "Metadata", version, topics=topics, allow_auto_topic_creation=False)
-        if len(answer.body["topics"]) != 1:
-            raise answer.failed("the response does not have exactly the topic of the request")
-        expect(answer.body["topics"][0]["error_code"], Error.UNKNOWN_TOPIC_ID, "Metadata of an unknown topic id")
+        topics = [{"topic_id": unknown_id, "name": None}]
+        response = await target.ask(connection, "Metadata", version, topics=topics, allow_auto_topic_creation=False)
+        if len(response.body["topics"]) != 1:
+            raise response.failed("the response does not have exactly the topic of the request")
+        expect(response.body["topics"][0]["error_code"], Error.UNKNOWN_TOPIC_ID, "Metadata of an unknown topic id")
 
 
 @check("cluster/no-topics", "https://issues.apache.org/jira/browse/KAFKA-2120")
@@ -72,9 +72,9 @@ async def no_topics(target: Target) -> None:
     In version 0 it means all topics. Clients that only want the brokers rely on the difference.
     """
     async with target.connection() as connection:
-        answer = await target.ask(connection, "Metadata", min(9, target.version("Metadata", 1)), topics=[])
-        if answer.body["topics"]:
-            raise answer.failed(f"an empty array of topics returns {len(answer.body['topics'])} topics")
+        response = await target.ask(connection, "Metadata", min(9, target.version("Metadata", 1)), topics=[])
+        if response.body["topics"]:
+            raise response.failed(f"an empty array of topics returns {len(response.body['topics'])} topics")
 
 
 @check("cluster/all-topics", _KAFKA_APIS, writes=True)
@@ -84,8 +84,8 @@ async def all_topics(target: Target) -> None:
     Consumers that subscribe to a pattern, and tools that list topics, ask this way.
     """
     async with scratch_topic(target) as topic, target.connection() as connection:
-        answer = await target.ask(connection, "Metadata", min(9, target.version("Metadata", 1)), topics=None)
-        if topic.name not in {topic["name"] for topic in answer.body["topics"]}:
+        response = await target.ask(connection, "Metadata", min(9, target.version("Metadata", 1)), topics=None)
+        if topic.name not in {topic["name"] for topic in response.body["topics"]}:
             raise CheckFailed(f"the topic {topic.name} is missing among all topics")
 
 
@@ -97,9 +97,9 @@ async def topic_id(target: Target) -> None:
     """
     async with scratch_topic(target) as topic, target.connection() as connection:
         version = min(12, target.version("Metadata", 12))
-        by_name = await target.ask(connection, "Metadata", version, topics=[{"name": topic.name}])
-        identity = by_name.body["topics"][0]["topic_id"]
-        by_id = await target.ask(connection, "Metadata", version, topics=[{"topic_id": identity, "name": None}])
-        topics = by_id.body["topics"]
-        if len(topics) != 1 or (topics[0]["name"], topics[0]["topic_id"]) != (topic.name, identity):
-            raise by_id.failed(f"the topic id {identity} of {topic.name} does not return that topic")
+        response_by_name = await target.ask(connection, "Metadata", version, topics=[{"name": topic.name}])
+        expected_id = response_by_name.body["topics"][0]["topic_id"]
+        response_by_id = await target.ask(connection, "Metadata", version, topics=[{"topic_id": expected_id, "name": None}])
+        topics = response_by_id.body["topics"]
+        if len(topics) != 1 or (topics[0]["name"], topics[0]["topic_id"]) != (topic.name, expected_id):
+            raise response_by_id.failed(f"the topic id {expected_id} of {topic.name} does not return that topic")

@@ -19,17 +19,17 @@ async def incremental(target: Target) -> None:
     Consumers of many partitions depend on it: they take a missing partition for an unchanged one.
     """
     async with scratch_topic(target) as topic:
-        session = await _begin(topic)
-        idle = await _fetch(topic, session, 1)
-        expect(idle.body["error_code"], Error.NONE, "Fetch with epoch 1")
-        if idle.body["responses"]:
-            raise idle.failed("a partition without news is in the response")
+        session_id = await _begin(topic)
+        idle_response = await _fetch(topic, session_id, 1)
+        expect(idle_response.body["error_code"], Error.NONE, "Fetch with epoch 1")
+        if idle_response.body["responses"]:
+            raise idle_response.failed("a partition without news is in the response")
         expect((await topic.produce(batch(b"news")))["error_code"], Error.NONE, "Produce")
-        news = await _fetch(topic, session, 2)
-        expect(news.body["error_code"], Error.NONE, "Fetch with epoch 2")
-        partitions = [partition for response in news.body["responses"] for partition in response["partitions"]]
+        news_response = await _fetch(topic, session_id, 2)
+        expect(news_response.body["error_code"], Error.NONE, "Fetch with epoch 2")
+        partitions = [partition for response in news_response.body["responses"] for partition in response["partitions"]]
         if [values_of(partition["records"]) for partition in partitions] != [[b"news"]]:
-            raise news.failed("the session does not return the new record")
+            raise news_response.failed("the session does not return the new record")
 
 
 @check("fetch-sessions/unknown", "KIP-227", _SOURCE)
@@ -40,9 +40,9 @@ async def unknown(target: Target) -> None:
     """
     version = min(_NEWEST, target.version("Fetch", _FIRST))
     async with target.connection() as connection:
-        answer = await target.ask(connection, "Fetch", version, max_wait_ms=0, max_bytes=1000,
+        response = await target.ask(connection, "Fetch", version, max_wait_ms=0, max_bytes=1000,
                                   session_id=_UNKNOWN_SESSION, session_epoch=1)  # fmt: skip
-        expect(answer.body["error_code"], Error.FETCH_SESSION_ID_NOT_FOUND, "Fetch with an unknown session id")
+        expect(response.body["error_code"], Error.FETCH_SESSION_ID_NOT_FOUND, "Fetch with an unknown session id")
 
 
 @check("fetch-sessions/wrong-epoch", "KIP-227", _SOURCE, writes=True)
@@ -52,23 +52,23 @@ async def wrong_epoch(target: Target) -> None:
     Otherwise broker and consumer could disagree about the partitions of the session after a lost response.
     """
     async with scratch_topic(target) as topic:
-        session = await _begin(topic)
-        answer = await _fetch(topic, session, 5)
-        expect(answer.body["error_code"], Error.INVALID_FETCH_SESSION_EPOCH, "Fetch with epoch 5 after 0")
+        session_id = await _begin(topic)
+        response = await _fetch(topic, session_id, 5)
+        expect(response.body["error_code"], Error.INVALID_FETCH_SESSION_EPOCH, "Fetch with epoch 5 after 0")
 
 
 async def _begin(topic: ScratchTopic) -> int:
     """Begin a session with the topic's partition; returns its id."""
     topic.target.version("Fetch", _FIRST)
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
-    answer = await _fetch(topic, 0, 0, topics=[{"topic": topic.name, "partitions": [partition]}])
-    expect(answer.body["error_code"], Error.NONE, "Fetch with epoch 0")
-    session: int = answer.body["session_id"]
-    if not session:
+    response = await _fetch(topic, 0, 0, topics=[{"topic": topic.name, "partitions": [partition]}])
+    expect(response.body["error_code"], Error.NONE, "Fetch with epoch 0")
+    session_id: int = response.body["session_id"]
+    if not session_id:
         raise CheckSkipped("the broker does not begin a fetch session")
-    return session
+    return session_id
 
 
-async def _fetch(topic: ScratchTopic, session: int, epoch: int, **values: object) -> BrokerAnswer:
-    return await topic.ask("Fetch", _NEWEST, max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, session_id=session,
+async def _fetch(topic: ScratchTopic, session_id: int, epoch: int, **values: object) -> BrokerAnswer:
+    return await topic.ask("Fetch", _NEWEST, max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, session_id=session_id,
                            session_epoch=epoch, **values)  # fmt: skip

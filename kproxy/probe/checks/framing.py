@@ -34,15 +34,15 @@ async def split_at_every_byte(target: Target) -> None:
     """
     async with target.connection() as connection:
         size = len(target.frame(connection, "ApiVersions", 0))
-        for at in range(1, size):
+        for offset in range(1, size):
             request = target.frame(connection, "ApiVersions", 0)
-            connection.send(request[:at])
+            connection.send(request[:offset])
             await asyncio.sleep(0.005)  # so that the halves leave in segments of their own
-            connection.send(request[at:])
+            connection.send(request[offset:])
             try:
                 await target.receive(connection, request)
-            except CheckFailed as failed:
-                raise CheckFailed(f"split after byte {at}: {failed}", *failed.evidence) from None
+            except CheckFailed as error:
+                raise CheckFailed(f"split after byte {offset}: {error}", *error.evidence) from None
 
 
 @check("framing/frames-in-one-segment", _NETWORK)
@@ -96,10 +96,10 @@ async def garbage(target: Target) -> None:
 
     Port scanners and health checks send it to every port.
     """
-    async with target.connection() as other:
-        await target.ask(other, "ApiVersions", 0)
+    async with target.connection() as other_connection:
+        await target.ask(other_connection, "ApiVersions", 0)
         await _closes(target, b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n", "an HTTP request")
-        await target.ask(other, "ApiVersions", 0)
+        await target.ask(other_connection, "ApiVersions", 0)
 
 
 @check("framing/truncated-request", "clients/src/main/java/org/apache/kafka/common/requests/RequestHeader.java")
@@ -110,8 +110,8 @@ async def truncated_request(target: Target) -> None:
     """
     async with target.connection() as connection:
         request = target.frame(connection, "Metadata", None, topics=[{"name": "kproxy-probe"}])
-        cut = (len(request) - 7).to_bytes(4, "big") + request[4:-3]
-        connection.send(cut)
+        truncated = (len(request) - 7).to_bytes(4, "big") + request[4:-3]
+        connection.send(truncated)
         await target.closes(connection, "a Metadata request that lacks its last 3 bytes")
 
 
@@ -134,12 +134,12 @@ async def _pipelined(target: Target, count: int) -> None:
         for number, request in enumerate(requests, 1):
             try:
                 await target.receive(connection, request)
-            except CheckFailed as failed:
-                raise CheckFailed(f"request {number} of {count}: {failed}", *failed.evidence) from None
+            except CheckFailed as error:
+                raise CheckFailed(f"request {number} of {count}: {error}", *error.evidence) from None
 
 
-async def _closes(target: Target, data: bytes, what: str) -> None:
+async def _closes(target: Target, data: bytes, description: str) -> None:
     async with target.connection() as connection:
         connection.send(data)
-        await target.closes(connection, what)
+        await target.closes(connection, description)
     await target.still_serves()

@@ -35,9 +35,9 @@ class _Member:
         self.target.version(api, _VERSIONS[api])
         return await self.target.ask(self.connection, api, _VERSIONS[api], group_id=self.group, **values)
 
-    async def heartbeat(self, **changed: object) -> int:
+    async def heartbeat(self, **overrides: object) -> int:
         """Send a heartbeat with some fields changed; returns the error code."""
-        values = {"generation_id": self.generation, "member_id": self.id, "group_instance_id": self.instance} | changed
+        values = {"generation_id": self.generation, "member_id": self.id, "group_instance_id": self.instance} | overrides
         code: int = (await self.ask("Heartbeat", **values)).body["error_code"]
         return code
 
@@ -51,8 +51,8 @@ async def illegal_generation(target: Target) -> None:
     async with _group(target) as member:
         code = await member.heartbeat(generation_id=member.generation + 7)
         expect(code, Error.ILLEGAL_GENERATION, "Heartbeat with another generation")
-        synced = await member.ask("SyncGroup", generation_id=member.generation + 7, member_id=member.id)
-        expect(synced.body["error_code"], Error.ILLEGAL_GENERATION, "SyncGroup with another generation")
+        sync_response = await member.ask("SyncGroup", generation_id=member.generation + 7, member_id=member.id)
+        expect(sync_response.body["error_code"], Error.ILLEGAL_GENERATION, "SyncGroup with another generation")
         expect(await member.heartbeat(), Error.NONE, "Heartbeat with the group's generation")
 
 
@@ -63,15 +63,15 @@ async def fenced_commits(target: Target) -> None:
     Otherwise a member that was removed from the group overwrites the offsets of its successor, and records are lost.
     """
     async with scratch_topic(target) as topic, _group(target) as member:
-        for generation, identity, expected in (
+        for generation, member_id, expected in (
             (member.generation + 7, member.id, Error.ILLEGAL_GENERATION),
             (member.generation, "nobody", Error.UNKNOWN_MEMBER_ID),
         ):
             partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
-            answer = await member.ask("OffsetCommit", generation_id_or_member_epoch=generation, member_id=identity,
+            response = await member.ask("OffsetCommit", generation_id_or_member_epoch=generation, member_id=member_id,
                                       topics=[{"name": topic.name, "partitions": [partition]}])  # fmt: skip
-            code = answer.body["topics"][0]["partitions"][0]["error_code"]
-            expect(code, expected, f"OffsetCommit of generation {generation} by {identity!r}")
+            code = response.body["topics"][0]["partitions"][0]["error_code"]
+            expect(code, expected, f"OffsetCommit of generation {generation} by {member_id!r}")
 
 
 @check("groups/fenced-instance", "KIP-345", _MANAGER, writes=True)
@@ -80,12 +80,12 @@ async def fenced_instance(target: Target) -> None:
 
     The first consumer stops because of it. Without it, two consumers with one configuration both read its partitions.
     """
-    async with _group(target, instance="kproxy-probe-instance") as first, first.target.connection() as connection:
-        joined = await _join(first.target, connection, first.group, "", first.instance)
-        expect(joined.body["error_code"], Error.NONE, "JoinGroup of a known instance")
-        if joined.body["member_id"] == first.id:
-            raise joined.failed("the second member gets the member id of the first")
-        expect(await first.heartbeat(), Error.FENCED_INSTANCE_ID, "Heartbeat of the replaced member")
+    async with _group(target, instance="kproxy-probe-instance") as member, member.target.connection() as connection:
+        join_response = await _join(member.target, connection, member.group, "", member.instance)
+        expect(join_response.body["error_code"], Error.NONE, "JoinGroup of a known instance")
+        if join_response.body["member_id"] == member.id:
+            raise join_response.failed("the second member gets the member id of the first")
+        expect(await member.heartbeat(), Error.FENCED_INSTANCE_ID, "Heartbeat of the replaced member")
 
 
 @check("groups/other-protocol", _MANAGER, writes=True)
@@ -95,10 +95,10 @@ async def other_protocol(target: Target) -> None:
     Two applications with one group id get this error, instead of assignments that they cannot read.
     """
     async with _group(target) as member:
-        for changed in ({"protocol_type": "other"}, {"protocols": [{"name": "other", "metadata": b""}]}):
-            answer = await _join(member.target, member.connection, member.group, "", None, **changed)
-            code = answer.body["error_code"]
-            expect(code, Error.INCONSISTENT_GROUP_PROTOCOL, f"JoinGroup with another {next(iter(changed))}")
+        for overrides in ({"protocol_type": "other"}, {"protocols": [{"name": "other", "metadata": b""}]}):
+            response = await _join(member.target, member.connection, member.group, "", None, **overrides)
+            code = response.body["error_code"]
+            expect(code, Error.INCONSISTENT_GROUP_PROTOCOL, f"JoinGroup with another {next(iter(overrides))}")
 
 
 @check("groups/session-timeout", "group.min.session.timeout.ms", _SERVICE, writes=True)
@@ -108,10 +108,10 @@ async def session_timeout(target: Target) -> None:
     With it, the member would leave the group before its first heartbeat, and the others would rebalance each time.
     """
     group = target.new_name("group")
-    at = await coordinator(target, group)
-    async with at.connection() as connection:
-        answer = await _join(at, connection, group, "", None, session_timeout_ms=0)
-        expect(answer.body["error_code"], Error.INVALID_SESSION_TIMEOUT, "JoinGroup with a session timeout of 0")
+    coordinator_target = await coordinator(target, group)
+    async with coordinator_target.connection() as connection:
+        response = await _join(coordinator_target, connection, group, "", None, session_timeout_ms=0)
+        expect(response.body["error_code"], Error.INVALID_SESSION_TIMEOUT, "JoinGroup with a session timeout of 0")
 
 
 @check("groups/non-empty", _MANAGER, writes=True)
@@ -133,9 +133,9 @@ async def delete_unknown(target: Target) -> None:
     Scripts that clean up ignore this error only, and a misspelt group is noticed.
     """
     group = target.new_name("group")
-    at = await coordinator(target, group)
-    async with at.connection() as connection:
-        code = await until(target, lambda: _delete(at, connection, group), lambda code: code != Error.NOT_COORDINATOR)
+    coordinator_target = await coordinator(target, group)
+    async with coordinator_target.connection() as connection:
+        code = await until(target, lambda: _delete(coordinator_target, connection, group), lambda code: code != Error.NOT_COORDINATOR)
         expect(code, Error.GROUP_ID_NOT_FOUND, "DeleteGroups of an unknown group")
 
 
@@ -143,44 +143,44 @@ async def delete_unknown(target: Target) -> None:
 async def _group(target: Target, instance: str | None = None) -> AsyncIterator[_Member]:
     """A stable group with one member, which is deleted afterwards."""
     group = target.new_name("group")
-    at = await coordinator(target, group)
-    async with at.connection() as connection:
+    coordinator_target = await coordinator(target, group)
+    async with coordinator_target.connection() as connection:
 
         async def join() -> BrokerAnswer:
-            answer = await _join(at, connection, group, "", instance)
-            if answer.body["error_code"] == Error.MEMBER_ID_REQUIRED:
-                answer = await _join(at, connection, group, answer.body["member_id"], instance)
-            return answer
+            join_response = await _join(coordinator_target, connection, group, "", instance)
+            if join_response.body["error_code"] == Error.MEMBER_ID_REQUIRED:
+                join_response = await _join(coordinator_target, connection, group, join_response.body["member_id"], instance)
+            return join_response
 
         # As in kproxy.probe.checks.groups, the broker may forget the member id of an empty group.
-        answer = await until(target, join, lambda answer: answer.body["error_code"] != Error.UNKNOWN_MEMBER_ID)
-        expect(answer.body["error_code"], Error.NONE, "JoinGroup")
-        member = _Member(at, connection, group, answer.body["member_id"], answer.body["generation_id"], instance)
+        response = await until(target, join, lambda answer: answer.body["error_code"] != Error.UNKNOWN_MEMBER_ID)
+        expect(response.body["error_code"], Error.NONE, "JoinGroup")
+        member = _Member(coordinator_target, connection, group, response.body["member_id"], response.body["generation_id"], instance)
         assignment = {"member_id": member.id, "assignment": b"all"}
-        synced = await member.ask("SyncGroup", generation_id=member.generation, member_id=member.id,
+        sync_response = await member.ask("SyncGroup", generation_id=member.generation, member_id=member.id,
                                   group_instance_id=instance, assignments=[assignment])  # fmt: skip
-        expect(synced.body["error_code"], Error.NONE, "SyncGroup")
+        expect(sync_response.body["error_code"], Error.NONE, "SyncGroup")
         try:
             yield member
         finally:
-            left = {"member_id": "" if instance else member.id, "group_instance_id": instance}
+            leaving_member = {"member_id": "" if instance else member.id, "group_instance_id": instance}
             with suppress(CheckFailed):  # the error of the check is more important
-                await member.ask("LeaveGroup", members=[left])
-                await _delete(at, connection, group)
+                await member.ask("LeaveGroup", members=[leaving_member])
+                await _delete(coordinator_target, connection, group)
 
 
 async def _join(
-    target: Target, connection: BrokerConnection, group: str, member: str, instance: str | None, **changed: Any
+    target: Target, connection: BrokerConnection, group: str, member: str, instance: str | None, **overrides: Any
 ) -> BrokerAnswer:
     target.version("JoinGroup", _VERSIONS["JoinGroup"])
     values = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "protocol_type": "kproxy-probe",
-              "protocols": [{"name": "only", "metadata": b"metadata"}]} | changed  # fmt: skip
+              "protocols": [{"name": "only", "metadata": b"metadata"}]} | overrides  # fmt: skip
     return await ask_ready(target, connection, "JoinGroup", _VERSIONS["JoinGroup"], group_id=group, member_id=member,
                            group_instance_id=instance, **values)  # fmt: skip
 
 
 async def _delete(target: Target, connection: BrokerConnection, group: str) -> int:
     version = min(1, target.version("DeleteGroups"))
-    answer = await target.ask(connection, "DeleteGroups", version, groups_names=[group])
-    code: int = answer.body["results"][0]["error_code"]
+    response = await target.ask(connection, "DeleteGroups", version, groups_names=[group])
+    code: int = response.body["results"][0]["error_code"]
     return code

@@ -23,8 +23,8 @@ async def empty_group_id(target: Target) -> None:
     Without the error, all consumers that lack a group id share a group.
     """
     async with target.connection() as connection:
-        answer = await _join(target, connection, "", "")
-        expect(answer.body["error_code"], Error.INVALID_GROUP_ID, "JoinGroup without a group id")
+        response = await _join(target, connection, "", "")
+        expect(response.body["error_code"], Error.INVALID_GROUP_ID, "JoinGroup without a group id")
 
 
 @check("groups/member-id-required", "KIP-394", writes=True)
@@ -36,10 +36,10 @@ async def member_id_required(target: Target) -> None:
     """
     target.version("JoinGroup", 4)
     group = target.new_name("group")
-    at = await coordinator(target, group)
-    async with at.connection() as connection:
-        answer = await _first_join(at, connection, group)
-        await _leave(at, connection, group, answer.body["member_id"])
+    coordinator_target = await coordinator(target, group)
+    async with coordinator_target.connection() as connection:
+        response = await _first_join(coordinator_target, connection, group)
+        await _leave(coordinator_target, connection, group, response.body["member_id"])
 
 
 @check("groups/unknown-member", _MANAGER, writes=True)
@@ -49,11 +49,11 @@ async def unknown_member(target: Target) -> None:
     With another error, a consumer that was removed from the group never returns.
     """
     group = target.new_name("group")
-    at = await coordinator(target, group)
-    async with at.connection() as connection:
-        answer = await ask_ready(at, connection, "Heartbeat", min(4, at.version("Heartbeat")), group_id=group,
+    coordinator_target = await coordinator(target, group)
+    async with coordinator_target.connection() as connection:
+        response = await ask_ready(coordinator_target, connection, "Heartbeat", min(4, coordinator_target.version("Heartbeat")), group_id=group,
                                  generation_id=1, member_id="nobody")  # fmt: skip
-        expect(answer.body["error_code"], Error.UNKNOWN_MEMBER_ID, "Heartbeat of an unknown member")
+        expect(response.body["error_code"], Error.UNKNOWN_MEMBER_ID, "Heartbeat of an unknown member")
 
 
 @check("groups/two-members", _MANAGER, writes=True)
@@ -63,42 +63,42 @@ async def two_members(target: Target) -> None:
     This is how consumers share partitions.
     """
     group = target.new_name("group")
-    at = await coordinator(target, group)
-    async with at.connection() as first, at.connection() as second:
-        joined = await _first_join(at, first, group)
-        one = joined.body["member_id"]
-        if joined.body["leader"] != one:
-            raise joined.failed(f"the leader of a group with one member is {joined.body['leader']!r}, not {one!r}")
-        await _sync(at, first, group, one, joined.body["generation_id"], {one: b"all"})
-        two = await _new_member(at, second, group)
+    coordinator_target = await coordinator(target, group)
+    async with coordinator_target.connection() as first, coordinator_target.connection() as second:
+        join_response = await _first_join(coordinator_target, first, group)
+        first_id = join_response.body["member_id"]
+        if join_response.body["leader"] != first_id:
+            raise join_response.failed(f"the leader of a group with one member is {join_response.body['leader']!r}, not {first_id!r}")
+        await _sync(coordinator_target, first, group, first_id, join_response.body["generation_id"], {first_id: b"all"})
+        second_id = await _new_member(coordinator_target, second, group)
         async with asyncio.TaskGroup() as tasks:
-            waiting = tasks.create_task(_join(at, second, group, two))
-            await _until_rebalance(at, first, group, one, joined.body["generation_id"])
-            again = tasks.create_task(_join(at, first, group, one))
-        answers = {one: again.result(), two: waiting.result()}
-        generation = answers[one].body["generation_id"]
-        if answers[two].body["generation_id"] != generation:
-            raise answers[two].failed("the two members have different generations")
-        leader = answers[one].body["leader"]
-        members = {each["member_id"] for each in answers[leader].body["members"]}
-        if members != {one, two}:
-            raise answers[leader].failed(f"the leader gets the members {sorted(members)}")
-        plan = {one: b"assignment of one", two: b"assignment of two"}
+            second_join = tasks.create_task(_join(coordinator_target, second, group, second_id))
+            await _until_rebalance(coordinator_target, first, group, first_id, join_response.body["generation_id"])
+            first_rejoin = tasks.create_task(_join(coordinator_target, first, group, first_id))
+        join_responses = {first_id: first_rejoin.result(), second_id: second_join.result()}
+        generation = join_responses[first_id].body["generation_id"]
+        if join_responses[second_id].body["generation_id"] != generation:
+            raise join_responses[second_id].failed("the two members have different generations")
+        leader = join_responses[first_id].body["leader"]
+        members = {entry["member_id"] for entry in join_responses[leader].body["members"]}
+        if members != {first_id, second_id}:
+            raise join_responses[leader].failed(f"the leader gets the members {sorted(members)}")
+        plan = {first_id: b"assignment of one", second_id: b"assignment of two"}
         async with asyncio.TaskGroup() as tasks:
             synced = {
                 member: tasks.create_task(
-                    _sync(at, connection, group, member, generation, plan if member == leader else {})
+                    _sync(coordinator_target, connection, group, member, generation, plan if member == leader else {})
                 )
-                for member, connection in ((one, first), (two, second))
+                for member, connection in ((first_id, first), (second_id, second))
             }
         for member, task in synced.items():
             if task.result().body["assignment"] != plan[member]:
                 raise task.result().failed(
                     f"the assignment is {task.result().body['assignment']!r}, not {plan[member]!r}"
                 )
-        await _leave(at, second, group, two)
-        await _until_rebalance(at, first, group, one, generation)
-        await _leave(at, first, group, one)
+        await _leave(coordinator_target, second, group, second_id)
+        await _until_rebalance(coordinator_target, first, group, first_id, generation)
+        await _leave(coordinator_target, first, group, first_id)
 
 
 @check("groups/committed-offsets", _MANAGER, writes=True)
@@ -108,21 +108,21 @@ async def committed_offsets(target: Target) -> None:
     A consumer that restarts continues there; an error instead of -1 makes it fail on its first start.
     """
     group = target.new_name("group")
-    at = await coordinator(target, group)
-    async with scratch_topic(target) as topic, at.connection() as connection:
+    coordinator_target = await coordinator(target, group)
+    async with scratch_topic(target) as topic, coordinator_target.connection() as connection:
         partition = {"partition_index": 0, "committed_offset": 42, "committed_metadata": "note"}
-        answer = await at.ask(connection, "OffsetCommit", min(7, at.version("OffsetCommit")), group_id=group,
+        response = await coordinator_target.ask(connection, "OffsetCommit", min(7, coordinator_target.version("OffsetCommit")), group_id=group,
                               generation_id_or_member_epoch=-1, member_id="", retention_time_ms=-1,
                               topics=[{"name": topic.name, "partitions": [partition]}])  # fmt: skip
-        expect(answer.body["topics"][0]["partitions"][0]["error_code"], Error.NONE, "OffsetCommit")
-        answer = await at.ask(connection, "OffsetFetch", min(7, at.version("OffsetFetch")), group_id=group,
+        expect(response.body["topics"][0]["partitions"][0]["error_code"], Error.NONE, "OffsetCommit")
+        response = await coordinator_target.ask(connection, "OffsetFetch", min(7, coordinator_target.version("OffsetFetch")), group_id=group,
                               topics=[{"name": topic.name, "partition_indexes": [0, 1]}])  # fmt: skip
-        partitions = {partition["partition_index"]: partition for partition in answer.body["topics"][0]["partitions"]}
+        partitions = {partition["partition_index"]: partition for partition in response.body["topics"][0]["partitions"]}
         if (partitions[0]["committed_offset"], partitions[0]["metadata"]) != (42, "note"):
-            raise answer.failed(f"offset 42 with metadata 'note' is returned as {partitions[0]}")
+            raise response.failed(f"offset 42 with metadata 'note' is returned as {partitions[0]}")
         if partitions[1]["committed_offset"] != -1 or partitions[1]["error_code"]:
-            raise answer.failed("a partition without a committed offset does not return -1 without an error")
-        await at.ask(connection, "DeleteGroups", min(2, at.version("DeleteGroups")), groups_names=[group])
+            raise response.failed("a partition without a committed offset does not return -1 without an error")
+        await coordinator_target.ask(connection, "DeleteGroups", min(2, coordinator_target.version("DeleteGroups")), groups_names=[group])
 
 
 @check("groups/consumer-protocol", "KIP-848", writes=True)
@@ -133,11 +133,11 @@ async def consumer_protocol(target: Target) -> None:
     """
     version = min(1, target.version("ConsumerGroupHeartbeat"))
     group, member = target.new_name("group"), uuid_text(secrets.token_bytes(16))
-    at = await coordinator(target, group)
-    async with scratch_topic(target) as topic, at.connection() as connection:
+    coordinator_target = await coordinator(target, group)
+    async with scratch_topic(target) as topic, coordinator_target.connection() as connection:
         epoch = 0
 
-        async def beat() -> BrokerAnswer:
+        async def send_heartbeat() -> BrokerAnswer:
             nonlocal epoch, member
             values: dict[str, object] = {"group_id": group, "member_id": member, "member_epoch": epoch}
             if not epoch:
@@ -146,34 +146,34 @@ async def consumer_protocol(target: Target) -> None:
                     "subscribed_topic_names": [topic.name],
                     "topic_partitions": [],
                 }
-            answer = await ask_ready(at, connection, "ConsumerGroupHeartbeat", version, **values)
+            answer = await ask_ready(coordinator_target, connection, "ConsumerGroupHeartbeat", version, **values)
             if answer.body["error_code"] == Error.UNSUPPORTED_VERSION:
                 raise CheckSkipped("the new consumer protocol is not enabled (group.coordinator.rebalance.protocols)")
             expect(answer.body["error_code"], Error.NONE, "ConsumerGroupHeartbeat")
             epoch, member = answer.body["member_epoch"], answer.body["member_id"] or member  # v0: the broker's choice
             return answer
 
-        answer = await until(
-            target, beat, lambda answer: bool((answer.body["assignment"] or {}).get("topic_partitions"))
+        response = await until(
+            target, send_heartbeat, lambda answer: bool((answer.body["assignment"] or {}).get("topic_partitions"))
         )
-        assigned = answer.body["assignment"]
-        if not assigned or [topic["partitions"] for topic in assigned["topic_partitions"]] != [[0]]:
-            raise answer.failed(f"the only member is assigned {assigned} instead of partition 0 of its topic")
-        left = await at.ask(connection, "ConsumerGroupHeartbeat", version, group_id=group, member_id=member,
+        assignment = response.body["assignment"]
+        if not assignment or [topic["partitions"] for topic in assignment["topic_partitions"]] != [[0]]:
+            raise response.failed(f"the only member is assigned {assignment} instead of partition 0 of its topic")
+        leave_response = await coordinator_target.ask(connection, "ConsumerGroupHeartbeat", version, group_id=group, member_id=member,
                             member_epoch=-1)  # fmt: skip
-        expect(left.body["error_code"], Error.NONE, "ConsumerGroupHeartbeat with epoch -1")
-        if left.body["member_epoch"] != -1:
-            raise left.failed(f"a member that leaves gets epoch {left.body['member_epoch']} instead of -1")
-        await at.ask(connection, "DeleteGroups", min(2, at.version("DeleteGroups")), groups_names=[group])
+        expect(leave_response.body["error_code"], Error.NONE, "ConsumerGroupHeartbeat with epoch -1")
+        if leave_response.body["member_epoch"] != -1:
+            raise leave_response.failed(f"a member that leaves gets epoch {leave_response.body['member_epoch']} instead of -1")
+        await coordinator_target.ask(connection, "DeleteGroups", min(2, coordinator_target.version("DeleteGroups")), groups_names=[group])
 
 
 async def _new_member(target: Target, connection: BrokerConnection, group: str) -> str:
     """A member id for a new member, which the broker assigns (KIP-394)."""
-    answer = await _join(target, connection, group, "")
-    expect(answer.body["error_code"], Error.MEMBER_ID_REQUIRED, "JoinGroup without a member id")
-    member: str = answer.body["member_id"]
+    response = await _join(target, connection, group, "")
+    expect(response.body["error_code"], Error.MEMBER_ID_REQUIRED, "JoinGroup without a member id")
+    member: str = response.body["member_id"]
     if not member:
-        raise answer.failed("the response has no member id")
+        raise response.failed("the response has no member id")
     return member
 
 
@@ -186,9 +186,9 @@ async def _first_join(target: Target, connection: BrokerConnection, group: str) 
     async def join() -> BrokerAnswer:
         return await _join(target, connection, group, await _new_member(target, connection, group))
 
-    answer = await until(target, join, lambda answer: answer.body["error_code"] != Error.UNKNOWN_MEMBER_ID)
-    expect(answer.body["error_code"], Error.NONE, "JoinGroup with the assigned member id")
-    return answer
+    response = await until(target, join, lambda answer: answer.body["error_code"] != Error.UNKNOWN_MEMBER_ID)
+    expect(response.body["error_code"], Error.NONE, "JoinGroup with the assigned member id")
+    return response
 
 
 async def _join(target: Target, connection: BrokerConnection, group: str, member: str) -> BrokerAnswer:
@@ -205,10 +205,10 @@ async def _sync(
     assignments: list[dict[str, Any]] = [
         {"member_id": member_id, "assignment": data} for member_id, data in plan.items()
     ]
-    answer = await target.ask(connection, "SyncGroup", min(3, target.version("SyncGroup")), group_id=group,
+    response = await target.ask(connection, "SyncGroup", min(3, target.version("SyncGroup")), group_id=group,
                               generation_id=generation, member_id=member, assignments=assignments)  # fmt: skip
-    expect(answer.body["error_code"], Error.NONE, "SyncGroup")
-    return answer
+    expect(response.body["error_code"], Error.NONE, "SyncGroup")
+    return response
 
 
 async def _until_rebalance(
@@ -216,16 +216,16 @@ async def _until_rebalance(
 ) -> None:
     """Send heartbeats until one returns REBALANCE_IN_PROGRESS."""
     for _ in range(50):
-        answer = await target.ask(connection, "Heartbeat", min(3, target.version("Heartbeat")), group_id=group,
+        response = await target.ask(connection, "Heartbeat", min(3, target.version("Heartbeat")), group_id=group,
                                   generation_id=generation, member_id=member)  # fmt: skip
-        if answer.body["error_code"] == Error.REBALANCE_IN_PROGRESS:
+        if response.body["error_code"] == Error.REBALANCE_IN_PROGRESS:
             return
-        expect(answer.body["error_code"], Error.NONE, "Heartbeat")
+        expect(response.body["error_code"], Error.NONE, "Heartbeat")
         await asyncio.sleep(0.1)
-    raise answer.failed("the change of members does not make heartbeats return REBALANCE_IN_PROGRESS within 5 s")
+    raise response.failed("the change of members does not make heartbeats return REBALANCE_IN_PROGRESS within 5 s")
 
 
 async def _leave(target: Target, connection: BrokerConnection, group: str, member: str) -> None:
-    answer = await target.ask(connection, "LeaveGroup", min(2, target.version("LeaveGroup")), group_id=group,
+    response = await target.ask(connection, "LeaveGroup", min(2, target.version("LeaveGroup")), group_id=group,
                               member_id=member)  # fmt: skip
-    expect(answer.body["error_code"], Error.NONE, "LeaveGroup")
+    expect(response.body["error_code"], Error.NONE, "LeaveGroup")

@@ -59,13 +59,13 @@ async def text(target: Target) -> None:
     group = target.new_name("größe ☃ 𝄞")
     async with target.connection() as connection:
         version = min(4, target.version("DescribeGroups"))
-        answer = await target.ask(connection, "DescribeGroups", version, groups=[group])
-        group_ids = [group["group_id"] for group in answer.body["groups"]]
+        response = await target.ask(connection, "DescribeGroups", version, groups=[group])
+        group_ids = [group["group_id"] for group in response.body["groups"]]
         if group_ids != [group]:
-            raise answer.failed(f"the group id {group!r} is returned as {group_ids}")
+            raise response.failed(f"the group id {group!r} is returned as {group_ids}")
 
 
-async def _rejected(target: Target, name: str, what: str) -> None:
+async def _rejected(target: Target, name: str, description: str) -> None:
     async with target.connection() as connection:
         code = await create_topic(target, connection, name, 1, 1)
-        expect(code, Error.INVALID_TOPIC_EXCEPTION, f"CreateTopics with {what}")
+        expect(code, Error.INVALID_TOPIC_EXCEPTION, f"CreateTopics with {description}")

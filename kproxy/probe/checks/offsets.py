@@ -66,11 +66,11 @@ async def special_timestamp_too_early(target: Target) -> None:
     """
     newest = target.version("ListOffsets", 7)
     async with scratch_topic(target) as topic:
-        for timestamp, first in ((-3, 7), (-4, 8), (-5, 9)):
+        for timestamp, first_version in ((-3, 7), (-4, 8), (-5, 9)):
             lowest = target.served[ApiKey.LIST_OFFSETS][0]
-            if newest >= first > lowest:
-                code = (await topic.offset(timestamp, first - 1))["error_code"]
-                expect(code, Error.UNSUPPORTED_VERSION, f"ListOffsets v{first - 1} of timestamp {timestamp}")
+            if newest >= first_version > lowest:
+                code = (await topic.offset(timestamp, first_version - 1))["error_code"]
+                expect(code, Error.UNSUPPORTED_VERSION, f"ListOffsets v{first_version - 1} of timestamp {timestamp}")
 
 
 @check("offsets/leader-epochs", "KIP-320", _PARTITION, writes=True)
@@ -83,10 +83,10 @@ async def leader_epochs(target: Target) -> None:
     target.version("Fetch", 9)
     target.version("ListOffsets", 4)
     async with scratch_topic(target) as topic:
-        fetched = await topic.fetch(current_leader_epoch=_FUTURE_EPOCH)
-        expect(fetched["error_code"], Error.UNKNOWN_LEADER_EPOCH, "Fetch with an unknown leader epoch")
-        partition = await topic.offset(-1, current_leader_epoch=_FUTURE_EPOCH)
-        expect(partition["error_code"], Error.UNKNOWN_LEADER_EPOCH, "ListOffsets with an unknown leader epoch")
+        fetch_result = await topic.fetch(current_leader_epoch=_FUTURE_EPOCH)
+        expect(fetch_result["error_code"], Error.UNKNOWN_LEADER_EPOCH, "Fetch with an unknown leader epoch")
+        offset_result = await topic.offset(-1, current_leader_epoch=_FUTURE_EPOCH)
+        expect(offset_result["error_code"], Error.UNKNOWN_LEADER_EPOCH, "ListOffsets with an unknown leader epoch")
 
 
 @check("offsets/not-leader", _REPLICA_MANAGER, writes=True)
@@ -96,40 +96,40 @@ async def not_leader(target: Target) -> None:
     Clients refresh their metadata because of it, and only because of it.
     """
     async with scratch_topic(target) as topic:
-        answer = await topic.ask("Metadata", 9, topics=[{"name": topic.name}])
-        replicas = answer.body["topics"][0]["partitions"][0]["replica_nodes"]
-        others = [broker for broker in answer.body["brokers"] if broker["node_id"] not in replicas]
-        if not others:
+        response = await topic.ask("Metadata", 9, topics=[{"name": topic.name}])
+        replicas = response.body["topics"][0]["partitions"][0]["replica_nodes"]
+        other_brokers = [broker for broker in response.body["brokers"] if broker["node_id"] not in replicas]
+        if not other_brokers:
             raise CheckSkipped("there is only one broker")
-        stranger = replace(target, address=TcpAddress(others[0]["host"], others[0]["port"]))
-        async with stranger.connection() as connection:
-            asked = replace(topic, target=stranger, connection=connection)
-            for ask, what in (
-                (partial(asked.produce, batch(b"x")), "Produce"), (asked.fetch, "Fetch"),
-                (partial(asked.offset, -1), "ListOffsets"),
+        non_replica = replace(target, address=TcpAddress(other_brokers[0]["host"], other_brokers[0]["port"]))
+        async with non_replica.connection() as connection:
+            remote_topic = replace(topic, target=non_replica, connection=connection)
+            for send, description in (
+                (partial(remote_topic.produce, batch(b"x")), "Produce"), (remote_topic.fetch, "Fetch"),
+                (partial(remote_topic.offset, -1), "ListOffsets"),
             ):  # fmt: skip
                 partition = await until(
-                    target, ask, lambda partition: partition["error_code"] != Error.UNKNOWN_TOPIC_OR_PARTITION
+                    target, send, lambda partition: partition["error_code"] != Error.UNKNOWN_TOPIC_OR_PARTITION
                 )
-                what += f" at broker {others[0]['node_id']}, which is not a replica,"
-                expect(partition["error_code"], Error.NOT_LEADER_OR_FOLLOWER, what)
+                description += f" at broker {other_brokers[0]['node_id']}, which is not a replica,"
+                expect(partition["error_code"], Error.NOT_LEADER_OR_FOLLOWER, description)
 
 
-async def _returns(target: Target, first: int, expected: Mapping[int, tuple[int, int | None]]) -> None:
-    """Check the offset, and the timestamp unless None, by special timestamp in every version from `first` on."""
-    newest = target.version("ListOffsets", first)
+async def _returns(target: Target, first_version: int, expected: Mapping[int, tuple[int, int | None]]) -> None:
+    """Check the offset, and the timestamp unless None, by special timestamp in every version from `first_version` on."""
+    newest = target.version("ListOffsets", first_version)
     lowest = target.served[ApiKey.LIST_OFFSETS][0]
     async with scratch_topic(target) as topic:
         for written_at in _TIMES:
             data = records.encode([{"records": [{"key": None, "value": b"v", "timestamp": written_at}]}])
             expect((await topic.produce(data))["error_code"], Error.NONE, "Produce")
-        for version in range(max(lowest, first), newest + 1):
+        for version in range(max(lowest, first_version), newest + 1):
             for timestamp, (offset, time) in expected.items():
-                what = f"ListOffsets v{version} of timestamp {timestamp}"
-                found = await topic.offset(timestamp, version)
-                expect(found["error_code"], Error.NONE, what)
-                if found["offset"] != offset or time not in (None, found["timestamp"]):
+                description = f"ListOffsets v{version} of timestamp {timestamp}"
+                result = await topic.offset(timestamp, version)
+                expect(result["error_code"], Error.NONE, description)
+                if result["offset"] != offset or time not in (None, result["timestamp"]):
                     raise CheckFailed(
-                        f"{what} returns offset {found['offset']} and timestamp {found['timestamp']} instead of offset "
+                        f"{description} returns offset {result['offset']} and timestamp {result['timestamp']} instead of offset "
                         f"{offset}" + ("" if time is None else f" and timestamp {time}")
                     )

@@ -22,10 +22,10 @@ async def _producer(target: Target) -> AsyncIterator[tuple[ScratchTopic, dict[st
     """A topic, and a producer id with its epoch."""
     version = min(4, target.version("InitProducerId"))
     async with scratch_topic(target) as topic:
-        answer = await ask_ready(target, topic.connection, "InitProducerId", version, transactional_id=None,
+        response = await ask_ready(target, topic.connection, "InitProducerId", version, transactional_id=None,
                                  transaction_timeout_ms=60_000)  # fmt: skip
-        expect(answer.body["error_code"], Error.NONE, "InitProducerId")
-        yield topic, {"producer_id": answer.body["producer_id"], "producer_epoch": answer.body["producer_epoch"]}
+        expect(response.body["error_code"], Error.NONE, "InitProducerId")
+        yield topic, {"producer_id": response.body["producer_id"], "producer_epoch": response.body["producer_epoch"]}
 
 
 @check("producers/duplicate", "KIP-98", _STATE, writes=True)
@@ -34,13 +34,13 @@ async def duplicate(target: Target) -> None:
 
     Producers repeat batches whose response was lost.
     """
-    async with _producer(target) as (topic, identity):
-        data = batch(b"once", base_sequence=0, **identity)
+    async with _producer(target) as (topic, producer):
+        data = batch(b"once", base_sequence=0, **producer)
         for _ in range(2):
-            produced = await topic.produce(data)
-            expect(produced["error_code"], Error.NONE, "Produce")
-            if produced["base_offset"] not in (0, -1):
-                raise CheckFailed(f"the repeated batch returns base offset {produced['base_offset']}")
+            produce_result = await topic.produce(data)
+            expect(produce_result["error_code"], Error.NONE, "Produce")
+            if produce_result["base_offset"] not in (0, -1):
+                raise CheckFailed(f"the repeated batch returns base offset {produce_result['base_offset']}")
         if values_of((await topic.fetch())["records"]) != [b"once"]:
             raise CheckFailed("the repeated batch is stored twice")
 
@@ -51,9 +51,9 @@ async def out_of_order(target: Target) -> None:
 
     The batch before it may have been lost. Otherwise records are missing, or in another order.
     """
-    async with _producer(target) as (topic, identity):
-        expect((await topic.produce(batch(b"0", base_sequence=0, **identity)))["error_code"], Error.NONE, "Produce")
-        code = (await topic.produce(batch(b"5", base_sequence=5, **identity)))["error_code"]
+    async with _producer(target) as (topic, producer):
+        expect((await topic.produce(batch(b"0", base_sequence=0, **producer)))["error_code"], Error.NONE, "Produce")
+        code = (await topic.produce(batch(b"5", base_sequence=5, **producer)))["error_code"]
         expect(code, Error.OUT_OF_ORDER_SEQUENCE_NUMBER, "Produce of sequence number 5 after 0")
 
 
@@ -63,10 +63,10 @@ async def old_epoch(target: Target) -> None:
 
     A producer that was replaced must not write after its successor.
     """
-    async with _producer(target) as (topic, identity):
-        newer = {**identity, "producer_epoch": identity["producer_epoch"] + 1}
-        expect((await topic.produce(batch(b"new", base_sequence=0, **newer)))["error_code"], Error.NONE, "Produce")
-        code = (await topic.produce(batch(b"old", base_sequence=0, **identity)))["error_code"]
+    async with _producer(target) as (topic, producer):
+        newer_producer = {**producer, "producer_epoch": producer["producer_epoch"] + 1}
+        expect((await topic.produce(batch(b"new", base_sequence=0, **newer_producer)))["error_code"], Error.NONE, "Produce")
+        code = (await topic.produce(batch(b"old", base_sequence=0, **producer)))["error_code"]
         expect(code, Error.INVALID_PRODUCER_EPOCH, "Produce with an older epoch")
 
 
@@ -76,14 +76,14 @@ async def fenced(target: Target) -> None:
 
     An application that was thought dead, and replaced, stops because of it. Otherwise both write.
     """
-    name = target.new_name("transaction")
-    at = await coordinator(target, name, transactions=True)
-    async with scratch_topic(target) as topic, at.connection() as connection:
-        first, second = [await _transactional(at, connection, name) for _ in range(2)]
+    transactional_id = target.new_name("transaction")
+    coordinator_target = await coordinator(target, transactional_id, transactions=True)
+    async with scratch_topic(target) as topic, coordinator_target.connection() as connection:
+        first, second = [await _transactional(coordinator_target, connection, transactional_id) for _ in range(2)]
         if (first["producer_id"], first["producer_epoch"]) >= (second["producer_id"], second["producer_epoch"]):
             raise CheckFailed(f"the first producer is {first}, and the second one {second}")
-        at.version("AddPartitionsToTxn", 2)  # earlier versions return INVALID_PRODUCER_EPOCH
-        code = await _add_partition(at, connection, name, first, topic.name)
+        coordinator_target.version("AddPartitionsToTxn", 2)  # earlier versions return INVALID_PRODUCER_EPOCH
+        code = await _add_partition(coordinator_target, connection, transactional_id, first, topic.name)
         expect(code, Error.PRODUCER_FENCED, "AddPartitionsToTxn of the first producer")
 
 
@@ -93,12 +93,12 @@ async def transaction_timeout(target: Target) -> None:
 
     An open transaction blocks consumers with read_committed for that long.
     """
-    name = target.new_name("transaction")
-    at = await coordinator(target, name, transactions=True)
-    async with at.connection() as connection:
-        answer = await ask_ready(at, connection, "InitProducerId", min(3, at.version("InitProducerId")),
-                                 transactional_id=name, transaction_timeout_ms=(1 << 31) - 1)  # fmt: skip
-        expect(answer.body["error_code"], Error.INVALID_TRANSACTION_TIMEOUT, "InitProducerId with a long timeout")
+    transactional_id = target.new_name("transaction")
+    coordinator_target = await coordinator(target, transactional_id, transactions=True)
+    async with coordinator_target.connection() as connection:
+        response = await ask_ready(coordinator_target, connection, "InitProducerId", min(3, coordinator_target.version("InitProducerId")),
+                                 transactional_id=transactional_id, transaction_timeout_ms=(1 << 31) - 1)  # fmt: skip
+        expect(response.body["error_code"], Error.INVALID_TRANSACTION_TIMEOUT, "InitProducerId with a long timeout")
 
 
 @check("producers/transactions", "KIP-98", _COORDINATOR, writes=True)
@@ -107,53 +107,53 @@ async def transactions(target: Target) -> None:
 
     The response carries aborted records, too; consumers skip them with the help of that list.
     """
-    name = target.new_name("transaction")
-    at = await coordinator(target, name, transactions=True)
-    async with scratch_topic(target) as topic, at.connection() as connection:
-        identity = await _transactional(at, connection, name)
+    transactional_id = target.new_name("transaction")
+    coordinator_target = await coordinator(target, transactional_id, transactions=True)
+    async with scratch_topic(target) as topic, coordinator_target.connection() as connection:
+        producer = await _transactional(coordinator_target, connection, transactional_id)
         for number, (value, committed) in enumerate(((b"aborted", False), (b"committed", True))):
-            expect(await _add_partition(at, connection, name, identity, topic.name), Error.NONE, "AddPartitionsToTxn")
-            data = batch(value, base_sequence=number, is_transactional=True, **identity)
+            expect(await _add_partition(coordinator_target, connection, transactional_id, producer, topic.name), Error.NONE, "AddPartitionsToTxn")
+            data = batch(value, base_sequence=number, is_transactional=True, **producer)
             expect(
-                (await topic.produce(data, transactional_id=name))["error_code"], Error.NONE, "transactional Produce"
+                (await topic.produce(data, transactional_id=transactional_id))["error_code"], Error.NONE, "transactional Produce"
             )
-            pending = await topic.fetch(isolation_level=1)
-            if (stable := pending["last_stable_offset"]) != 2 * number:
+            open_result = await topic.fetch(isolation_level=1)
+            if (stable := open_result["last_stable_offset"]) != 2 * number:
                 raise CheckFailed(f"the last stable offset of an open transaction is {stable} instead of {2 * number}")
-            ended = await at.ask(connection, "EndTxn", min(3, at.version("EndTxn")), transactional_id=name,
-                                 committed=committed, **identity)  # fmt: skip
-            expect(ended.body["error_code"], Error.NONE, "EndTxn")
+            end_response = await coordinator_target.ask(connection, "EndTxn", min(3, coordinator_target.version("EndTxn")), transactional_id=transactional_id,
+                                 committed=committed, **producer)  # fmt: skip
+            expect(end_response.body["error_code"], Error.NONE, "EndTxn")
         for _ in range(_RETRIES):  # markers are written after EndTxn has been answered
-            fetched = await topic.fetch(isolation_level=1)
-            if fetched["last_stable_offset"] == fetched["high_watermark"] == 4:
+            final_result = await topic.fetch(isolation_level=1)
+            if final_result["last_stable_offset"] == final_result["high_watermark"] == 4:
                 break
             await asyncio.sleep(_POLL)
-        aborted = {transaction["producer_id"] for transaction in fetched["aborted_transactions"] or ()}
-        if aborted != {identity["producer_id"]} or values_of(fetched["records"]) != [b"aborted", b"committed"]:
+        aborted = {transaction["producer_id"] for transaction in final_result["aborted_transactions"] or ()}
+        if aborted != {producer["producer_id"]} or values_of(final_result["records"]) != [b"aborted", b"committed"]:
             raise CheckFailed(
-                f"after an aborted and a committed transaction, read_committed returns {values_of(fetched['records'])} "
-                f"up to {fetched['last_stable_offset']}, and the aborted producers {sorted(aborted)}"
+                f"after an aborted and a committed transaction, read_committed returns {values_of(final_result['records'])} "
+                f"up to {final_result['last_stable_offset']}, and the aborted producers {sorted(aborted)}"
             )
 
 
-async def _transactional(target: Target, connection: BrokerConnection, name: str) -> dict[str, int]:
+async def _transactional(target: Target, connection: BrokerConnection, transactional_id: str) -> dict[str, int]:
     """The producer id and epoch for a transactional id."""
-    answer = await ask_ready(target, connection, "InitProducerId", min(3, target.version("InitProducerId")),
-                             transactional_id=name, transaction_timeout_ms=60_000)  # fmt: skip
-    expect(answer.body["error_code"], Error.NONE, "InitProducerId with a transactional id")
-    return {"producer_id": answer.body["producer_id"], "producer_epoch": answer.body["producer_epoch"]}
+    response = await ask_ready(target, connection, "InitProducerId", min(3, target.version("InitProducerId")),
+                             transactional_id=transactional_id, transaction_timeout_ms=60_000)  # fmt: skip
+    expect(response.body["error_code"], Error.NONE, "InitProducerId with a transactional id")
+    return {"producer_id": response.body["producer_id"], "producer_epoch": response.body["producer_epoch"]}
 
 
 async def _add_partition(
-    target: Target, connection: BrokerConnection, name: str, identity: dict[str, int], topic: str
+    target: Target, connection: BrokerConnection, transactional_id: str, producer: dict[str, int], topic: str
 ) -> int:
     """Add the topic's partition to the transaction; returns the error code."""
-    values = {f"v3_and_below_{key}": field for key, field in ({"transactional_id": name} | identity).items()}
+    values = {f"v3_and_below_{key}": value for key, value in ({"transactional_id": transactional_id} | producer).items()}
     for _ in range(_RETRIES):
         version = min(3, target.version("AddPartitionsToTxn"))
-        answer = await target.ask(connection, "AddPartitionsToTxn", version, **values,
+        response = await target.ask(connection, "AddPartitionsToTxn", version, **values,
                                   v3_and_below_topics=[{"name": topic, "partitions": [0]}])  # fmt: skip
-        code: int = answer.body["results_by_topic_v3_and_below"][0]["results_by_partition"][0]["partition_error_code"]
+        code: int = response.body["results_by_topic_v3_and_below"][0]["results_by_partition"][0]["partition_error_code"]
         if code != Error.CONCURRENT_TRANSACTIONS:  # the previous transaction is still being completed
             break
         await asyncio.sleep(_POLL)

@@ -29,20 +29,20 @@ async def no_throttle(target: Target) -> None:
 
     Clients send nothing for that time. A field that is not initialized delays them, and no error says so.
     """
-    throttled = []
+    throttled_responses = []
     for api in schemas.apis():
         # Old versions of FindCoordinator create __consumer_offsets.
         if api.key in target.served and api.name not in NOT_FOR_CLIENTS and api.key != ApiKey.FIND_COORDINATOR:
             try:
                 async with target.connection() as connection:
                     version = target.version(api.name)
-                    answer = await target.ask(connection, api.name, version, **harmless(api, version))
+                    response = await target.ask(connection, api.name, version, **harmless(api, version))
             except (CheckFailed, CheckSkipped):
                 continue  # another check's business
-            if answer.body.get("throttle_time_ms"):
-                throttled.append((answer, f"{api.name} v{version} returns {answer.body['throttle_time_ms']} ms"))
-    if throttled:
-        raise throttled[0][0].failed("; ".join(text for _, text in throttled))
+            if response.body.get("throttle_time_ms"):
+                throttled_responses.append((response, f"{api.name} v{version} returns {response.body['throttle_time_ms']} ms"))
+    if throttled_responses:
+        raise throttled_responses[0][0].failed("; ".join(text for _, text in throttled_responses))
 
 
 @check("quotas/round-trip", "KIP-546", _CONTROLLER, writes=True)
@@ -67,8 +67,8 @@ async def validate_only(target: Target) -> None:
     client = target.new_name("client")
     async with target.connection() as connection:
         for key, expected in (("producer_byte_rate", Error.NONE), ("kproxy_no_such_quota", Error.INVALID_REQUEST)):
-            answer = await _alter(target, connection, client, {key: 1.0}, validate_only=True)
-            expect(answer.body["entries"][0]["error_code"], expected, f"AlterClientQuotas of {key}")
+            response = await _alter(target, connection, client, {key: 1.0}, validate_only=True)
+            expect(response.body["entries"][0]["error_code"], expected, f"AlterClientQuotas of {key}")
         await _expect_described(target, connection, client, {})
 
 
@@ -83,9 +83,9 @@ async def produce(target: Target) -> None:
         values = {"acks": -1, "timeout_ms": 10_000,
                   "topic_data": [{"name": topic.name, "partition_data": [{"index": 0, "records": data}]}]}  # fmt: skip
         await _expect_throttled(topic.target, client, "Produce", 9, values)
-        other = await topic.ask("Produce", 9, **values)
-        if other.body["throttle_time_ms"]:
-            raise other.failed("another client id is throttled, too")
+        other_response = await topic.ask("Produce", 9, **values)
+        if other_response.body["throttle_time_ms"]:
+            raise other_response.failed("another client id is throttled, too")
 
 
 @check("quotas/fetch", "KIP-13", "KIP-219", _MANAGER, writes=True)
@@ -103,21 +103,21 @@ async def fetch(target: Target) -> None:
         await _expect_throttled(topic.target, client, "Fetch", 11, values)
 
 
-async def _expect_throttled(target: Target, client: str, api: str, at_most: int, values: Mapping[str, object]) -> None:
+async def _expect_throttled(target: Target, client: str, api: str, max_version: int, values: Mapping[str, object]) -> None:
     """Send a request as that client until it is throttled: a new quota takes effect a little later."""
-    limited, version = replace(target, client_id=client), min(at_most, target.version(api))
+    limited_target, version = replace(target, client_id=client), min(max_version, target.version(api))
 
-    async def ask() -> tuple[BrokerAnswer, float]:
-        async with limited.connection() as connection:  # a throttled one is not read from
-            began = time.monotonic()
-            return await limited.ask(connection, api, version, **values), 1000 * (time.monotonic() - began)
+    async def send_timed() -> tuple[BrokerAnswer, float]:
+        async with limited_target.connection() as connection:  # a throttled one is not read from
+            started_at = time.monotonic()
+            return await limited_target.ask(connection, api, version, **values), 1000 * (time.monotonic() - started_at)
 
-    answer, took_ms = await until(target, ask, lambda found: found[0].body["throttle_time_ms"] > 0)
-    throttle_ms = answer.body["throttle_time_ms"]
+    response, took_ms = await until(target, send_timed, lambda found: found[0].body["throttle_time_ms"] > 0)
+    throttle_ms = response.body["throttle_time_ms"]
     if throttle_ms <= 0:
-        raise answer.failed(f"{api} of {_SIZE} bytes is not throttled with a quota of {_RATE:g} bytes per second")
+        raise response.failed(f"{api} of {_SIZE} bytes is not throttled with a quota of {_RATE:g} bytes per second")
     if took_ms >= throttle_ms:
-        raise answer.failed(f"{api} with a throttle time of {throttle_ms} ms is held back for {took_ms:.0f} ms")
+        raise response.failed(f"{api} with a throttle time of {throttle_ms} ms is held back for {took_ms:.0f} ms")
 
 
 @asynccontextmanager
@@ -125,16 +125,16 @@ async def _quotas(
     target: Target, connection: BrokerConnection, client: str, quotas: Mapping[str, float]
 ) -> AsyncIterator[None]:
     """Quotas of a client id, which are removed afterwards."""
-    answer = await _alter(target, connection, client, quotas)
-    [entry] = answer.body["entries"]
+    response = await _alter(target, connection, client, quotas)
+    [entry] = response.body["entries"]
     if entry["error_code"] in _REFUSED:
         raise CheckSkipped(f"quotas cannot be set: error {entry['error_code']}")
     expect(entry["error_code"], Error.NONE, "AlterClientQuotas")
     try:
         yield
     finally:
-        removed = await _alter(target, connection, client, dict.fromkeys(quotas))
-        expect(removed.body["entries"][0]["error_code"], Error.NONE, "AlterClientQuotas (remove)")
+        remove_response = await _alter(target, connection, client, dict.fromkeys(quotas))
+        expect(remove_response.body["entries"][0]["error_code"], Error.NONE, "AlterClientQuotas (remove)")
 
 
 async def _alter(
@@ -143,28 +143,28 @@ async def _alter(
     ops = [{"key": key, "value": value or 0.0, "remove": value is None} for key, value in quotas.items()]
     entry = {"entity": [{"entity_type": "client-id", "entity_name": client}], "ops": ops}
     version = min(1, target.version("AlterClientQuotas"))
-    answer = await target.ask(connection, "AlterClientQuotas", version, entries=[entry], **values)
-    if len(answer.body["entries"]) != 1:
-        raise answer.failed("the response does not have exactly the entry of the request")
-    return answer
+    response = await target.ask(connection, "AlterClientQuotas", version, entries=[entry], **values)
+    if len(response.body["entries"]) != 1:
+        raise response.failed("the response does not have exactly the entry of the request")
+    return response
 
 
 async def _expect_described(
-    target: Target, connection: BrokerConnection, client: str, wanted: Mapping[str, float]
+    target: Target, connection: BrokerConnection, client: str, expected: Mapping[str, float]
 ) -> None:
     """Fail unless DescribeClientQuotas returns these quotas soon."""
     component = {"entity_type": "client-id", "match_type": _EXACT, "match": client}
     version = min(1, target.version("DescribeClientQuotas"))
 
-    def found(answer: BrokerAnswer) -> dict[str, float]:
+    def described_quotas(answer: BrokerAnswer) -> dict[str, float]:
         entries: list[dict[str, Any]] = answer.body["entries"] or []
         return {value["key"]: value["value"] for entry in entries for value in entry["values"]}
 
-    answer = await until(
+    response = await until(
         target,
         lambda: target.ask(connection, "DescribeClientQuotas", version, components=[component], strict=True),
-        lambda answer: found(answer) == wanted,
+        lambda answer: described_quotas(answer) == expected,
     )
-    expect(answer.body["error_code"], Error.NONE, "DescribeClientQuotas")
-    if found(answer) != wanted:
-        raise answer.failed(f"the quotas of the client id are {found(answer) or 'none'} instead of {wanted or 'none'}")
+    expect(response.body["error_code"], Error.NONE, "DescribeClientQuotas")
+    if described_quotas(response) != expected:
+        raise response.failed(f"the quotas of the client id are {described_quotas(response) or 'none'} instead of {expected or 'none'}")

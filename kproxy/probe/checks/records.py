@@ -37,29 +37,29 @@ async def _round_trip(codec: str, target: Target) -> None:
     if codec == "zstd":
         target.version("Produce", 7)  # KIP-110
     now = time.time_ns() // 1_000_000
-    written: list[dict[str, Any]] = [
+    produced_records: list[dict[str, Any]] = [
         {"key": b"key", "value": b"value" * 50, "headers": [{"key": "h", "value": b"\x00\xff"}], "timestamp": now},
         {"key": None, "value": None, "headers": [], "timestamp": now + 1},
         {"key": b"", "value": b"", "headers": [{"key": "", "value": None}], "timestamp": now + 2},
         {"key": "schlüssel".encode(), "value": b"\x00" * 100, "headers": [], "timestamp": now + 3},
     ]
-    data = records.encode([{"records": written, "compression": codec, "partition_leader_epoch": -1}])
+    data = records.encode([{"records": produced_records, "compression": codec, "partition_leader_epoch": -1}])
     async with scratch_topic(target) as topic:
-        for base in (0, len(written)):
-            produced = await topic.produce(data)
-            expect(produced["error_code"], Error.NONE, f"Produce with {codec}")
-            if produced["base_offset"] != base:
-                raise CheckFailed(f"Produce returns base offset {produced['base_offset']} instead of {base}")
-        fetched = await topic.fetch()
-        if fetched["high_watermark"] != 2 * len(written):
-            raise CheckFailed(f"the high watermark is {fetched['high_watermark']} instead of {2 * len(written)}")
-        batches = records.decode(fetched["records"] or b"")
+        for base_offset in (0, len(produced_records)):
+            produce_result = await topic.produce(data)
+            expect(produce_result["error_code"], Error.NONE, f"Produce with {codec}")
+            if produce_result["base_offset"] != base_offset:
+                raise CheckFailed(f"Produce returns base offset {produce_result['base_offset']} instead of {base_offset}")
+        fetch_result = await topic.fetch()
+        if fetch_result["high_watermark"] != 2 * len(produced_records):
+            raise CheckFailed(f"the high watermark is {fetch_result['high_watermark']} instead of {2 * len(produced_records)}")
+        batches = records.decode(fetch_result["records"] or b"")
         if not all(entry.get("crc_valid") for entry in batches):
             raise CheckFailed("a fetched batch has a wrong CRC")
-        read = [record for entry in batches for record in entry.get("records", ())]
-        if [record["offset"] for record in read] != list(range(2 * len(written))):
-            raise CheckFailed(f"the offsets are {[record['offset'] for record in read]}")
-        for record, expected in zip(read, written * 2, strict=True):
+        fetched_records = [record for entry in batches for record in entry.get("records", ())]
+        if [record["offset"] for record in fetched_records] != list(range(2 * len(produced_records))):
+            raise CheckFailed(f"the offsets are {[record['offset'] for record in fetched_records]}")
+        for record, expected in zip(fetched_records, produced_records * 2, strict=True):
             for name, value in expected.items():
                 if record.get(name, []) != value:
                     raise CheckFailed(f"the {name} at offset {record['offset']} is {record.get(name)!r}, not {value!r}")
@@ -101,8 +101,8 @@ async def unsupported_compression(target: Target) -> None:
     if target.served[ApiKey.PRODUCE][0] > _BEFORE_ZSTD:
         raise CheckSkipped(f"the broker does not serve Produce v{_BEFORE_ZSTD}")
     async with scratch_topic(target) as topic:
-        produced = await topic.produce(batch(b"x" * 100, compression="zstd"), at_most=_BEFORE_ZSTD)
-        expect(produced["error_code"], Error.UNSUPPORTED_COMPRESSION_TYPE, f"Produce v{_BEFORE_ZSTD} with zstd")
+        produce_result = await topic.produce(batch(b"x" * 100, compression="zstd"), at_most=_BEFORE_ZSTD)
+        expect(produce_result["error_code"], Error.UNSUPPORTED_COMPRESSION_TYPE, f"Produce v{_BEFORE_ZSTD} with zstd")
 
 
 @check("records/no-acks", "https://kafka.apache.org/protocol#The_Messages_Produce", writes=True)
@@ -129,11 +129,11 @@ async def unknown_topic(target: Target) -> None:
     """
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
     async with target.connection() as connection:
-        answer = await target.ask(
+        response = await target.ask(
             connection, "Fetch", min(11, target.version("Fetch")), max_wait_ms=0, max_bytes=1000,
             topics=[{"topic": target.new_name("missing"), "partitions": [partition]}],
         )  # fmt: skip
-        code = answer.body["responses"][0]["partitions"][0]["error_code"]
+        code = response.body["responses"][0]["partitions"][0]["error_code"]
         expect(code, Error.UNKNOWN_TOPIC_OR_PARTITION, "Fetch of an unknown topic")
 
 
@@ -155,12 +155,12 @@ async def max_wait(target: Target) -> None:
     A broker that returns at once makes consumers spin; one that waits longer makes them time out.
     """
     async with scratch_topic(target) as topic:
-        began = time.monotonic()
-        fetched = await topic.fetch(max_wait_ms=400)
-        waited = time.monotonic() - began
-        expect(fetched["error_code"], Error.NONE, "Fetch at the end")
-        if waited < 0.4 - _SLACK:
-            raise CheckFailed(f"Fetch with max_wait_ms=400 returns after {1000 * waited:.0f} ms without records")
+        started_at = time.monotonic()
+        fetch_result = await topic.fetch(max_wait_ms=400)
+        elapsed = time.monotonic() - started_at
+        expect(fetch_result["error_code"], Error.NONE, "Fetch at the end")
+        if elapsed < 0.4 - _SLACK:
+            raise CheckFailed(f"Fetch with max_wait_ms=400 returns after {1000 * elapsed:.0f} ms without records")
 
 
 @check("records/min-bytes", _FETCH, writes=True)
@@ -170,17 +170,17 @@ async def min_bytes(target: Target) -> None:
     Clients that only look whether there is something use 0; with more, records must not wait for the end of the time.
     """
     async with scratch_topic(target) as topic:
-        began = time.monotonic()
+        started_at = time.monotonic()
         await topic.fetch(max_wait_ms=5000, min_bytes=0)
-        if time.monotonic() - began > 4:
+        if time.monotonic() - started_at > 4:
             raise CheckFailed("Fetch with min_bytes=0 waits")
-        async with topic.target.connection() as other:
-            producer = type(topic)(topic.target, other, topic.name)
+        async with topic.target.connection() as producer_connection:
+            producer = type(topic)(topic.target, producer_connection, topic.name)
             async with asyncio.TaskGroup() as group:
-                waiting = group.create_task(topic.fetch(max_wait_ms=8000))
+                pending_fetch = group.create_task(topic.fetch(max_wait_ms=8000))
                 await asyncio.sleep(0.2)
                 expect((await producer.produce(batch(b"news")))["error_code"], Error.NONE, "Produce")
-        if values_of(waiting.result()["records"]) != [b"news"]:
+        if values_of(pending_fetch.result()["records"]) != [b"news"]:
             raise CheckFailed("a waiting Fetch does not return the records that arrive")
 
 
@@ -193,9 +193,9 @@ async def max_bytes(target: Target) -> None:
     large = b"x" * 5000
     async with scratch_topic(target) as topic:
         expect((await topic.produce(batch(large)))["error_code"], Error.NONE, "Produce")
-        fetched = await topic.fetch(max_bytes=100)
-        expect(fetched["error_code"], Error.NONE, "Fetch with max_bytes=100")
-        if values_of(fetched["records"]) != [large]:
+        fetch_result = await topic.fetch(max_bytes=100)
+        expect(fetch_result["error_code"], Error.NONE, "Fetch with max_bytes=100")
+        if values_of(fetch_result["records"]) != [large]:
             raise CheckFailed("a batch of 5 kB is not returned with max_bytes=100")
 
 
@@ -208,14 +208,14 @@ async def list_offsets(target: Target) -> None:
     async with scratch_topic(target) as topic:
         for number in range(3):
             expect((await topic.produce(_at(1_700_000_000_000 + 1000 * number)))["error_code"], Error.NONE, "Produce")
-        for timestamp, offset, what in (
+        for timestamp, offset, description in (
             (-2, 0, "earliest"), (-1, 3, "latest"), (1_700_000_000_500, 1, "a timestamp between two records"),
             (1_800_000_000_000, -1, "a timestamp after the last record"),
         ):  # fmt: skip
             partition = await topic.offset(timestamp)
-            expect(partition["error_code"], Error.NONE, f"ListOffsets of {what}")
+            expect(partition["error_code"], Error.NONE, f"ListOffsets of {description}")
             if partition["offset"] != offset:
-                raise CheckFailed(f"ListOffsets of {what} returns {partition['offset']} instead of {offset}")
+                raise CheckFailed(f"ListOffsets of {description} returns {partition['offset']} instead of {offset}")
 
 
 def _at(timestamp: int) -> bytes:

@@ -34,12 +34,12 @@ async def members(target: Target) -> None:
     Unlike in other groups, a partition has many members.
     """
     async with scratch_topic(target) as topic, joined(target, topic.name, 2) as (group, ids):
-        at = await coordinator(target, group)
-        async with at.connection() as connection:
-            left = await heartbeat(at, connection, group, ids[0], END)
-            expect(left.body["error_code"], Error.NONE, "ShareGroupHeartbeat with epoch -1")
-            if left.body["member_epoch"] != END:
-                raise left.failed(f"a member that leaves gets epoch {left.body['member_epoch']} instead of -1")
+        coordinator_target = await coordinator(target, group)
+        async with coordinator_target.connection() as connection:
+            leave_response = await heartbeat(coordinator_target, connection, group, ids[0], END)
+            expect(leave_response.body["error_code"], Error.NONE, "ShareGroupHeartbeat with epoch -1")
+            if leave_response.body["member_epoch"] != END:
+                raise leave_response.failed(f"a member that leaves gets epoch {leave_response.body['member_epoch']} instead of -1")
 
 
 @check("shares/fenced-members", "KIP-932", _GROUPS, writes=True)
@@ -49,13 +49,13 @@ async def fenced_members(target: Target) -> None:
     Consumers join again because of either.
     """
     async with scratch_topic(target) as topic, joined(target, topic.name) as (group, [member]):
-        at = await coordinator(target, group)
-        async with at.connection() as connection:
-            for identity, expected in (
+        coordinator_target = await coordinator(target, group)
+        async with coordinator_target.connection() as connection:
+            for member_id, expected in (
                 (new_member_id(), Error.UNKNOWN_MEMBER_ID), (member, Error.FENCED_MEMBER_EPOCH),
             ):  # fmt: skip
-                answer = await heartbeat(at, connection, group, identity, 1000)
-                expect(answer.body["error_code"], expected, "ShareGroupHeartbeat with epoch 1000")
+                response = await heartbeat(coordinator_target, connection, group, member_id, 1000)
+                expect(response.body["error_code"], expected, "ShareGroupHeartbeat with epoch 1000")
 
 
 @check("shares/acquire", "KIP-932", _PARTITION, writes=True)
@@ -106,8 +106,8 @@ async def some(target: Target) -> None:
     async with share_group(target, 2) as (first, second):
         offset = await _produced(first, 3)
         await _acquires(first, {offset: 1, offset + 1: 1, offset + 2: 1}, "the first member")
-        for index, how in enumerate((ACCEPT, RELEASE, REJECT)):
-            code = await first.acknowledge(offset + index, offset + index, how)
+        for index, acknowledge_type in enumerate((ACCEPT, RELEASE, REJECT)):
+            code = await first.acknowledge(offset + index, offset + index, acknowledge_type)
             expect(code, Error.NONE, f"ShareAcknowledge of record {index + 1} of 3")
         await _acquires(second, {offset + 1: 2}, "another member")
 
@@ -151,8 +151,8 @@ async def session_epochs(target: Target) -> None:
             (replace(member, id=new_member_id()), 1, Error.SHARE_SESSION_NOT_FOUND),
         ):
             for api in ("ShareFetch", "ShareAcknowledge"):
-                answer = await replace(requester, epoch=epoch).ask(api)
-                expect(answer.body["error_code"], expected, f"{api} with session epoch {epoch}")
+                response = await replace(requester, epoch=epoch).ask(api)
+                expect(response.body["error_code"], expected, f"{api} with session epoch {epoch}")
 
 
 @check("shares/first-acknowledge", "KIP-932", _SESSIONS, writes=True)
@@ -163,33 +163,33 @@ async def first_acknowledge(target: Target) -> None:
     """
     async with share_group(target) as [member]:
         member.epoch = BEGIN
-        answer = await member.ask("ShareAcknowledge")
-        expect(answer.body["error_code"], Error.INVALID_SHARE_SESSION_EPOCH, "ShareAcknowledge with session epoch 0")
+        response = await member.ask("ShareAcknowledge")
+        expect(response.body["error_code"], Error.INVALID_SHARE_SESSION_EPOCH, "ShareAcknowledge with session epoch 0")
 
 
-async def _acknowledged(target: Target, how: int, again: dict[int, int]) -> None:
+async def _acknowledged(target: Target, acknowledge_type: int, redeliveries: dict[int, int]) -> None:
     """Acknowledge a record, and check what another member then acquires: delivery counts by relative offset."""
     async with share_group(target, 2) as (first, second):
         offset = await _produced(first)
         await _acquires(first, {offset: 1}, "the first member")
-        expect(await first.acknowledge(offset, offset, how), Error.NONE, "ShareAcknowledge")
+        expect(await first.acknowledge(offset, offset, acknowledge_type), Error.NONE, "ShareAcknowledge")
         await first.end()
-        wanted = {offset + number: count for number, count in again.items()}
-        await _acquires(second, wanted, "another member")
+        expected = {offset + number: count for number, count in redeliveries.items()}
+        await _acquires(second, expected, "another member")
 
 
 async def _produced(member: ShareGroupMember, count: int = 1) -> int:
     """Produce a batch of records; returns the first offset."""
-    produced = await member.topic.produce(batch(*(b"%d" % number for number in range(count))))
-    expect(produced["error_code"], Error.NONE, "Produce")
-    offset: int = produced["base_offset"]
+    produce_result = await member.topic.produce(batch(*(b"%d" % number for number in range(count))))
+    expect(produce_result["error_code"], Error.NONE, "Produce")
+    offset: int = produce_result["base_offset"]
     return offset
 
 
-async def _acquires(member: ShareGroupMember, wanted: dict[int, int], who: str) -> None:
+async def _acquires(member: ShareGroupMember, expected: dict[int, int], description: str) -> None:
     """Fail unless the member acquires exactly these offsets, with these delivery counts."""
-    found = await member.fetch(max_wait_ms=_SOON_MS if wanted else _NOTHING_MS)
-    if found != wanted:
+    acquired = await member.fetch(max_wait_ms=_SOON_MS if expected else _NOTHING_MS)
+    if acquired != expected:
         raise CheckFailed(
-            f"{who} acquires the offsets {found or 'none'} instead of {wanted or 'none'} (with delivery counts)"
+            f"{description} acquires the offsets {acquired or 'none'} instead of {expected or 'none'} (with delivery counts)"
         )

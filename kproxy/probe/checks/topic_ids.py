@@ -42,12 +42,12 @@ async def fetch(target: Target) -> None:
     target.version("Fetch", _FETCH)
     async with scratch_topic(target) as topic:
         expect((await topic.produce(batch(b"by id")))["error_code"], Error.NONE, "Produce")
-        identity = await topic.topic_id()
-        answer = await _fetch(topic, identity)
-        partition = _partition(answer, identity, "partitions")
+        topic_id = await topic.topic_id()
+        response = await _fetch(topic, topic_id)
+        partition = _partition(response, topic_id, "partitions")
         expect(partition["error_code"], Error.NONE, "Fetch by topic id")
         if values_of(partition["records"]) != [b"by id"]:
-            raise answer.failed("Fetch by topic id does not return the record")
+            raise response.failed("Fetch by topic id does not return the record")
 
 
 @check("topic-ids/fetch-unknown", "KIP-516", _KAFKA_APIS, writes=True)
@@ -58,8 +58,8 @@ async def fetch_unknown(target: Target) -> None:
     """
     target.version("Fetch", _FETCH)
     async with scratch_topic(target) as topic:
-        unknown = _new_id()
-        partition = _partition(await _fetch(topic, unknown), unknown, "partitions")
+        unknown_id = _new_id()
+        partition = _partition(await _fetch(topic, unknown_id), unknown_id, "partitions")
         expect(partition["error_code"], Error.UNKNOWN_TOPIC_ID, "Fetch of an unknown topic id")
 
 
@@ -71,10 +71,10 @@ async def produce(target: Target) -> None:
     """
     target.version("Produce", _PRODUCE)
     async with scratch_topic(target) as topic:
-        for identity, expected in ((await topic.topic_id(), Error.NONE), (_new_id(), Error.UNKNOWN_TOPIC_ID)):
-            data = {"topic_id": identity, "partition_data": [{"index": 0, "records": batch(b"x")}]}
-            answer = await topic.ask("Produce", _PRODUCE, acks=-1, timeout_ms=10_000, topic_data=[data])
-            partition = _partition(answer, identity, "partition_responses")
+        for topic_id, expected in ((await topic.topic_id(), Error.NONE), (_new_id(), Error.UNKNOWN_TOPIC_ID)):
+            data = {"topic_id": topic_id, "partition_data": [{"index": 0, "records": batch(b"x")}]}
+            response = await topic.ask("Produce", _PRODUCE, acks=-1, timeout_ms=10_000, topic_data=[data])
+            partition = _partition(response, topic_id, "partition_responses")
             expect(partition["error_code"], expected, "Produce by topic id")
         if values_of((await topic.fetch())["records"]) != [b"x"]:
             raise CheckFailed("the record that was produced by topic id is not in the topic")
@@ -88,12 +88,12 @@ async def delete(target: Target) -> None:
     """
     version = min(_DELETE, target.version("DeleteTopics", _DELETE))
     async with scratch_topic(target) as topic, target.connection() as connection:
-        identity = await topic.topic_id()
-        for wanted, expected in ((_new_id(), Error.UNKNOWN_TOPIC_ID), (identity, Error.NONE)):
+        topic_id = await topic.topic_id()
+        for requested_id, expected in ((_new_id(), Error.UNKNOWN_TOPIC_ID), (topic_id, Error.NONE)):
             answer = await target.ask(connection, "DeleteTopics", version, timeout_ms=10_000,
-                                      topics=[{"name": None, "topic_id": wanted}])  # fmt: skip
+                                      topics=[{"name": None, "topic_id": requested_id}])  # fmt: skip
             [response] = answer.body["responses"] or [{"topic_id": None}]
-            if response["topic_id"] != wanted:
+            if response["topic_id"] != requested_id:
                 raise answer.failed("the response does not have the topic id of the request")
             expect(response["error_code"], expected, "DeleteTopics by topic id")
         if response["name"] != topic.name:
@@ -107,34 +107,34 @@ async def recreated(target: Target) -> None:
     With the old id, consumers would read the new topic at the offsets of the old one.
     """
     target.version("Fetch", _FETCH)
-    async with scratch_topic(target) as old:
-        identity = await old.topic_id()
+    async with scratch_topic(target) as old_topic:
+        old_id = await old_topic.topic_id()
     async with target.connection() as connection:
         await until(
             target,
-            lambda: target.ask(connection, "Metadata", 9, topics=[{"name": old.name}], allow_auto_topic_creation=False),
+            lambda: target.ask(connection, "Metadata", 9, topics=[{"name": old_topic.name}], allow_auto_topic_creation=False),
             lambda answer: bool(answer.body["topics"][0]["error_code"]),
         )
-    async with scratch_topic(target, old.name) as new:
-        if await new.topic_id() == identity:
-            raise CheckFailed(f"the topic has its old id {identity} after it was deleted and created again")
-        partition = _partition(await _fetch(new, identity), identity, "partitions")
+    async with scratch_topic(target, old_topic.name) as new_topic:
+        if await new_topic.topic_id() == old_id:
+            raise CheckFailed(f"the topic has its old id {old_id} after it was deleted and created again")
+        partition = _partition(await _fetch(new_topic, old_id), old_id, "partitions")
         expect(partition["error_code"], Error.UNKNOWN_TOPIC_ID, "Fetch of the deleted topic's id")
 
 
-async def _fetch(topic: ScratchTopic, identity: str) -> BrokerAnswer:
+async def _fetch(topic: ScratchTopic, topic_id: str) -> BrokerAnswer:
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     return await topic.ask("Fetch", _FETCH, max_wait_ms=1000, min_bytes=1, max_bytes=1 << 20,
-                           topics=[{"topic_id": identity, "partitions": [partition]}])  # fmt: skip
+                           topics=[{"topic_id": topic_id, "partitions": [partition]}])  # fmt: skip
 
 
-def _partition(answer: BrokerAnswer, identity: str, name: str) -> dict[str, Any]:
+def _partition(response: BrokerAnswer, topic_id: str, name: str) -> dict[str, Any]:
     """The only partition of the response, which must be of that topic."""
-    if answer.body.get("error_code"):
-        raise answer.failed(f"the whole request fails with error {answer.body['error_code']}")
-    topics = answer.body["responses"]
-    if [topic["topic_id"] for topic in topics] != [identity] or len(topics[0][name]) != 1:
-        raise answer.failed("the response does not have exactly the topic id and partition of the request")
+    if response.body.get("error_code"):
+        raise response.failed(f"the whole request fails with error {response.body['error_code']}")
+    topics = response.body["responses"]
+    if [topic["topic_id"] for topic in topics] != [topic_id] or len(topics[0][name]) != 1:
+        raise response.failed("the response does not have exactly the topic id and partition of the request")
     partition: dict[str, Any] = topics[0][name][0]
     return partition
 

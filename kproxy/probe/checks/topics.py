@@ -56,11 +56,11 @@ async def validate_only(target: Target) -> None:
     async with target.connection() as connection:
         code = await create_topic(target, connection, name, 1, 1, validate_only=True)
         expect(code, Error.NONE, "CreateTopics")
-        answer = await target.ask(connection, "Metadata", min(9, target.version("Metadata", 4)),
+        response = await target.ask(connection, "Metadata", min(9, target.version("Metadata", 4)),
                                   topics=[{"name": name}], allow_auto_topic_creation=False)  # fmt: skip
-        if answer.body["topics"][0]["error_code"] != Error.UNKNOWN_TOPIC_OR_PARTITION:
+        if response.body["topics"][0]["error_code"] != Error.UNKNOWN_TOPIC_OR_PARTITION:
             await delete_topic(target, name)
-            raise answer.failed("the topic exists, although it was only validated")
+            raise response.failed("the topic exists, although it was only validated")
 
 
 @check("topics/more-partitions", "KIP-195", _CONTROL, writes=True)
@@ -72,9 +72,9 @@ async def more_partitions(target: Target) -> None:
     version = min(1, target.version("CreatePartitions"))
     async with scratch_topic(target) as topic, target.connection() as connection:
         for count, expected in ((1, Error.INVALID_PARTITIONS), (3, Error.NONE)):
-            wanted = {"name": topic.name, "count": count, "assignments": None}
-            answer = await target.ask(connection, "CreatePartitions", version, topics=[wanted], timeout_ms=10_000)
-            expect(answer.body["results"][0]["error_code"], expected, f"CreatePartitions of 1 to {count}")
+            topic_request = {"name": topic.name, "count": count, "assignments": None}
+            response = await target.ask(connection, "CreatePartitions", version, topics=[topic_request], timeout_ms=10_000)
+            expect(response.body["results"][0]["error_code"], expected, f"CreatePartitions of 1 to {count}")
 
 
 @check("topics/delete-unknown", _CONTROL, writes=True)
@@ -86,8 +86,8 @@ async def delete_unknown(target: Target) -> None:
     name = target.new_name("missing")
     async with target.connection() as connection:
         version = min(5, target.version("DeleteTopics"))
-        answer = await target.ask(connection, "DeleteTopics", version, topic_names=[name], timeout_ms=10_000)
-        if [response["name"] for response in answer.body["responses"]] != [name]:
-            raise answer.failed("the response does not have exactly the topic of the request")
-        code = answer.body["responses"][0]["error_code"]
+        delete_response = await target.ask(connection, "DeleteTopics", version, topic_names=[name], timeout_ms=10_000)
+        if [response["name"] for response in delete_response.body["responses"]] != [name]:
+            raise delete_response.failed("the response does not have exactly the topic of the request")
+        code = delete_response.body["responses"][0]["error_code"]
         expect(code, Error.UNKNOWN_TOPIC_OR_PARTITION, "DeleteTopics of an unknown topic")

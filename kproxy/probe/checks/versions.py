@@ -25,13 +25,13 @@ async def future_api_versions(target: Target) -> None:
         request = bytearray(target.frame(connection, "ApiVersions", 3))  # as a future version would begin
         request[6:8] = _FUTURE.to_bytes(2, "big")
         connection.send(bytes(request))
-        answer = await target.receive_any(connection, bytes(request))
-        if int.from_bytes(answer.response[8:10], "big") != Error.UNSUPPORTED_VERSION:
-            raise answer.failed(f"the response to ApiVersions v{_FUTURE} does not begin with error 35")
-        if answer.message.error or answer.message.opaque:
-            raise answer.failed(f"the response to ApiVersions v{_FUTURE} is not one of version 0")
-        if not answer.body["api_keys"] and target.version("ApiVersions") >= _LISTED_FROM:
-            raise answer.failed(f"the response to ApiVersions v{_FUTURE} does not list any version")
+        response = await target.receive_any(connection, bytes(request))
+        if int.from_bytes(response.response[8:10], "big") != Error.UNSUPPORTED_VERSION:
+            raise response.failed(f"the response to ApiVersions v{_FUTURE} does not begin with error 35")
+        if response.message.error or response.message.opaque:
+            raise response.failed(f"the response to ApiVersions v{_FUTURE} is not one of version 0")
+        if not response.body["api_keys"] and target.version("ApiVersions") >= _LISTED_FROM:
+            raise response.failed(f"the response to ApiVersions v{_FUTURE} does not list any version")
 
 
 @check("versions/ranges", "https://kafka.apache.org/protocol")
@@ -40,17 +40,17 @@ async def ranges(target: Target) -> None:
 
     Clients choose their versions from this list.
     """
-    answer = await _api_versions(target, target.version("ApiVersions"))
-    listed = answer.body["api_keys"]
+    response = await _api_versions(target, target.version("ApiVersions"))
+    listed = response.body["api_keys"]
     for api_key in listed:
         if not 0 <= api_key["min_version"] <= api_key["max_version"]:
             name = _name(api_key["api_key"])
-            raise answer.failed(f"{name} is listed from v{api_key['min_version']} to v{api_key['max_version']}")
+            raise response.failed(f"{name} is listed from v{api_key['min_version']} to v{api_key['max_version']}")
     [(key, count)] = Counter(key["api_key"] for key in listed).most_common(1) or [(0, 0)]
     if count > 1:
-        raise answer.failed(f"{_name(key)} is listed {count} times")
+        raise response.failed(f"{_name(key)} is listed {count} times")
     if ApiKey.API_VERSIONS not in {key["api_key"] for key in listed}:
-        raise answer.failed("ApiVersions does not list itself")
+        raise response.failed("ApiVersions does not list itself")
 
 
 @check("versions/same-in-every-version", "KIP-35")
@@ -62,11 +62,11 @@ async def same_in_every_version(target: Target) -> None:
     newest = target.version("ApiVersions")
     lists = {}
     for version in range(newest + 1):
-        answer = await _api_versions(target, version)
-        lists[version] = {key["api_key"]: (key["min_version"], key["max_version"]) for key in answer.body["api_keys"]}
+        response = await _api_versions(target, version)
+        lists[version] = {key["api_key"]: (key["min_version"], key["max_version"]) for key in response.body["api_keys"]}
         if lists[version] != lists[0]:
             key = min(key for key in lists[0] | lists[version] if lists[0].get(key) != lists[version].get(key))
-            raise answer.failed(
+            raise response.failed(
                 f"v0 lists {_name(key)} as {_range(lists[0].get(key))}, v{version} as {_range(lists[version].get(key))}"
             )
 
@@ -97,10 +97,10 @@ async def _refused(target: Target, key: int, version: int) -> None:
         request = bytearray(target.frame(connection, "ApiVersions", 0))
         request[4:8] = key.to_bytes(2, "big") + version.to_bytes(2, "big")
         connection.send(bytes(request))
-        what = f"{_name(key)} v{version}"
-        response = await target.refused(connection, what)
+        request_name = f"{_name(key)} v{version}"
+        response = await target.refused(connection, request_name)
     if response is not None and int.from_bytes(response[8:10], "big") != Error.UNSUPPORTED_VERSION:
-        raise CheckFailed(f"{what} is answered with {len(response)} bytes: {response[:16].hex(' ')}")
+        raise CheckFailed(f"{request_name} is answered with {len(response)} bytes: {response[:16].hex(' ')}")
     await target.still_serves()
 
 

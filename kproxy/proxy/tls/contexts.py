@@ -154,13 +154,13 @@ def _trust(context: ssl.SSLContext, option: str, path: Path) -> None:
         raise TlsFileError(f"{option} {path}: {_words(error)}; use a PEM file that OpenSSL reads") from None
 
 
-def _check(option: str, path: Path, mark: bytes, what: str) -> None:
+def _check(option: str, path: Path, mark: bytes, kind: str) -> None:
     try:
         content = path.read_bytes()
     except OSError as error:
         raise TlsFileError(f"{option} {path}: {error.strerror}; choose another file") from None
     if mark not in content:
-        raise TlsFileError(f"{option} {path} has no PEM {what}: use a file with a -----BEGIN ...{mark.decode()} line")
+        raise TlsFileError(f"{option} {path} has no PEM {kind}: use a file with a -----BEGIN ...{mark.decode()} line")
 
 
 def _words(error: ssl.SSLError) -> str:

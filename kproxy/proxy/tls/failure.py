@@ -65,14 +65,14 @@ class TlsError(OSError):
 
 
 def tls_error(
-    error: ssl.SSLError, *, anonymous: bool = False, own: OwnCertificate | None = None, names: Sequence[str] = ()
+    error: ssl.SSLError, *, anonymous: bool = False, own_certificate: OwnCertificate | None = None, names: Sequence[str] = ()
 ) -> TlsError:
     """What an error of OpenSSL means.
 
     Args:
         error: Raised by the handshake, or later.
         anonymous: This proxy has sent no certificate.
-        own: The certificate that it has sent. If the peer's alert does not say why it rejected it, its flaw is why.
+        own_certificate: The certificate that it has sent. If the peer's alert does not say why it rejected it, its flaw is why.
         names: What the peer, a client, may have called this proxy.
     """
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -84,7 +84,7 @@ def tls_error(
         alert = next((reason for end, reason in _BY_ALERT.items() if name.endswith(end)), TlsReason.OTHER)
         if anonymous and alert is TlsReason.BAD_CERTIFICATE:  # Java's alert if there is no certificate
             alert = TlsReason.CERTIFICATE_REQUIRED
-        if own is not None and alert is TlsReason.BAD_CERTIFICATE and (flaw := own.flaw(names)):
+        if own_certificate is not None and alert is TlsReason.BAD_CERTIFICATE and (flaw := own_certificate.flaw(names)):
             return TlsError(flaw.reason, by_peer=True, detail=flaw.detail)
         return TlsError(alert, by_peer=True, detail=detail)
     return TlsError(_BY_REASON.get(name, TlsReason.OTHER), detail=detail)

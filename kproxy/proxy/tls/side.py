@@ -70,7 +70,7 @@ class TlsSide(Side):
         if (answer := stream.data_to_send()) and (failed := super().send(answer)) is not None:
             self.lose(failed)
         elif stream.failure is not None:
-            error = tls_error(stream.failure, anonymous=stream.anonymous, own=stream.own)
+            error = tls_error(stream.failure, anonymous=stream.anonymous, own_certificate=stream.own)
             self._connection.tls_failed(self, error)
             self.lose(error)
         elif stream.closed:

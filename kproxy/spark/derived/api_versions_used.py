@@ -33,18 +33,18 @@ def uses(lines: DataFrame) -> DataFrame:
     connection = Window.partitionBy("connection_id")
     caller = Window.partitionBy("cluster", "client_id", "host")
     server = Window.partitionBy("cluster", "server", "api_key")
-    asks = F.col("api_key") == API_VERSIONS
-    asked_offset = F.min(F.when(asks, F.col("first_offset"))).over(connection)
+    is_api_versions = F.col("api_key") == API_VERSIONS
+    negotiated_offset = F.min(F.when(is_api_versions, F.col("first_offset"))).over(connection)
     is_whole = F.max("opened").over(connection) & ~F.max("torn").over(connection)
-    says = F.when(F.col("software_name").isNotNull(), F.struct("last_offset", "software_name", "software_version"))
-    said = F.max(says).over(connection)
+    sent_software = F.when(F.col("software_name").isNotNull(), F.struct("last_offset", "software_name", "software_version"))
+    software = F.max(sent_software).over(connection)
     frames = (
         _counted(lines)
         .withColumns(
             {
-                "unasked": is_whole & F.coalesce(F.col("first_offset") < asked_offset, F.lit(True)),
-                "software_name": said["software_name"],
-                "software_version": said["software_version"],
+                "unasked": is_whole & F.coalesce(F.col("first_offset") < negotiated_offset, F.lit(True)),
+                "software_name": software["software_name"],
+                "software_version": software["software_version"],
                 "host": host(F.col("client")),
                 "client": client_name(),
             }
@@ -53,7 +53,7 @@ def uses(lines: DataFrame) -> DataFrame:
     )
     frames = frames.withColumns(
         {
-            "negotiates": F.max(asks).over(caller),
+            "negotiates": F.max(is_api_versions).over(caller),
             "highest": F.max(F.when(F.col("is_answered"), F.col("api_version"))).over(server),
         }
     )
@@ -67,7 +67,7 @@ def _counted(lines: DataFrame) -> DataFrame:
     """Count lines by connection and version; open and gap lines have no version."""
     kind = F.col("kind")
     is_request = kind == "request"
-    asked_at, offset = F.when(is_request, F.col("ts")), F.when(is_request, F.col("offset"))
+    requested_at, offset = F.when(is_request, F.col("ts")), F.when(is_request, F.col("offset"))
     is_refusal = F.exists(maybe(F.col("errors")), lambda error: error["code"] == UNSUPPORTED_VERSION)
     is_below = F.exists(maybe(F.col("findings")), lambda finding: finding["code"] == _BELOW_ADVERTISED)
     return (
@@ -75,8 +75,8 @@ def _counted(lines: DataFrame) -> DataFrame:
         .groupBy(*_KEY)
         .agg(
             F.count_if(is_request).alias("requests"),
-            F.min(asked_at).alias("first_at"),
-            F.max(asked_at).alias("last_at"),
+            F.min(requested_at).alias("first_at"),
+            F.max(requested_at).alias("last_at"),
             F.min(offset).alias("first_offset"),
             F.max(offset).alias("last_offset"),
             F.bool_or((kind == "response") & ~is_refusal).alias("is_answered"),
@@ -89,5 +89,5 @@ def _counted(lines: DataFrame) -> DataFrame:
 
 def refused_since(api_key: Column, api_version: Column) -> Column:
     """Return the first release line that removed a version that earlier ones supported; null if there is none."""
-    refused = {f"{key} {version}": line for (key, version), line in refused_from().items()}
-    return constants(refused)[text(api_key.cast("string"), " ", api_version.cast("string"))]
+    lines_by_version = {f"{key} {version}": line for (key, version), line in refused_from().items()}
+    return constants(lines_by_version)[text(api_key.cast("string"), " ", api_version.cast("string"))]

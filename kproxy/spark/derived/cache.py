@@ -25,10 +25,10 @@ def shared(lines: DataFrame, wanted: Iterable[str]) -> Iterator[None]:
 
     A result is computed when it is first needed, and kept in memory if possible, else on disk.
     """
-    names = frozenset(wanted)
-    kept = [made(with_cluster(lines)).persist() for made, users in _USED_BY.items() if names & users]
+    job_names = frozenset(wanted)
+    cached = [compute(with_cluster(lines)).persist() for compute, users in _USED_BY.items() if job_names & users]
     try:
         yield
     finally:
-        for frame in kept:
+        for frame in cached:
             frame.unpersist()

@@ -42,7 +42,7 @@ def clustered(lines: DataFrame) -> tuple[DataFrame, list[str]]:
     """
     # Captures with the same name in several folders are several watchers.
     watcher = F.concat(F.coalesce(F.regexp_replace("file", NAME, ""), F.lit("")), F.lit("/"), source())
-    found = (
+    server_rows = (
         lines.where(F.col("server").isNotNull())
         .groupBy(watcher.alias("watcher"), "server", "cluster_id", F.array_join("brokers", ",").alias("brokers"))
         .agg(F.count("*").alias("lines"))
@@ -52,19 +52,19 @@ def clustered(lines: DataFrame) -> tuple[DataFrame, list[str]]:
         Sighting(
             ServerPlace(row["watcher"], row["server"]), row["cluster_id"], _addresses(row["brokers"]), row["lines"]
         )
-        for row in found
+        for row in server_rows
     )
-    several = sorted(set(names.values()))
-    if len(several) < 2:
-        return lines.withColumn(CLUSTER, F.lit(several[0] if several else None).cast("string")), several
+    cluster_names = sorted(set(names.values()))
+    if len(cluster_names) < 2:
+        return lines.withColumn(CLUSTER, F.lit(cluster_names[0] if cluster_names else None).cast("string")), cluster_names
     schema = f"_watcher string, _server string, {CLUSTER} string"
     rows = lines.sparkSession.createDataFrame([(*place, name) for place, name in names.items()], schema)
-    same = (watcher == F.col("_watcher")) & (F.col("server") == F.col("_server"))
-    return lines.join(F.broadcast(rows), same, "left").drop("_watcher", "_server"), several
+    is_same_server = (watcher == F.col("_watcher")) & (F.col("server") == F.col("_server"))
+    return lines.join(F.broadcast(rows), is_same_server, "left").drop("_watcher", "_server"), cluster_names
 
 
-def _addresses(joined: str | None) -> list[str]:
-    return [part for part in (joined or "").split(",") if part]
+def _addresses(text: str | None) -> list[str]:
+    return [part for part in (text or "").split(",") if part]
 
 
 def names_cluster() -> Column:
@@ -81,33 +81,33 @@ def clusters(sightings: Iterable[Sighting]) -> dict[ServerPlace, str]:
     named broker.
     """
     reported: dict[ServerPlace, Counter[str]] = defaultdict(Counter)
-    named: dict[ServerPlace, set[str]] = defaultdict(set)  # including the server itself
+    addresses_by_server: dict[ServerPlace, set[str]] = defaultdict(set)  # including the server itself
     members: dict[tuple[str | None, str], set[str]] = defaultdict(set)  # (watcher or any, address): ids
     for sighting in sightings:
-        place = sighting.place
-        mine = {_spelled(address) for address in (place.server, *sighting.brokers)}
-        named[place] |= mine
-        reported[place].update({sighting.cluster_id: sighting.lines} if sighting.cluster_id else {})
+        location = sighting.place
+        own_addresses = {_spelled(address) for address in (location.server, *sighting.brokers)}
+        addresses_by_server[location] |= own_addresses
+        reported[location].update({sighting.cluster_id: sighting.lines} if sighting.cluster_id else {})
         if sighting.cluster_id:
-            for address in mine:
-                members[place.watcher, address].add(sighting.cluster_id)
+            for address in own_addresses:
+                members[location.watcher, address].add(sighting.cluster_id)
                 members[None, address].add(sighting.cluster_id)
-    found = {place: max(sorted(ids), key=ids.__getitem__) for place, ids in reported.items() if ids}
+    cluster_by_server = {location: max(sorted(ids), key=ids.__getitem__) for location, ids in reported.items() if ids}
     for scope in ("watcher", "any"):
-        for place in named.keys() - found.keys():
-            watcher = place.watcher if scope == "watcher" else None
-            ids = set().union(*(members.get((watcher, address), ()) for address in named[place]))
+        for location in addresses_by_server.keys() - cluster_by_server.keys():
+            watcher = location.watcher if scope == "watcher" else None
+            ids = set().union(*(members.get((watcher, address), ()) for address in addresses_by_server[location]))
             if len(ids) == 1:
-                found[place] = ids.pop()
-    seen: dict[str, set[str]] = defaultdict(set)
-    for place, name in found.items():
-        seen[place.watcher].add(name)
-    left = named.keys() - found.keys()
-    found |= {place: min(seen[place.watcher]) for place in left if len(seen[place.watcher]) == 1}
-    return found | _together({place: named[place] for place in left - found.keys()}, seen)
+                cluster_by_server[location] = ids.pop()
+    clusters_by_watcher: dict[str, set[str]] = defaultdict(set)
+    for location, name in cluster_by_server.items():
+        clusters_by_watcher[location.watcher].add(name)
+    remaining = addresses_by_server.keys() - cluster_by_server.keys()
+    cluster_by_server |= {location: min(clusters_by_watcher[location.watcher]) for location in remaining if len(clusters_by_watcher[location.watcher]) == 1}
+    return cluster_by_server | _together({location: addresses_by_server[location] for location in remaining - cluster_by_server.keys()}, clusters_by_watcher)
 
 
-def _together(named: Mapping[ServerPlace, set[str]], seen: Mapping[str, set[str]]) -> dict[ServerPlace, str]:
+def _together(addresses_by_server: Mapping[ServerPlace, set[str]], clusters_by_watcher: Mapping[str, set[str]]) -> dict[ServerPlace, str]:
     """Group servers without a known id; the name is the lowest address of the group."""
     parents: dict[str, str] = {}
 
@@ -117,15 +117,15 @@ def _together(named: Mapping[ServerPlace, set[str]], seen: Mapping[str, set[str]
             key = parent
         return key
 
-    for place, mine in named.items():
+    for location, own_addresses in addresses_by_server.items():
         # A watcher of several clusters does not show which of them a server belongs to.
-        watcher = set() if seen.get(place.watcher) else {f"watcher {place.watcher}"}
-        for key in mine | watcher:
-            parents[root(key)] = root(_spelled(place.server))
-    lowest: dict[str, str] = {}
-    for place in sorted(named, key=lambda place: place.server):
-        lowest.setdefault(root(_spelled(place.server)), place.server)
-    return {place: lowest[root(_spelled(place.server))] for place in named}
+        watcher = set() if clusters_by_watcher.get(location.watcher) else {f"watcher {location.watcher}"}
+        for key in own_addresses | watcher:
+            parents[root(key)] = root(_spelled(location.server))
+    lowest_addresses: dict[str, str] = {}
+    for location in sorted(addresses_by_server, key=lambda place: place.server):
+        lowest_addresses.setdefault(root(_spelled(location.server)), location.server)
+    return {location: lowest_addresses[root(_spelled(location.server))] for location in addresses_by_server}
 
 
 def _spelled(address: str) -> str:

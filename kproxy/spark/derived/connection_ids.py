@@ -20,5 +20,5 @@ def source(*, across_runs: bool = False) -> Column:
     Args:
         across_runs: Treat all runs of a proxy on a node as one source (NODE), so that a restart changes nothing.
     """
-    rest = f"(-[0-9]+)?({_START})?-[0-9]+$" if across_runs else "-[0-9]+$"
-    return F.regexp_replace("connection_id", rest, "")
+    suffix = f"(-[0-9]+)?({_START})?-[0-9]+$" if across_runs else "-[0-9]+$"
+    return F.regexp_replace("connection_id", suffix, "")

@@ -27,9 +27,9 @@ def connections(lines: DataFrame) -> DataFrame:
     """
     kind, at = F.col("kind"), F.col("ts")
     is_frame = kind.isin("request", "response")
-    begins = (kind == "open") & ~F.coalesce("midstream", F.lit(False))
-    few = lines.where(is_frame | kind.isin("open", "close")).groupBy("cluster", *_KEYS).agg(
-        F.min(F.when(begins, at)).alias("opened_at"),
+    is_open = (kind == "open") & ~F.coalesce("midstream", F.lit(False))
+    partial_rows = lines.where(is_frame | kind.isin("open", "close")).groupBy("cluster", *_KEYS).agg(
+        F.min(F.when(is_open, at)).alias("opened_at"),
         F.max(F.when(kind == "close", at)).alias("closed_at"),
         F.max("unanswered").alias("unanswered"),
         F.count_if(kind == "request").alias("requests"),
@@ -38,11 +38,11 @@ def connections(lines: DataFrame) -> DataFrame:
         F.max(F.when(kind == "response", at)).alias("answered_at"),
         F.max("request_ts").alias("asked_at"),
     )  # fmt: skip
-    connections_seen = few.groupBy("cluster", "connection_id").agg(
+    result = partial_rows.groupBy("cluster", "connection_id").agg(
         *(F.max(name).alias(name) for name in _KEYS[1:]),
         F.min("opened_at").alias("opened_at"),
         *(F.sum(name).alias(name) for name in ("requests", "errands")),
         F.coalesce(F.max("unanswered"), F.lit(0)).alias("unanswered"),
         *(F.max(name).alias(name) for name in ("closed_at", "last_at", "answered_at", "asked_at")),
     )
-    return connections_seen.withColumn("host", host(F.col("client")))
+    return result.withColumn("host", host(F.col("client")))

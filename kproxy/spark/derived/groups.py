@@ -43,8 +43,8 @@ def group_events(lines: DataFrame) -> DataFrame:
         .when(by_epoch & (epoch < 0), EventKind.LEAVE.value)
         .otherwise(chosen(api, {name: kind.value for name, kind in KINDS.items()}))
     )
-    speaks = Window.partitionBy("group_id", "connection_id").orderBy("asked_us", "correlation_id")
-    member = F.last("member_id", ignorenulls=True).over(speaks)
+    by_connection = Window.partitionBy("group_id", "connection_id").orderBy("asked_us", "correlation_id")
+    member = F.last("member_id", ignorenulls=True).over(by_connection)
     return (
         events.withColumns({"member_id": member, "kind": kind})
         .withColumns(
@@ -65,20 +65,20 @@ def is_kind(*kinds: EventKind) -> Column:
     return F.col("kind").isin(*(kind.value for kind in kinds))
 
 
-def coming(value: Column, when: Column, by: Sequence[str], order: Sequence[str] = _BY_TIME) -> Column:
-    """The value of the first event from this one on that satisfies `when`; null if there is none.
+def coming(value: Column, condition: Column, by: Sequence[str], order: Sequence[str] = _BY_TIME) -> Column:
+    """The value of the first event from this one on that satisfies `condition`; null if there is none.
 
     It scans from the end: for a window with an open end, Spark would read all remaining rows for each row.
 
     Args:
         value: The value of that event.
-        when: The condition.
+        condition: The condition.
         by: Columns that both events have in common.
         order: The sort order.
     """
-    backwards = Window.partitionBy(*by).orderBy(*map(F.desc, order))
-    frame = backwards.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    return F.last(F.when(when, value), ignorenulls=True).over(frame)
+    reversed_order = Window.partitionBy(*by).orderBy(*map(F.desc, order))
+    frame = reversed_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return F.last(F.when(condition, value), ignorenulls=True).over(frame)
 
 
 def in_lives(events: DataFrame, joins: Column) -> DataFrame:
@@ -92,8 +92,8 @@ def in_lives(events: DataFrame, joins: Column) -> DataFrame:
     """
     group = Window.partitionBy("group_id").orderBy("heard_us", "asked_us", "correlation_id")
     reached = F.when(joins, F.col("generation"))
-    before = F.last("reached", ignorenulls=True).over(group.rowsBetween(Window.unboundedPreceding, -1))
-    left = F.lag("kind").over(group) == EventKind.LEAVE.value
-    begins = (F.col("reached") == 1) & ((before > 1) | left)
-    marked = events.withColumn("reached", reached).withColumn("begins", F.coalesce(begins, F.lit(False)))
-    return marked.withColumn("life", F.count_if("begins").over(group)).drop("reached", "begins")
+    previous = F.last("reached", ignorenulls=True).over(group.rowsBetween(Window.unboundedPreceding, -1))
+    has_left = F.lag("kind").over(group) == EventKind.LEAVE.value
+    starts_life = (F.col("reached") == 1) & ((previous > 1) | has_left)
+    with_starts = events.withColumn("reached", reached).withColumn("begins", F.coalesce(starts_life, F.lit(False)))
+    return with_starts.withColumn("life", F.count_if("begins").over(group)).drop("reached", "begins")

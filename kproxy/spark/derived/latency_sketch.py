@@ -48,18 +48,18 @@ def percentiles(facts: DataFrame, *by: str, shares: Sequence[float] = SHARES) ->
         .agg(F.sum("entry.responses").alias("count"))
     )
     group = Window.partitionBy(*(by or [F.lit(0)]))
-    until = group.orderBy("us").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    up_to_row = group.orderBy("us").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     ranked = counts.select(
         *by,
         "count",
         (F.col("us") + (_width(F.col("us")) - 1) / 2).alias("middle"),
-        F.sum("count").over(until).alias("rank"),
+        F.sum("count").over(up_to_row).alias("rank"),
         F.sum("count").over(group).alias("total"),
     )
     names = {share: f"p{f'{share:f}'.partition('.')[2].rstrip('0').ljust(2, '0')}_us" for share in shares}
-    found = (
+    aggregates = (
         F.min(F.when(F.col("rank") >= F.ceil(F.col("total") * share), F.col("middle"))).alias(name)
         for share, name in names.items()
     )
-    table = ranked.groupBy(*by).agg(F.sum("count").alias("responses"), *found)
+    table = ranked.groupBy(*by).agg(F.sum("count").alias("responses"), *aggregates)
     return table.orderBy(*by) if by else table

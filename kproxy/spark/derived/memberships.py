@@ -15,8 +15,8 @@ _APIS: Final = ("JoinGroup", "Heartbeat", "OffsetCommit", "ConsumerGroupHeartbea
 
 def memberships(lines: DataFrame) -> DataFrame:
     """Return the group of each client on a host: cluster, client, host, member_group (null if it is in several)."""
-    asked = lines.where((F.col("kind") == "request") & F.col("api").isin(*_APIS) & (F.col("group_id") != ""))
-    groups = asked.groupBy("cluster", client_name().alias("client"), host(F.col("client")).alias("host")).agg(
+    requests = lines.where((F.col("kind") == "request") & F.col("api").isin(*_APIS) & (F.col("group_id") != ""))
+    groups = requests.groupBy("cluster", client_name().alias("client"), host(F.col("client")).alias("host")).agg(
         F.min("group_id").alias("lowest"), F.max("group_id").alias("highest")
     )
     return groups.select(

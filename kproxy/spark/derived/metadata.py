@@ -31,17 +31,17 @@ def metadata_runs(lines: DataFrame) -> DataFrame:
         (responses with an error), error and topic (of most responses with an error), connections, topics (the most in a
         response) and bytes.
     """
-    own_response = Window.partitionBy(*_CLIENT).orderBy("request_ts", "connection_id", "offset")
+    by_client = Window.partitionBy(*_CLIENT).orderBy("request_ts", "connection_id", "offset")
     answers = lines.where(
         (F.col("api") == "Metadata") & (F.col("kind") == "response") & F.col("request_ts").isNotNull()
     ).select(
         "cluster", host(F.col("client")).alias("host"), "client_id", "client", "server", "connection_id", "offset",
         "request_ts", "size", F.coalesce(F.size("topics"), F.lit(0)).alias("topics"), _first_error().alias("refusal"),
     )  # fmt: skip
-    pause = F.unix_micros("request_ts") - F.unix_micros(F.lag("request_ts").over(own_response))
-    begins = F.coalesce(pause >= GAP_US, F.lit(True))
-    runs = answers.withColumn("begins", begins).withColumn("run", F.count_if("begins").over(own_response))
-    found = runs.groupBy(*_CLIENT, "run").agg(
+    gap = F.unix_micros("request_ts") - F.unix_micros(F.lag("request_ts").over(by_client))
+    starts_run = F.coalesce(gap >= GAP_US, F.lit(True))
+    runs = answers.withColumn("begins", starts_run).withColumn("run", F.count_if("begins").over(by_client))
+    totals = runs.groupBy(*_CLIENT, "run").agg(
         F.min("client").alias("client"),
         F.max(F.struct("request_ts", "connection_id"))["connection_id"].alias("connection_id"),
         F.min("server").alias("broker"),
@@ -54,14 +54,14 @@ def metadata_runs(lines: DataFrame) -> DataFrame:
         F.max("topics").alias("topics"),
         F.sum("size").alias("bytes"),
     )
-    loops = (F.col("refused") >= MANY) | (F.col("requests") >= MANY * F.col("connections"))
+    is_loop = (F.col("refused") >= MANY) | (F.col("requests") >= MANY * F.col("connections"))
     error, topic = (F.get_json_object("refusal", f"$.{name}").alias(column) for name, column in _REFUSAL.items())
-    return found.where(loops).select("*", error, topic).drop("run", "refusal")
+    return totals.where(is_loop).select("*", error, topic).drop("run", "refusal")
 
 
 def _first_error() -> Column:
     """The name of a response's first error, and its topic; null without errors."""
     error = F.get("errors", F.lit(0))
-    place = F.regexp_extract(error["path"], r"^topics\[([0-9]+)\]", 1)
-    topic = F.get("topics", F.try_to_number(place, F.lit("9999999999")).cast("int"))["topic"]
+    topic_index = F.regexp_extract(error["path"], r"^topics\[([0-9]+)\]", 1)
+    topic = F.get("topics", F.try_to_number(topic_index, F.lit("9999999999")).cast("int"))["topic"]
     return F.when(error.isNotNull(), F.struct(error["name"].alias("name"), topic.alias("topic")))

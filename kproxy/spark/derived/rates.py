@@ -33,14 +33,14 @@ class Busy(NamedTuple):
     share: float = 0
 
 
-def busy_minutes(lines: DataFrame, sought: Mapping[str, Busy]) -> DataFrame:
+def busy_minutes(lines: DataFrame, conditions: Mapping[str, Busy]) -> DataFrame:
     """Return the clients and brokers with minutes (UTC) in which many frames of a connection satisfy a condition.
 
     All conditions are counted in one pass.
 
     Args:
         lines: Rows of TABLE.
-        sought: The conditions by name.
+        conditions: The conditions by name.
 
     Returns:
         One row per name, client and broker: name, cluster, client, host, broker, findings (such minutes), hits and
@@ -48,21 +48,21 @@ def busy_minutes(lines: DataFrame, sought: Mapping[str, Busy]) -> DataFrame:
         worst minute).
     """
     ids = ("cluster", "client_id", "client", "server", "connection_id")
-    is_sought = reduce(or_, (F.coalesce(rate.among, F.lit(False)) for rate in sought.values()))
+    is_counted = reduce(or_, (F.coalesce(condition.among, F.lit(False)) for condition in conditions.values()))
     minutes = (
-        lines.where(is_sought)
+        lines.where(is_counted)
         .groupBy(*ids, F.date_trunc("minute", "ts").alias("minute"))
-        .agg(*(_counted(rate).alias(name) for name, rate in sought.items()))
+        .agg(*(_counted(condition).alias(name) for name, condition in conditions.items()))
     )
-    entries = [F.struct(F.lit(name).alias("name"), F.col(name).alias("counted")) for name in sought]
-    enough = [
-        (F.col("name") == name) & (F.col("hits") >= rate.least) & (F.col("hits") >= rate.share * F.col("frames"))
-        for name, rate in sought.items()
+    entries = [F.struct(F.lit(name).alias("name"), F.col(name).alias("counted")) for name in conditions]
+    is_busy = [
+        (F.col("name") == name) & (F.col("hits") >= condition.least) & (F.col("hits") >= condition.share * F.col("frames"))
+        for name, condition in conditions.items()
     ]
     return (
         minutes.select(*ids, F.explode(F.array(*entries)).alias("entry"))
         .select(*ids, "entry.name", "entry.counted.*")
-        .where(reduce(or_, enough))
+        .where(reduce(or_, is_busy))
         .groupBy(
             "name",
             "cluster",
@@ -81,10 +81,10 @@ def busy_minutes(lines: DataFrame, sought: Mapping[str, Busy]) -> DataFrame:
     )
 
 
-def _counted(rate: Busy) -> Column:
+def _counted(condition: Busy) -> Column:
     return F.struct(
-        F.count_if(rate.among).alias("frames"),
-        F.count_if(rate.among & rate.hit).alias("hits"),
-        F.min(F.when(rate.among, F.col("ts"))).alias("from"),
-        F.max(F.when(rate.among, F.col("ts"))).alias("to"),
+        F.count_if(condition.among).alias("frames"),
+        F.count_if(condition.among & condition.hit).alias("hits"),
+        F.min(F.when(condition.among, F.col("ts"))).alias("from"),
+        F.max(F.when(condition.among, F.col("ts"))).alias("to"),
     )

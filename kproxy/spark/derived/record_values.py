@@ -31,25 +31,25 @@ def record_values(lines: DataFrame) -> DataFrame:
         `data` as text (JSON if it is an object or a list), `schema_form` (id, guid, ...) and `schema_id`, `subject`,
         `type`, `is_guess`, `problem`.
     """
-    known = [name for name in ("cluster", "ts", "connection_id", "kind", "api") if name in lines.columns]
+    identifying_columns = [name for name in ("cluster", "ts", "connection_id", "kind", "api") if name in lines.columns]
     decoded = lines.where(F.col("body").contains('"format":')).select(
-        *known, client_name().alias("client"), "topics", F.from_json("body", _BODY).alias("body")
+        *identifying_columns, client_name().alias("client"), "topics", F.from_json("body", _BODY).alias("body")
     )
     entries = F.concat(
         maybe(F.transform("body.topic_data", lambda entry: _entry(entry, "name", "partition_data"))),
         maybe(F.transform("body.responses", lambda entry: _entry(entry, "topic", "partitions"))),
     )
-    records = decoded.select(*known, "client", "topics", F.explode(entries).alias("entry")).select(
-        *known,
+    records = decoded.select(*identifying_columns, "client", "topics", F.explode(entries).alias("entry")).select(
+        *identifying_columns,
         "client",
         F.coalesce("entry.name", _name_of(F.col("entry.id")), "entry.id").alias("topic"),
         F.explode("entry.records").alias("record"),
     )
-    named = records.select(*known, "client", "topic", F.inline(_parts(F.col("record"))))
+    parts = records.select(*identifying_columns, "client", "topic", F.inline(_parts(F.col("record"))))
     value = F.col("value")
     schema = F.from_json(F.get_json_object(value, "$.schema"), "map<string, string>")
-    return named.select(
-        *known,
+    return parts.select(
+        *identifying_columns,
         "client",
         "topic",
         "part",
@@ -75,16 +75,16 @@ def _entry(entry: Column, name: str, partitions: str) -> Column:
 def _parts(record: Column) -> Column:
     """The parts of a record that are decoded or null; none if nothing in it is decoded."""
 
-    def part(name: str, header: Column, value: Column) -> Column:
+    def part_struct(name: str, header: Column, value: Column) -> Column:
         return F.struct(F.lit(name).alias("part"), header.alias("header"), value.alias("value"))
 
-    nothing = F.lit(None).cast("string")
-    of_headers = F.transform(record["headers"], lambda header: part("header", header["key"], header["value"]))
-    found = F.concat(
-        F.array(part("key", nothing, record["key"]), part("value", nothing, record["value"])), maybe(of_headers)
+    null = F.lit(None).cast("string")
+    header_parts = F.transform(record["headers"], lambda header: part_struct("header", header["key"], header["value"]))
+    all_parts = F.concat(
+        F.array(part_struct("key", null, record["key"]), part_struct("value", null, record["value"])), maybe(header_parts)
     )
-    shown = F.filter(found, lambda record: record["value"].isNull() | _is_decoded(record["value"]))
-    return F.when(F.exists(shown, lambda record: record["value"].isNotNull()), shown)
+    decoded_parts = F.filter(all_parts, lambda record: record["value"].isNull() | _is_decoded(record["value"]))
+    return F.when(F.exists(decoded_parts, lambda record: record["value"].isNotNull()), decoded_parts)
 
 
 def _is_decoded(value: Column) -> Column:

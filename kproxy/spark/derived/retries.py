@@ -32,32 +32,32 @@ def resent(lines: DataFrame) -> DataFrame:
         cluster, host, client_id, client, server, api, connection_id and again_us (time sent) of the second request;
         lost_us (when the first was sent), ended_us (when its connection closed) and closed_by.
     """
-    ended = connections(lines).where((F.col("unanswered") > 0) & F.col("by").isin("client", "server"))
-    errands = ~F.col("api_key").isin(*DISCOVERY_APIS)
-    asked = lines.where(errands & (F.col("kind") == "request") & ~F.col("acks").eqNullSafe(0)).select(
+    ended_connections = connections(lines).where((F.col("unanswered") > 0) & F.col("by").isin("client", "server"))
+    is_errand = ~F.col("api_key").isin(*DISCOVERY_APIS)
+    requests = lines.where(is_errand & (F.col("kind") == "request") & ~F.col("acks").eqNullSafe(0)).select(
         "cluster", host(F.col("client")).alias("host"), "client_id", "api", "size", _names().alias("names"),
         "client", "server", "connection_id", "correlation_id", F.unix_micros("ts").alias("us"),
     )  # fmt: skip
-    ends = ended.select("connection_id", F.unix_micros("closed_at").alias("ended_us"), F.col("by").alias("closed_by"))
-    ended_lines = lines.join(ends, "connection_id")  # their end comes along, so that it is joined once
+    connection_ends = ended_connections.select("connection_id", F.unix_micros("closed_at").alias("ended_us"), F.col("by").alias("closed_by"))
+    ended_lines = lines.join(connection_ends, "connection_id")  # their end comes along, so that it is joined once
     columns = {"host": host(F.col("client")), "names": _names()}
     columns |= {name: F.col(name) for name in ("size", "ended_us", "closed_by")}
     lost = (
-        exchanges(ended_lines, errands, **columns)
+        exchanges(ended_lines, is_errand, **columns)
         .where(F.col("answered_us").isNull())
         .select(*(F.col(name).alias(f"lost_{name}") for name in (*_SAME, "connection_id")),
                 F.col("asked_us").alias("lost_us"), "ended_us", "closed_by")
     )  # fmt: skip
-    same = [F.col(name).eqNullSafe(F.col(f"lost_{name}")) for name in _SAME]
-    soon = F.col("us").between(F.col("ended_us"), F.col("ended_us") + _AGAIN_US)
-    pairs = asked.join(lost, [*same, soon, F.col("connection_id") != F.col("lost_connection_id")])
+    is_same = [F.col(name).eqNullSafe(F.col(f"lost_{name}")) for name in _SAME]
+    is_soon = F.col("us").between(F.col("ended_us"), F.col("ended_us") + _AGAIN_US)
+    pairs = requests.join(lost, [*is_same, is_soon, F.col("connection_id") != F.col("lost_connection_id")])
     # Each lost request is matched with the first repetition, and each repetition with one lost request.
-    first = Window.partitionBy("lost_connection_id", "lost_us", "lost_api").orderBy("us", "connection_id")
-    once = Window.partitionBy("connection_id", "us", "correlation_id").orderBy(F.desc("lost_us"))
+    by_lost_request = Window.partitionBy("lost_connection_id", "lost_us", "lost_api").orderBy("us", "connection_id")
+    by_repetition = Window.partitionBy("connection_id", "us", "correlation_id").orderBy(F.desc("lost_us"))
     return (
-        pairs.withColumn("place", F.row_number().over(first))
+        pairs.withColumn("place", F.row_number().over(by_lost_request))
         .where(F.col("place") == 1)
-        .withColumn("place", F.row_number().over(once))
+        .withColumn("place", F.row_number().over(by_repetition))
         .where(F.col("place") == 1)
         .select("cluster", "host", "client_id", "client", "server", "api", "connection_id",
                 F.col("us").alias("again_us"), "lost_us", "ended_us", "closed_by")
@@ -76,18 +76,18 @@ def refused_again(lines: DataFrame, *, retriable: bool) -> DataFrame:
         refused_us (when the first failed).
     """
     error = F.get("errors", F.lit(0))
-    is_sought = error["name"].isin(_RETRIABLE) if retriable else ~error["name"].isin([*_RETRIABLE, *OF_GROUPS])
-    answers = lines.where((F.col("kind") == "response") & F.col("request_ts").isNotNull() & is_sought)
-    same = Window.partitionBy("cluster", "host", "client_id", "api", "size", "names", "error").orderBy(
+    is_selected = error["name"].isin(_RETRIABLE) if retriable else ~error["name"].isin([*_RETRIABLE, *OF_GROUPS])
+    responses = lines.where((F.col("kind") == "response") & F.col("request_ts").isNotNull() & is_selected)
+    by_request = Window.partitionBy("cluster", "host", "client_id", "api", "size", "names", "error").orderBy(
         "again_us", "offset"
     )
     return (
-        answers.select(
+        responses.select(
             "cluster", host(F.col("client")).alias("host"), "client_id", "client", "server", "api", "connection_id",
             "offset", F.col("request_size").alias("size"), _names().alias("names"), error["name"].alias("error"),
             F.unix_micros("request_ts").alias("again_us"), F.unix_micros("ts").alias("us"),
         )
-        .withColumn("refused_us", F.lag("us").over(same))
+        .withColumn("refused_us", F.lag("us").over(by_request))
         .where((F.col("again_us") >= F.col("refused_us")) & (F.col("again_us") - F.col("refused_us") <= _AGAIN_US))
         .drop("offset", "size", "names", "us")
     )  # fmt: skip

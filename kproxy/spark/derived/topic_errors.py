@@ -23,8 +23,8 @@ def topic_place(error: Column) -> Column:
     """The index in `topics` of an error's topic, null if the error is not about a topic."""
     path = error["path"]
     of_other_group = path.startswith("groups[") & ~path.startswith("groups[0]")  # one list has the topics of all groups
-    place = F.nullif(F.regexp_extract(path, _PLACE, 1), F.lit("")).cast("int")
-    return F.when(~of_other_group & (place < F.size("topics")), place)
+    index = F.nullif(F.regexp_extract(path, _PLACE, 1), F.lit("")).cast("int")
+    return F.when(~of_other_group & (index < F.size("topics")), index)
 
 
 def _places() -> Column:

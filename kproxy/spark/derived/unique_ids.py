@@ -44,7 +44,7 @@ def with_unique_ids(lines: DataFrame, wanted: DataFrame | None = None) -> DataFr
     wanted = lines if wanted is None else wanted
     is_midstream = F.coalesce("midstream", F.lit(False)).alias("midstream")
     opened = F.struct(F.unix_micros("ts").alias("us"), "file", is_midstream, "client", "server")
-    repeated = (
+    repeated_ids = (
         lines.where((F.col("kind") == "open") & (F.col("connection_id") != ""))
         .groupBy("connection_id")
         .agg(F.count("*").alias("times"), F.collect_list(opened).alias("opened"))
@@ -52,15 +52,15 @@ def with_unique_ids(lines: DataFrame, wanted: DataFrame | None = None) -> DataFr
         .collect()
     )
     rows = []
-    for row in repeated:
+    for row in repeated_ids:
         name: str = row["connection_id"]
         ids = connections(name, (Opened(*row) for row in row["opened"]))
         if len({id_ for _, id_ in ids}) > 1:
             rows.append((name, [(opened.us, opened.file, folder_of(opened.file), id_) for opened, id_ in ids]))
     if not rows:
         return wanted
-    known = F.broadcast(lines.sparkSession.createDataFrame(rows, _SCHEMA))
-    joined = wanted.join(known, F.col("connection_id") == F.col("_id"), "left")
+    ids_by_name = F.broadcast(lines.sparkSession.createDataFrame(rows, _SCHEMA))
+    joined = wanted.join(ids_by_name, F.col("connection_id") == F.col("_id"), "left")
     return joined.withColumn("connection_id", F.coalesce(_own_id(), "connection_id")).drop("_id", "_opened")
 
 
@@ -73,9 +73,9 @@ def connections(connection_id: str, opened: Iterable[Opened]) -> Sequence[tuple[
     source, _, number = connection_id.rpartition("-")
     ids: list[tuple[Opened, str]] = []
     for connection in sorted(opened, key=lambda line: (line.us, line.file or "")):
-        before = ids[-1] if ids else None
-        if before is not None and connection.midstream and connection[3:] == before[0][3:]:
-            ids.append((connection, before[1]))
+        previous = ids[-1] if ids else None
+        if previous is not None and connection.midstream and connection[3:] == previous[0][3:]:
+            ids.append((connection, previous[1]))
         else:
             ids.append((connection, f"{source}-{start_part(connection.us * 1000)}-{number}"))
     return ids
@@ -90,8 +90,8 @@ def _own_id() -> Column:
     """The unique id of a line's connection; null if its id does not repeat."""
     at = F.unix_micros("ts")
     folder = F.regexp_replace("file", NAME, "")
-    own = F.filter("_opened", lambda connection: connection["file"] == F.col("file"))
-    near = F.filter("_opened", lambda connection: connection["folder"] == folder)
-    those = F.when(F.size(own) > 0, own).when(F.size(near) > 0, near).otherwise(F.col("_opened"))
-    before = F.filter(those, lambda connection: connection["us"] <= at)
-    return F.coalesce(F.get(before, F.size(before) - 1), F.get(those, F.lit(0)))["id"]
+    in_file = F.filter("_opened", lambda connection: connection["file"] == F.col("file"))
+    in_folder = F.filter("_opened", lambda connection: connection["folder"] == folder)
+    candidates = F.when(F.size(in_file) > 0, in_file).when(F.size(in_folder) > 0, in_folder).otherwise(F.col("_opened"))
+    earlier = F.filter(candidates, lambda connection: connection["us"] <= at)
+    return F.coalesce(F.get(earlier, F.size(earlier) - 1), F.get(candidates, F.lit(0)))["id"]

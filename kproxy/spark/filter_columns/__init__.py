@@ -34,13 +34,13 @@ _NUMBERS = (Kind.NUMBER, Kind.COUNT, Kind.DURATION, Kind.SIZE)
 _LONGS = range(-(1 << 63), 1 << 63)
 
 
-def where(chosen: Filter) -> Column:
+def where(line_filter: Filter) -> Column:
     """Return the filter as a condition that is true or false, never null.
 
     Raises:
         FilterError: A pattern that is too slow in Spark, or an invalid date.
     """
-    return _condition(chosen.node)
+    return _condition(line_filter.node)
 
 
 def _condition(node: Node) -> Column:
@@ -76,12 +76,12 @@ def _is_some(field: FilterField, value: Column) -> Column:
 
 
 def _comparison(node: Comparison) -> Column:
-    found, check = column_of(node.field), _any_check(node)
+    column, check = column_of(node.field), _any_check(node)
     if node.field.many:
-        fits = F.exists(found, check)
-        return (F.size(found) > 0) & ~fits if node.negated else fits
-    fits = check(found)
-    return F.coalesce(~fits if node.negated else fits, F.lit(False))
+        matches = F.exists(column, check)
+        return (F.size(column) > 0) & ~matches if node.negated else matches
+    matches = check(column)
+    return F.coalesce(~matches if node.negated else matches, F.lit(False))
 
 
 def _any_check(node: Comparison) -> Check:

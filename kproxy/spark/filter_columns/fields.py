@@ -42,25 +42,25 @@ def _of_finding(*keys: str, repeated: Sequence[str] = ()) -> Callable[[], Column
     """Keys of the findings of a frame, or of a finding or stall line; `repeated` are keys of repeats."""
 
     def read() -> Column:
-        of_line = F.when(F.col("kind").isin("finding", "stall"), F.array(*keys))
-        found = [F.coalesce(_in("findings", key)(), F.array()) for key in keys]
-        found += [F.coalesce(_in("repeats", key)(), F.array()) for key in repeated]
-        return F.array_compact(F.concat(*found, F.coalesce(of_line, F.array())))
+        own_values = F.when(F.col("kind").isin("finding", "stall"), F.array(*keys))
+        entries = [F.coalesce(_in("findings", key)(), F.array()) for key in keys]
+        entries += [F.coalesce(_in("repeats", key)(), F.array()) for key in repeated]
+        return F.array_compact(F.concat(*entries, F.coalesce(own_values, F.array())))
 
     return read
 
 
 def _software() -> Column:
     name = F.col("software_name")
-    whole = F.concat(name, F.lit(" "), F.col("software_version"))  # null without a version
-    return F.when(name.isNotNull(), F.array_compact(F.array(name, whole)))
+    full_name = F.concat(name, F.lit(" "), F.col("software_version"))  # null without a version
+    return F.when(name.isNotNull(), F.array_compact(F.array(name, full_name)))
 
 
 def _errors() -> Column:
-    none = F.array(F.struct(F.lit(0).cast("long").alias("code"), F.lit("NONE").alias("name")))
-    answered = (F.col("kind") == "response") & F.col("not_decoded").isNull()
-    found = F.transform("errors", lambda entry: F.struct(entry["code"].alias("code"), entry["name"].alias("name")))
-    return F.when(F.size("errors") > 0, found).when(answered, none)
+    no_error = F.array(F.struct(F.lit(0).cast("long").alias("code"), F.lit("NONE").alias("name")))
+    is_response = (F.col("kind") == "response") & F.col("not_decoded").isNull()
+    errors = F.transform("errors", lambda entry: F.struct(entry["code"].alias("code"), entry["name"].alias("name")))
+    return F.when(F.size("errors") > 0, errors).when(is_response, no_error)
 
 
 def _bytes() -> Column:

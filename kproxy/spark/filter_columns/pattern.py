@@ -25,45 +25,45 @@ def java_pattern(pattern: str, *, ignore_case: bool) -> str:
         PatternError: A group with repetitions or alternatives is repeated. Java tries every way to match such a group,
             which takes exponential time.
     """
-    at = 4 if pattern.startswith("(?i)") else 0
-    flags = re.DOTALL | (re.IGNORECASE if ignore_case or at else re.NOFLAG)
-    made = []
-    many = [False]  # for each open group: whether it can match in several ways
-    while at < len(pattern):
-        start = at
-        if pattern[at] == "|":
-            made.append("|")
-            many[-1] = True
-            at += 1
+    position = 4 if pattern.startswith("(?i)") else 0
+    flags = re.DOTALL | (re.IGNORECASE if ignore_case or position else re.NOFLAG)
+    parts = []
+    ambiguous = [False]  # for each open group: whether it can match in several ways
+    while position < len(pattern):
+        start = position
+        if pattern[position] == "|":
+            parts.append("|")
+            ambiguous[-1] = True
+            position += 1
             continue
-        if pattern[at] == "(":
-            made.append("(?:")
-            many.append(False)
-            at += 3 if pattern.startswith("(?:", at) else 1
+        if pattern[position] == "(":
+            parts.append("(?:")
+            ambiguous.append(False)
+            position += 3 if pattern.startswith("(?:", position) else 1
             continue
-        inner = False
-        if pattern[at] == ")":
-            made.append(")")
-            inner = many.pop()
-            at += 1
-        elif (atom := ATOM.match(pattern, at)) is not None:
-            made.append(_java_atom(atom[0], flags))
-            at = atom.end()
-        if (repeat := REPEAT.match(pattern, at)) is not None:
-            if inner and not (repeat[1] == "?" or repeat[2] == repeat[4] == "1"):
+        is_ambiguous = False
+        if pattern[position] == ")":
+            parts.append(")")
+            is_ambiguous = ambiguous.pop()
+            position += 1
+        elif (atom := ATOM.match(pattern, position)) is not None:
+            parts.append(_java_atom(atom[0], flags))
+            position = atom.end()
+        if (repeat := REPEAT.match(pattern, position)) is not None:
+            if is_ambiguous and not (repeat[1] == "?" or repeat[2] == repeat[4] == "1"):
                 raise PatternError("a repeated group must not contain repetitions or alternatives", start)
-            made.append(repeat[0])
-            at = repeat.end()
-            inner |= repeat[2] is None or repeat[3] is not None
-        many[-1] |= inner
-    return "".join(made)
+            parts.append(repeat[0])
+            position = repeat.end()
+            is_ambiguous |= repeat[2] is None or repeat[3] is not None
+        ambiguous[-1] |= is_ambiguous
+    return "".join(parts)
 
 
 def _java_atom(atom: str, flags: re.RegexFlag) -> str:
     if atom in _OTHERS:
         return _OTHERS[atom]
-    if atom[0] == "\\" and (known := _CLASSES.get(atom[1].lower())):
-        return f"[{known}]" if atom[1].islower() else f"[^{known}]"
+    if atom[0] == "\\" and (class_ := _CLASSES.get(atom[1].lower())):
+        return f"[{class_}]" if atom[1].islower() else f"[^{class_}]"
     return _java_class(atom if atom[0] in "[\\" else re.escape(atom), flags)
 
 
@@ -80,5 +80,5 @@ def _every_character() -> str:
     return "".join(chr(code) for code in range(sys.maxunicode + 1) if code not in _SURROGATES)
 
 
-def _code(place: int) -> int:
-    return place if place < _SURROGATES.start else place + len(_SURROGATES)
+def _code(index: int) -> int:
+    return index if index < _SURROGATES.start else index + len(_SURROGATES)

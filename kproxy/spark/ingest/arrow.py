@@ -34,8 +34,8 @@ class Batches:
 
     def of(self, texts: Iterable[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
         """Yield batches, given lines (bytes) of one file and sentences about damage (str)."""
-        for some in _portions(texts):
-            yield from self._of_portion(some, file)
+        for portion in _portions(texts):
+            yield from self._of_portion(portion, file)
 
     def _of_portion(self, texts: Sequence[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
         """Parse lines together if possible: where one of them is special, the others around it."""
@@ -101,22 +101,22 @@ class Batches:
 def text_batches(texts: Iterable[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
     """Yield the texts unchanged as TEXT, to be parsed with `kproxy.spark.ingest.files.parse_texts`."""
     schema = arrow_schema(TEXT)
-    for some in _portions(texts):
-        values = [(text.encode() if isinstance(text, str) else text).rstrip(b"\n") for text in some]
+    for portion in _portions(texts):
+        values = [(text.encode() if isinstance(text, str) else text).rstrip(b"\n") for text in portion]
         yield pa.RecordBatch.from_arrays([pa.array(values, pa.binary()), pa.repeat(file, len(values))], schema=schema)
 
 
 def _portions(texts: Iterable[bytes | str]) -> Iterator[list[bytes | str]]:
-    waiting: list[bytes | str] = []
+    portion: list[bytes | str] = []
     size = 0
     for text in texts:
-        waiting.append(text)
+        portion.append(text)
         size += len(text)
-        if len(waiting) == _BATCH_LINES or size >= _BATCH_BYTES:
-            yield waiting
-            waiting, size = [], 0
-    if waiting:
-        yield waiting
+        if len(portion) == _BATCH_LINES or size >= _BATCH_BYTES:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion
 
 
 def _fitted(value: Any, kind: T.DataType) -> Any:

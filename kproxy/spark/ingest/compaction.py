@@ -26,7 +26,7 @@ _SMALL: Final = 64 << 20
 _ROWS: Final = 65_536
 
 
-def compact(table: str, *, waiting: Callable[[], object] = lambda: None) -> list[TableBatch]:
+def compact(table: str, *, on_wait: Callable[[], object] = lambda: None) -> list[TableBatch]:
     """Merge the small batches of a table to one; return those that it replaces, none if there are fewer than two.
 
     It can be killed at any time, and run again. A run that reads the table meanwhile may end with a missing file.
@@ -37,7 +37,7 @@ def compact(table: str, *, waiting: Callable[[], object] = lambda: None) -> list
     folder = local_output(None, table)
     if folder is None or not local_table.is_table(folder):
         raise UserError(f"{table} is not a table of traces in a local directory")
-    with locked_here(folder, waiting):
+    with locked_here(folder, on_wait):
         table_batches = batches(None, table) or []
         if table_batches and table_batches[0].form != PARQUET:
             raise UserError(f"{table} is a {table_batches[0].form} table, which its own tools compact")
@@ -45,20 +45,20 @@ def compact(table: str, *, waiting: Callable[[], object] = lambda: None) -> list
         if again(table_batches):
             raise UserError(f"{table} has files twice: run kproxy analyze convert --repair --out {table}")
         local_table.finish(folder)
-        small = [batch for batch in table_batches if _size(folder / f"batch={batch.number}") < _SMALL]
-        if len(small) < 2:
+        small_batches = [batch for batch in table_batches if _size(folder / f"batch={batch.number}") < _SMALL]
+        if len(small_batches) < 2:
             return []
-        staged = local_table.new_folder(folder)
-        _merge([folder / f"batch={batch.number}" for batch in small], staged)
+        staged_folder = local_table.new_folder(folder)
+        _merge([folder / f"batch={batch.number}" for batch in small_batches], staged_folder)
         merged = TableBatch(
             next_number({batch.number for batch in table_batches}, has_lock=True),
-            {uri: size for batch in small for uri, size in batch.files.items()},
-            sum(batch.lines for batch in small), sum(batch.corrupt for batch in small), PARQUET,
-            staged=staged.name, replaces=[batch.number for batch in small],
+            {uri: size for batch in small_batches for uri, size in batch.files.items()},
+            sum(batch.lines for batch in small_batches), sum(batch.corrupt for batch in small_batches), PARQUET,
+            staged=staged_folder.name, replaces=[batch.number for batch in small_batches],
         )  # fmt: skip
         local_table.write_record(folder, merged.number, record_of(merged))
         local_table.finish(folder)
-        return small
+        return small_batches
 
 
 def _size(folder: Path) -> int:
@@ -77,8 +77,8 @@ def _merge(folders: Sequence[Path], target: Path) -> None:
 
 
 def _merge_hour(target: Path, hour: tuple[Path, Sequence[Path]]) -> None:
-    where, paths = hour
-    (target / where).mkdir(parents=True)
+    hour_folder, paths = hour
+    (target / hour_folder).mkdir(parents=True)
     writers: list[pq.ParquetWriter] = []
     try:
         for path in paths:
@@ -87,7 +87,7 @@ def _merge_hour(target: Path, hour: tuple[Path, Sequence[Path]]) -> None:
                 writer = next((writer for writer in writers if writer.schema.equals(schema)), None)
                 if writer is None:
                     name = f"part-{len(writers):05d}-{target.name}.c000.zstd.parquet"
-                    writer = pq.ParquetWriter(target / where / name, schema, compression="zstd", store_schema=False)
+                    writer = pq.ParquetWriter(target / hour_folder / name, schema, compression="zstd", store_schema=False)
                     writers.append(writer)
                 for batch in file.iter_batches(_ROWS):
                     writer.write_batch(batch.cast(schema))

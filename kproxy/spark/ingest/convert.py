@@ -101,7 +101,7 @@ def records(spark: SparkSession | None, table: str) -> list[TableBatch] | None:
     if folder is not None:
         if not local_table.is_table(folder):
             return None
-        found = [_batch(number, record) for number, record in local_table.records(folder)]
+        table_batches = [_batch(number, record) for number, record in local_table.records(folder)]
     elif spark is None or is_embedded(spark):
         return None
     else:
@@ -111,9 +111,9 @@ def records(spark: SparkSession | None, table: str) -> list[TableBatch] | None:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise
             return None
-        found = [_batch(row["batch"], row.asDict(recursive=True)) for row in rows]
-    replaced = {number for batch in found for number in batch.replaces}
-    return sorted((batch for batch in found if batch.number not in replaced), key=lambda batch: batch.number)
+        table_batches = [_batch(row["batch"], row.asDict(recursive=True)) for row in rows]
+    replaced = {number for batch in table_batches for number in batch.replaces}
+    return sorted((batch for batch in table_batches if batch.number not in replaced), key=lambda batch: batch.number)
 
 
 def _batch(number: int, record: Mapping[str, Any]) -> TableBatch:
@@ -140,63 +140,63 @@ def convert(
     *,
     where: Column | None = None,
     form: str | None = None,
-    made: Callable[[TableBatch], object] = lambda batch: None,
-    waiting: Callable[[], object] = lambda: None,
+    on_batch: Callable[[TableBatch], object] = lambda batch: None,
+    on_wait: Callable[[], object] = lambda: None,
 ) -> list[TableBatch]:
     """Add the files that are not in the table yet; return the new batches.
 
     Only local files and a local table of Parquet work without `spark`. `where`, a condition on columns of TABLE,
-    selects the lines to keep if Spark writes them. `form` is the format of a new table; None means Parquet. `made` is
-    called with each batch when it is part of the table. `waiting` is called if another run holds the lock. Raises:
+    selects the lines to keep if Spark writes them. `form` is the format of a new table; None means Parquet. `on_batch` is
+    called with each batch when it is part of the table. `on_wait` is called if another run holds the lock. Raises:
         UserError: The table has duplicate lines, or another format than `form`.
     """
     folder = local_output(spark, table)
-    there = next((batch.form for batch in records(spark, table) or ()), form or PARQUET)
-    if form not in (None, there):
-        raise UserError(f"{table} is a {there} table: write {form} to another directory")
-    if folder is not None and there == PARQUET and is_one_machine(spark) and all(file.is_local for file in files):
-        with locked_here(folder, waiting):
-            return _convert_here(files, folder, options, made)
+    table_form = next((batch.form for batch in records(spark, table) or ()), form or PARQUET)
+    if form not in (None, table_form):
+        raise UserError(f"{table} is a {table_form} table: write {form} to another directory")
+    if folder is not None and table_form == PARQUET and is_one_machine(spark) and all(file.is_local for file in files):
+        with locked_here(folder, on_wait):
+            return _convert_here(files, folder, options, on_batch)
     if spark is None:
         raise UserError(f"{table}: only Spark writes such a table: pass --engine spark")
-    with locked(spark, table, waiting) as has_lock:
-        known = batches(spark, table) or []
-        check(spark, table, known)
-        numbers = {batch.number for batch in known}
-        added = []
-        for group in _groups(_new(files, known)):
+    with locked(spark, table, on_wait) as has_lock:
+        existing = batches(spark, table) or []
+        check(spark, table, existing)
+        numbers = {batch.number for batch in existing}
+        new_batches = []
+        for group in _groups(_new(files, existing)):
             number = next_number(numbers, has_lock=has_lock)
             numbers.add(number)
-            counted = _write(spark, group, table, there, number, options, where)
-            added.append(TableBatch(number, {file.uri: file.size for file in group}, form=there, **counted))
-            write_record(spark, table, added[-1])
-            made(added[-1])
-        return added
+            batch_counts = _write(spark, group, table, table_form, number, options, where)
+            new_batches.append(TableBatch(number, {file.uri: file.size for file in group}, form=table_form, **batch_counts))
+            write_record(spark, table, new_batches[-1])
+            on_batch(new_batches[-1])
+        return new_batches
 
 
 def _convert_here(
-    files: Sequence[File], folder: Path, options: CaptureOptions, made: Callable[[TableBatch], object]
+    files: Sequence[File], folder: Path, options: CaptureOptions, on_batch: Callable[[TableBatch], object]
 ) -> list[TableBatch]:
-    known = batches(None, str(folder)) or []
-    check(None, str(folder), known)
+    existing = batches(None, str(folder)) or []
+    check(None, str(folder), existing)
     local_table.finish(folder)
     (folder / "_files").mkdir(exist_ok=True)  # also if there are no files
-    first = next_number({batch.number for batch in known}, has_lock=True)
-    added = []
-    for number, group in enumerate(_groups(_new(files, known)), start=first):
+    first_number = next_number({batch.number for batch in existing}, has_lock=True)
+    new_batches = []
+    for number, group in enumerate(_groups(_new(files, existing)), start=first_number):
         staged = local_table.new_folder(folder)
-        counted = write_files(group, staged, options)
-        batch = TableBatch(number, {file.uri: file.size for file in group}, form=PARQUET, staged=staged.name, **counted)
+        batch_counts = write_files(group, staged, options)
+        batch = TableBatch(number, {file.uri: file.size for file in group}, form=PARQUET, staged=staged.name, **batch_counts)
         local_table.write_record(folder, number, record_of(batch))
         local_table.finish(folder)
-        added.append(batch)
-        made(batch)
-    return added
+        new_batches.append(batch)
+        on_batch(batch)
+    return new_batches
 
 
-def _new(files: Sequence[File], known: Sequence[TableBatch]) -> list[File]:
-    have = {uri for batch in known for uri in batch.files}
-    return [file for file in files if file.uri not in have]
+def _new(files: Sequence[File], existing: Sequence[TableBatch]) -> list[File]:
+    known_uris = {uri for batch in existing for uri in batch.files}
+    return [file for file in files if file.uri not in known_uris]
 
 
 def next_number(numbers: Set[int], *, has_lock: bool) -> int:
@@ -206,9 +206,9 @@ def next_number(numbers: Set[int], *, has_lock: bool) -> int:
     return _UNLOCKED + secrets.randbelow(_END - _UNLOCKED)
 
 
-def grown(files: Sequence[File], known: Sequence[TableBatch]) -> list[File]:
+def grown(files: Sequence[File], existing: Sequence[TableBatch]) -> list[File]:
     """Return the files whose size has changed since they were added to a table; newer data is not in it."""
-    sizes = {uri: size for batch in known for uri, size in batch.files.items()}
+    sizes = {uri: size for batch in existing for uri, size in batch.files.items()}
     return [file for file in files if sizes.get(file.uri, file.size) != file.size]
 
 
@@ -236,12 +236,12 @@ def _write(
 ) -> dict[str, Any]:
     """Write the lines of files that satisfy a condition as a batch; return their counts."""
     rows = read_files(spark, files, options)
-    counted = Observation()
-    rows = dated(rows.observe(counted, *counts(), *bad_files()))
+    observation = Observation()
+    rows = dated(rows.observe(observation, *counts(), *bad_files()))
     if where is not None:
         rows = rows.where(where | F.col("corrupt").isNotNull() | F.col("damage").isNotNull())
     write_batch(rows, table, form, number)
-    return dict(counted.get)
+    return dict(observation.get)
 
 
 def write_record(spark: SparkSession, table: str, batch: TableBatch) -> None:
@@ -254,11 +254,11 @@ def dated(rows: DataFrame) -> DataFrame:
     """Convert rows of ROW to TABLE: adds the date and hour of `ts` in UTC, independent of the session's time zone."""
     # Engines divide doubles, which hold the microseconds of a day, but not those of a far year.
     at = F.unix_micros("ts")
-    of_day = F.pmod(at, F.lit(_DAY_US))
+    time_of_day_us = F.pmod(at, F.lit(_DAY_US))
     return rows.withColumns(
         {
-            "date": F.date_from_unix_date(F.round((at - of_day) / _DAY_US).cast("int")),
-            "hour": F.floor(of_day / _HOUR_US).cast("int"),
+            "date": F.date_from_unix_date(F.round((at - time_of_day_us) / _DAY_US).cast("int")),
+            "hour": F.floor(time_of_day_us / _HOUR_US).cast("int"),
         }
     )
 
@@ -279,11 +279,11 @@ def read_table(spark: SparkSession, table: str, *, may_have: Callable[[str], boo
         return spark.createDataFrame([], TABLE)
     check(spark, table, table_batches)
     surplus = again(table_batches)
-    sound = [batch for batch in table_batches if batch.number not in surplus]
-    parts = [_read(spark, table, sound, may_have)] if sound else []
+    unique_batches = [batch for batch in table_batches if batch.number not in surplus]
+    parts = [_read(spark, table, unique_batches, may_have)] if unique_batches else []
     for number, files in surplus.items():
-        some = _read(spark, table, [batch for batch in table_batches if batch.number == number], may_have)
-        parts.append(some.where(~F.col("file").isin(*files)))
+        rows = _read(spark, table, [batch for batch in table_batches if batch.number == number], may_have)
+        parts.append(rows.where(~F.col("file").isin(*files)))
     return reduce(DataFrame.unionAll, parts).where(F.col("date").isNotNull())
 
 
@@ -294,7 +294,7 @@ def _read(spark: SparkSession, table: str, batches: Sequence[TableBatch], may_ha
         folders = [local_table.batch_folder(folder, batch.number, batch.staged) for batch in batches]
         if is_embedded(spark):
             return _read_files(spark, [path for folder in folders for path in local_table.data_files(folder)], may_have)
-        if any(other.parent != folder for other in folders):
+        if any(batch_directory.parent != folder for batch_directory in folders):
             reader = spark.read.schema(TABLE)
             return reduce(DataFrame.unionAll, (reader.parquet(str(folder)).select(*TABLE.names) for folder in folders))
     elif is_embedded(spark):
@@ -304,21 +304,21 @@ def _read(spark: SparkSession, table: str, batches: Sequence[TableBatch], may_ha
 
 def _read_files(spark: SparkSession, paths: Sequence[Path], may_have: Callable[[str], bool]) -> DataFrame:
     """Return the rows of local Parquet files; Sail takes no partition without a value for one of a date."""
-    needed = [str(path) for path in paths if may_have(str(path))]
-    if not needed:
+    needed_paths = [str(path) for path in paths if may_have(str(path))]
+    if not needed_paths:
         return spark.createDataFrame([], TABLE)
-    rows = dated(spark.read.schema(ROW).parquet(*needed))
+    rows = dated(spark.read.schema(ROW).parquet(*needed_paths))
     return rows.withColumn("date", F.when(F.col("corrupt").isNull() & F.col("damage").isNull(), F.col("date")))
 
 
 def again(batches: Sequence[TableBatch]) -> dict[int, set[str]]:
     """Return by batch the files that an earlier batch has too: two runs without a lock have converted them."""
-    seen: set[str] = set()
+    seen_uris: set[str] = set()
     surplus = {}
     for batch in batches:
-        if files := batch.files.keys() & seen:
+        if files := batch.files.keys() & seen_uris:
             surplus[batch.number] = files
-        seen |= batch.files.keys()
+        seen_uris |= batch.files.keys()
     return surplus
 
 
@@ -342,8 +342,8 @@ def written_twice(spark: SparkSession | None, table: str, batches: Sequence[Tabl
         paths = read_batches(spark, table, PARQUET, numbers).inputFiles()
     writes: dict[int, set[str]] = {}
     for path in paths:
-        if (name := _WRITTEN.search(path)) is not None:
-            writes.setdefault(int(name[1]), set()).add(name[2])
+        if (match := _WRITTEN.search(path)) is not None:
+            writes.setdefault(int(match[1]), set()).add(match[2])
     return {number for number, names in writes.items() if len(names) > 1}
 
 

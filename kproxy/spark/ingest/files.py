@@ -37,29 +37,29 @@ def read_files(spark: SparkSession, files: Sequence[File], options: CaptureOptio
     Spark reads uncompressed traces by itself; Python on the executors, where kproxy must be installed, reads the
     others.
     """
-    plain = [file.path for file in files if file.plain]
-    near = [file for file in files if not file.plain and file.is_local]
-    far = [file.path for file in files if not file.plain and not file.is_local]
+    plain_paths = [file.path for file in files if file.plain]
+    local_files = [file for file in files if not file.plain and file.is_local]
+    remote_paths = [file.path for file in files if not file.plain and not file.is_local]
     parts = []
-    if plain:
-        parts.append(parsed(spark.read.text(plain).select("value", F.col("_metadata.file_path").alias("file"))))
-    if near:
-        names = spark.createDataFrame([(file.uri,) for file in near], "uri string").coalesce(1)
-        tasks = max(_MIN_TASKS, sum(file.size for file in near) // _TASK_BYTES)
-        parts.append(names.repartition(min(len(near), tasks)).mapInArrow(partial(_decode_named, options), ROW))
-    if far:
-        opened = spark.read.format("binaryFile").load(far).select("_metadata.file_path", "content")
+    if plain_paths:
+        parts.append(parsed(spark.read.text(plain_paths).select("value", F.col("_metadata.file_path").alias("file"))))
+    if local_files:
+        names = spark.createDataFrame([(file.uri,) for file in local_files], "uri string").coalesce(1)
+        tasks = max(_MIN_TASKS, sum(file.size for file in local_files) // _TASK_BYTES)
+        parts.append(names.repartition(min(len(local_files), tasks)).mapInArrow(partial(_decode_named, options), ROW))
+    if remote_paths:
+        opened = spark.read.format("binaryFile").load(remote_paths).select("_metadata.file_path", "content")
         parts.append(opened.mapInArrow(partial(_decode_opened, options), ROW))
     return reduce(DataFrame.unionAll, parts)
 
 
 def parsed(texts: DataFrame) -> DataFrame:
     """Parse texts of uncompressed traces, with the columns value and file, to ROW."""
-    read = T.StructType([*TRACE.fields, T.StructField(_BAD, T.StringType())])
-    line = F.from_json("value", read, _JSON)
+    schema = T.StructType([*TRACE.fields, T.StructField(_BAD, T.StringType())])
+    line = F.from_json("value", schema, _JSON)
     rows = texts.where(F.trim("value") != "").select(line.alias("line"), "value", "file")
-    sound = F.col("line")[_BAD].isNull() & is_whole(F.col("line")) & F.startswith(F.ltrim("value"), F.lit("{"))
-    corrupt = F.when(~sound, F.substring("value", 1, MAX_CORRUPT))
+    is_sound = F.col("line")[_BAD].isNull() & is_whole(F.col("line")) & F.startswith(F.ltrim("value"), F.lit("{"))
+    corrupt = F.when(~is_sound, F.substring("value", 1, MAX_CORRUPT))
     rows = rows.select("line", "file", corrupt.alias("corrupt"))
     is_line = F.col("corrupt").isNull()
     damage = F.lit(None).cast("string").alias("damage")

@@ -53,74 +53,74 @@ def find_files(
     Raises:
         UserError: A path does not exist or has no input.
     """
-    found: dict[str, File] = {}
+    files_by_uri: dict[str, File] = {}
     for path in paths:
         # Growing files first: one that is renamed meanwhile is then in both lists, not in neither.
-        parts = _growing(path) if growing else []
-        listed = [file for file in _listed(spark, path, empty) if growing or not is_growing(file.uri)]
-        here = {file.uri: file for file in (*listed, *parts)}
-        if not here:
+        growing_files = _growing(path) if growing else []
+        listed_files = [file for file in _listed(spark, path, empty) if growing or not is_growing(file.uri)]
+        new_files = {file.uri: file for file in (*listed_files, *growing_files)}
+        if not new_files:
             raise UserError(f"{path}: {NO_INPUT} in it")
-        found |= here
-    return [found[uri] for uri in sorted(found) if not (is_growing(uri) and whole_name(uri) in found)]
+        files_by_uri |= new_files
+    return [files_by_uri[uri] for uri in sorted(files_by_uri) if not (is_growing(uri) and whole_name(uri) in files_by_uri)]
 
 
 def _listed(spark: SparkSession | None, path: str, empty: Callable[[str], object]) -> list[File]:
-    if (here := local_input(spark, path)) is not None:
+    if (root := local_input(spark, path)) is not None:
         with contextlib.suppress(OSError):  # Spark reports it
-            return _listed_here(here, empty)
+            return _listed_here(root, empty)
     if spark is None or is_embedded(spark):
         return _listed_by_python(path, empty)
     try:
         files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
         rows = files.select("_metadata.file_path", "path", "length").collect()
-        everything = files.inputFiles()  # the rows lack files of 0 bytes
+        all_uris = files.inputFiles()  # the rows lack files of 0 bytes
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
         raise UserError(f"{path}: no such file or directory") from None
-    named = _named(path)
-    for found in sorted({_plain(uri) for uri in everything} - {_plain(uri) for uri, _, _ in rows}):
-        if is_input(found):
-            empty(found)
-    return [File(uri, where, length) for uri, where, length in rows if is_input(where) or uri == named]
+    explicit_uri = _named(path)
+    for empty_path in sorted({_plain(uri) for uri in all_uris} - {_plain(uri) for uri, _, _ in rows}):
+        if is_input(empty_path):
+            empty(empty_path)
+    return [File(uri, file_path, length) for uri, file_path, length in rows if is_input(file_path) or uri == explicit_uri]
 
 
 def _listed_by_python(path: str, empty: Callable[[str], object]) -> list[File]:
-    here = local_output(None, path)
-    if here is None:
+    root = local_output(None, path)
+    if root is None:
         raise UserError(f"{path}: only Spark reads such a path: pass --engine spark")
     try:
-        matches = [here] if here.exists() else glob_paths(path)
-        listed = [file for match in matches for file in _listed_here(match, empty)]
+        matches = [root] if root.exists() else glob_paths(path)
+        files = [file for match in matches for file in _listed_here(match, empty)]
     except OSError as error:
         raise UserError(f"{error.filename or path}: {error.strerror}") from None
     if not matches:
         raise UserError(f"{path}: no such file or directory")
-    return listed
+    return files
 
 
 def _listed_here(root: Path, empty: Callable[[str], object]) -> list[File]:
     """List local files like Spark, which takes a job for each path."""
-    found = sorted(files_below(root))
-    for path, size in found:
+    entries = sorted(files_below(root))
+    for path, size in entries:
         if not size and is_input(path.name):
             empty(str(path.absolute()))
-    named = _named(str(root))
-    files = [File(uri_of(path), f"file:{path.absolute()}", size) for path, size in found if size]
-    return [file for file in files if is_input(file.path) or file.uri == named]
+    explicit_uri = _named(str(root))
+    files = [File(uri_of(path), f"file:{path.absolute()}", size) for path, size in entries if size]
+    return [file for file in files if is_input(file.path) or file.uri == explicit_uri]
 
 
 def _named(path: str) -> str | None:
     """Return the URI of a local file that was given explicitly, whatever its name, if it is readable."""
-    here = _here(path)
-    if here is None or is_input(here.name) or not here.is_file():
+    local = _here(path)
+    if local is None or is_input(local.name) or not local.is_file():
         return None
     try:
-        is_trace(here)
+        is_trace(local)
     except OSError as error:
-        raise UserError(f"{here}: {error.strerror}") from None
-    return uri_of(here)
+        raise UserError(f"{local}: {error.strerror}") from None
+    return uri_of(local)
 
 
 def _plain(uri: str) -> str:
@@ -135,10 +135,10 @@ def _here(path: str) -> Path | None:
 
 def _growing(path: str) -> list[File]:
     """Return the hidden files at or below a path, which Spark skips."""
-    here = _here(path)
-    if here is None:
+    local = _here(path)
+    if local is None:
         return []
-    paths = here.rglob(".*.part") if here.is_dir() else [here] if here.is_file() else []
+    paths = local.rglob(".*.part") if local.is_dir() else [local] if local.is_file() else []
     return [File(uri_of(path), str(path), _size(path)) for path in paths if path.name.endswith(SUFFIXES)]
 
 

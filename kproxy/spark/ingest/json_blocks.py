@@ -32,8 +32,8 @@ def parse_block(block: bytes) -> pa.Table | None:
         return None
     try:
         block.decode()  # Arrow does not check it
-        reading = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
-        table = pj.read_json(pa.BufferReader(block), read_options=reading, parse_options=_PARSE)
+        read_options = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
+        table = pj.read_json(pa.BufferReader(block), read_options=read_options, parse_options=_PARSE)
         return table.cast(_SCHEMA) if table.num_rows == count and _are_whole(table) else None
     except (pa.ArrowException, UnicodeDecodeError):
         return None
@@ -48,7 +48,7 @@ def _are_whole(table: pa.Table) -> bool:
     if version["min"] < 1 or version["max"] > FORMAT:
         return False
     for kind, names in _REQUIRED.items():
-        missing = [table[name].is_null() for name in names if table[name].null_count]
-        if missing and pc.any(pc.and_(pc.equal(kinds, kind), reduce(pc.or_, missing))).as_py():
+        null_masks = [table[name].is_null() for name in names if table[name].null_count]
+        if null_masks and pc.any(pc.and_(pc.equal(kinds, kind), reduce(pc.or_, null_masks))).as_py():
             return False
     return True

@@ -84,46 +84,46 @@ def open_lines(
     *,
     period: Period,
     where: Column | None = None,
-    made: Callable[[TableBatch], object] = lambda batch: None,
+    on_batch: Callable[[TableBatch], object] = lambda batch: None,
     empty: Callable[[str], object] = lambda path: None,
 ) -> Iterator[Lines]:
     """Open the lines at paths, as TABLE with their cluster: of tables made by `convert`, of traces, and of captures.
 
     Traces and captures are converted to a table that lasts as long as the context; Spark gets a few lines in memory. It
-    is in a local directory, so on a cluster they have to be converted before. `made` is called with each
+    is in a local directory, so on a cluster they have to be converted before. `on_batch` is called with each
     batch of lines that was read, `empty` with the path of each file of 0 bytes.
 
     Raises:
         UserError: A path does not exist; or it has traces or captures, and the session is not local.
     """
     # Cluster names and unique ids also come from lines that the filter excludes.
-    kept = None if where is None and period == Period() else period.column()
-    if kept is not None and where is not None:
-        kept &= where | names_cluster() | (F.col("kind") == "open")
-    tables = {path: batches(spark, path) is not None for path in paths}
-    tables_found = [path for path, is_table in tables.items() if is_table]
-    others = [path for path, is_table in tables.items() if not is_table]
-    few: list[DataFrame] = []
+    condition = None if where is None and period == Period() else period.column()
+    if condition is not None and where is not None:
+        condition &= where | names_cluster() | (F.col("kind") == "open")
+    is_table_by_path = {path: batches(spark, path) is not None for path in paths}
+    table_paths = [path for path, is_table in is_table_by_path.items() if is_table]
+    other_paths = [path for path, is_table in is_table_by_path.items() if not is_table]
+    memory_frames: list[DataFrame] = []
     with tempfile.TemporaryDirectory(prefix="kproxy-analyze-") as folder:
-        if others:
+        if other_paths:
             if not is_one_machine(spark):
                 raise UserError(
                     "a cluster can only analyze converted traces: run kproxy analyze convert TRACES --out DIR, "
                     "where DIR is visible to all machines, then kproxy analyze DIR"
                 )
             files = [
-                file for file in find_files(spark, others, growing=True, empty=empty) if period.may_have(file.path)
+                file for file in find_files(spark, other_paths, growing=True, empty=empty) if period.may_have(file.path)
             ]
-            if not is_embedded(spark) and (local := local_lines(spark, files, options)) is not None:
-                rows, batch = local
-                few.append(rows if kept is None else rows.where(kept))
-                made(batch)
-            elif convert(spark, files, folder, options, where=kept, made=made):
-                tables_found.append(folder)
-        parts = [*few, *(read_table(spark, path, may_have=period.may_have) for path in tables_found)] or [
+            if not is_embedded(spark) and (local_result := local_lines(spark, files, options)) is not None:
+                rows, batch = local_result
+                memory_frames.append(rows if condition is None else rows.where(condition))
+                on_batch(batch)
+            elif convert(spark, files, folder, options, where=condition, on_batch=on_batch):
+                table_paths.append(folder)
+        all_frames = [*memory_frames, *(read_table(spark, path, may_have=period.may_have) for path in table_paths)] or [
             spark.createDataFrame([], TABLE)
         ]
-        rows, clusters = clustered(reduce(DataFrame.unionAll, parts).where(period.column()))
+        rows, clusters = clustered(reduce(DataFrame.unionAll, all_frames).where(period.column()))
         # After the filter, in which a user writes the ids that are in the trace.
         yield Lines(with_unique_ids(rows, rows if where is None else _chosen(rows, where)), clusters)
 

@@ -20,8 +20,8 @@ _GLOB = frozenset("*?[]{}\\")
 
 def local_input(spark: SparkSession | None, path: str) -> Path | None:
     """Return the existing local file or directory that the engine would read at a path; None if none, or a glob."""
-    here = local_output(spark, path)
-    return here if here is not None and not _GLOB & set(path) and here.exists() else None
+    local = local_output(spark, path)
+    return local if local is not None and not _GLOB & set(path) and local.exists() else None
 
 
 def local_output(spark: SparkSession | None, path: str) -> Path | None:
@@ -29,8 +29,8 @@ def local_output(spark: SparkSession | None, path: str) -> Path | None:
     if not is_here(spark) or urlsplit(path).scheme not in ("", "file"):
         return None
     if spark is not None and not is_remote() and not path.startswith("file:/"):
-        default = spark._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///")
-        if not str(default).startswith("file:"):
+        default_fs = spark._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///")
+        if not str(default_fs).startswith("file:"):
             return None
     return Path(path.removeprefix("file:"))
 

@@ -40,9 +40,9 @@ def local_lines(
                 return None
     table = pa.Table.from_batches(batches, schema)
     rows = spark.createDataFrame(table) if batches else spark.createDataFrame([], ROW)
-    are_bad = table["corrupt"].null_count + table["damage"].null_count < 2 * table.num_rows
-    found = rows.agg(*counts(), *bad_files()).first() if are_bad else None
-    counted = {"lines": table.num_rows, "corrupt": 0} if found is None else found.asDict()
+    has_bad_lines = table["corrupt"].null_count + table["damage"].null_count < 2 * table.num_rows
+    bad_counts = rows.agg(*counts(), *bad_files()).first() if has_bad_lines else None
+    all_counts = {"lines": table.num_rows, "corrupt": 0} if bad_counts is None else bad_counts.asDict()
     return dated(rows.where("corrupt is null and damage is null")), TableBatch(
-        0, {file.uri: file.size for file in files}, form=PARQUET, **counted
+        0, {file.uri: file.size for file in files}, form=PARQUET, **all_counts
     )

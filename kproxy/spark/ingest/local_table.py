@@ -47,40 +47,40 @@ def write_record(folder: Path, number: int, record: dict[str, Any]) -> None:
     shutil.rmtree(folder / f"batch={number}", ignore_errors=True)
     directory.mkdir(parents=True)
     name = f"part-00000-{uuid4()}{_SUFFIX}"
-    part = directory / f".{name}"
-    with part.open("wb") as file:
+    temporary = directory / f".{name}"
+    with temporary.open("wb") as file:
         file.write(msgspec.json.encode(record) + b"\n")
         file.flush()
         os.fsync(file.fileno())
-    part.rename(directory / name)
+    temporary.rename(directory / name)
 
 
 def batch_folder(folder: Path, number: int, staged: str | None) -> Path:
     """Return the directory of the rows of a batch; it may not have its lasting name yet."""
-    lasting = folder / f"batch={number}"
-    if staged is None or lasting.exists():
-        return lasting
-    new = folder / _NEW / staged
-    return new if new.exists() else lasting  # renamed meanwhile
+    final = folder / f"batch={number}"
+    if staged is None or final.exists():
+        return final
+    staged_path = folder / _NEW / staged
+    return staged_path if staged_path.exists() else final  # renamed meanwhile
 
 
 def finish(folder: Path) -> None:
     """Complete the last steps of all batches that are part of the table, and remove what is not."""
-    new = folder / _NEW
+    staging_root = folder / _NEW
     batches = list(records(folder))
     for _, record in batches:
         for number in record.get("replaces") or ():
-            if (old := folder / f"batch={number}").exists():  # one step, so that nobody sees a part of it
-                new.mkdir(exist_ok=True)
-                old.rename(new / f"replaced-{number}-{uuid4()}")
+            if (replaced := folder / f"batch={number}").exists():  # one step, so that nobody sees a part of it
+                staging_root.mkdir(exist_ok=True)
+                replaced.rename(staging_root / f"replaced-{number}-{uuid4()}")
     for number, record in batches:
         current = batch_folder(folder, number, record.get("staged"))
-        if current.parent == new:
+        if current.parent == staging_root:
             current.rename(folder / f"batch={number}")
     for _, record in batches:
         for number in record.get("replaces") or ():
             shutil.rmtree(folder / _RECORDS / f"batch={number}", ignore_errors=True)
-    shutil.rmtree(new, ignore_errors=True)
+    shutil.rmtree(staging_root, ignore_errors=True)
 
 
 def data_files(folder: Path) -> list[Path]:

@@ -62,7 +62,7 @@ class WrittenCounts:
         """Add the counts of other rows."""
         self.lines += other.lines
         self.corrupt += other.corrupt
-        self.examples = {min(both)} if (both := self.examples | other.examples) else set()
+        self.examples = {min(candidates)} if (candidates := self.examples | other.examples) else set()
         self.corrupt_files |= other.corrupt_files
         self.damaged |= other.damaged
         self.damaged_files |= other.damaged_files
@@ -91,15 +91,15 @@ def write_files(files: Sequence[File], folder: Path, options: CaptureOptions) ->
 def _tasks(files: Sequence[File]) -> Iterator[list[Piece]]:
     """Divide files into parts of similar size, in order, so that a task writes few hours."""
     share = sum(map(_weight, files)) // (2 * len(os.sched_getaffinity(0)))
-    most = min(_TASK_BYTES, max(_MIN_TASK_BYTES, share))
+    max_bytes = min(_TASK_BYTES, max(_MIN_TASK_BYTES, share))
     task: list[Piece] = []
     size = 0
     for file in files:
-        starts = range(0, file.size, most) if file.plain else (0,)
+        starts = range(0, file.size, max_bytes) if file.plain else (0,)
         for start in starts:
-            piece = Piece(file.uri, file.plain, start, min(start + most, file.size) if file.plain else file.size)
+            piece = Piece(file.uri, file.plain, start, min(start + max_bytes, file.size) if file.plain else file.size)
             weight = piece.end - start if file.plain else _weight(file)
-            if task and size + weight > most:
+            if task and size + weight > max_bytes:
                 yield task
                 task, size = [], 0
             task.append(piece)
@@ -116,26 +116,26 @@ def _write(folder: str, write_id: str, options: CaptureOptions, task: tuple[int,
     """Write the rows of a task, one file per hour; the number of files grows with rows that do not fit in memory."""
     number, pieces = task
     reader, total = Batches(ROW), WrittenCounts()
-    waiting: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     parts = 0
 
     def flush() -> None:
         nonlocal parts
-        rows = pa.Table.from_batches(waiting, arrow_schema(ROW))
+        rows = pa.Table.from_batches(pending, arrow_schema(ROW))
         total.add(_counted(rows))
         _write_hours(rows, Path(folder), f"part-{number:05d}-{write_id}.c{parts:03d}.zstd.parquet")
-        waiting.clear()
+        pending.clear()
         parts += 1
 
     size = 0
     for piece in pieces:
         for batch in _batches(reader, piece, options):
-            waiting.append(batch)
+            pending.append(batch)
             size += batch.nbytes
             if size >= _BUFFER_BYTES:
                 flush()
                 size = 0
-    if waiting:
+    if pending:
         flush()
     return total
 
@@ -154,7 +154,7 @@ def _blocks(piece: Piece) -> Iterator[bytes]:
         if piece.start:
             file.seek(piece.start - 1)
             file.readline()  # began in the piece before
-        while (at := file.tell()) < piece.end and (block := file.read(min(_BLOCK_BYTES, piece.end - at))):
+        while (position := file.tell()) < piece.end and (block := file.read(min(_BLOCK_BYTES, piece.end - position))):
             yield block + (b"" if block.endswith(b"\n") else file.readline())
 
 
@@ -162,14 +162,14 @@ def _counted(rows: pa.Table) -> WrittenCounts:
     counts = WrittenCounts(lines=rows.num_rows)
     for name in ("corrupt", "damage"):
         if rows[name].null_count < rows.num_rows:
-            bad = rows.filter(rows[name].is_valid())
-            texts, files = bad[name].to_pylist(), bad["file"].to_pylist()
-            counts.lines -= bad.num_rows
+            bad_rows = rows.filter(rows[name].is_valid())
+            texts, files = bad_rows[name].to_pylist(), bad_rows["file"].to_pylist()
+            counts.lines -= bad_rows.num_rows
             if name == "corrupt":
-                counts.corrupt = bad.num_rows
+                counts.corrupt = bad_rows.num_rows
                 counts.corrupt_files |= set(files)
-                first = (f"{file}: {text[:EXAMPLE_CHARACTERS]}" for file, text in zip(files, texts, strict=True))
-                counts.examples = {min(first)}
+                examples = (f"{file}: {text[:EXAMPLE_CHARACTERS]}" for file, text in zip(files, texts, strict=True))
+                counts.examples = {min(examples)}
             else:
                 counts.damaged |= set(texts)
                 counts.damaged_files |= set(files)
@@ -182,10 +182,10 @@ def _write_hours(rows: pa.Table, folder: Path, name: str) -> None:
     hours = pc.floor_temporal(rows["ts"], unit="hour")
     for hour in hours.unique():
         if hour.is_valid:
-            at = hour.as_py()
-            part, where = rows.filter(pc.equal(hours, hour)), f"date={at.date().isoformat()}/hour={at.hour:02d}"
+            start = hour.as_py()
+            hour_rows, hour_folder = rows.filter(pc.equal(hours, hour)), f"date={start.date().isoformat()}/hour={start.hour:02d}"
         else:
-            part, where = rows.filter(hours.is_null()), _NO_HOUR
-        path = folder / where / name
+            hour_rows, hour_folder = rows.filter(hours.is_null()), _NO_HOUR
+        path = folder / hour_folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(part, path, compression="zstd", store_schema=False)
+        pq.write_table(hour_rows, path, compression="zstd", store_schema=False)

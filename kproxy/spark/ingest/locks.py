@@ -23,8 +23,8 @@ _HELD: Final = set[Path]()
 
 
 @contextmanager
-def locked_here(folder: Path, waiting: Callable[[], object]) -> Iterator[None]:
-    """Hold the lock of a table in a local directory, in this process; `waiting` is called once if another run has it.
+def locked_here(folder: Path, on_wait: Callable[[], object]) -> Iterator[None]:
+    """Hold the lock of a table in a local directory, in this process; `on_wait` is called once if another run has it.
 
     Raises:
         OSError: The directory cannot be created or written.
@@ -33,7 +33,7 @@ def locked_here(folder: Path, waiting: Callable[[], object]) -> Iterator[None]:
     path = (folder / _NAME).resolve()
     with path.open("ab") as file:
         if not _acquired(path, file):
-            waiting()
+            on_wait()
             while not _acquired(path, file):
                 time.sleep(_PAUSE_S)
         try:
@@ -54,8 +54,8 @@ def _acquired(path: Path, file: IO[bytes]) -> bool:
 
 
 @contextmanager
-def locked(spark: SparkSession, table: str, waiting: Callable[[], object]) -> Iterator[bool]:
-    """Hold the lock of a table; `waiting` is called once if another run has it.
+def locked(spark: SparkSession, table: str, on_wait: Callable[[], object]) -> Iterator[bool]:
+    """Hold the lock of a table; `on_wait` is called once if another run has it.
 
     Yields:
         Whether there is a lock: not with a Spark Connect server, and only on local file systems, because no lock works
@@ -70,7 +70,7 @@ def locked(spark: SparkSession, table: str, waiting: Callable[[], object]) -> It
     file = jvm.java.io.RandomAccessFile(f"{folder}/{_NAME}", "rw")
     try:
         if not _is_locked(file):
-            waiting()
+            on_wait()
             while not _is_locked(file):
                 time.sleep(_PAUSE_S)
         yield True
@@ -94,8 +94,8 @@ def local_folder(spark: SparkSession, path: str) -> str | None:
     jvm: Any = spark._jvm
     hadoop = jvm.org.apache.hadoop.fs.Path(path)
     system = hadoop.getFileSystem(spark._jsc.hadoopConfiguration())
-    found = system.makeQualified(hadoop).toUri()
-    return str(found.getPath()) if found.getScheme() == "file" else None
+    qualified = system.makeQualified(hadoop).toUri()
+    return str(qualified.getPath()) if qualified.getScheme() == "file" else None
 
 
 def delete(spark: SparkSession, path: str) -> None:

@@ -43,7 +43,7 @@ def run_tasks(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iter
     for process in processes:
         idle.put(process)
 
-    def run(task: Task) -> Any:
+    def run_task(task: Task) -> Any:
         process = idle.get()
         try:
             return _answer(process, (function, task))
@@ -52,7 +52,7 @@ def run_tasks(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iter
 
     threads = ThreadPoolExecutor(count)
     try:
-        for future in as_completed([threads.submit(run, task) for task in tasks]):
+        for future in as_completed([threads.submit(run_task, task) for task in tasks]):
             yield future.result()
     finally:  # also after Ctrl-C: nobody waits for tasks that are running
         for process in processes:
@@ -88,17 +88,17 @@ def _answer(process: subprocess.Popen[bytes], call: tuple[Callable[[Task], Resul
 
 def work() -> None:
     """Run the tasks that come from standard input, until its end."""
-    answers = os.fdopen(os.dup(1), "wb")
+    output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a task prints is no answer
     while True:
         try:
             function, task = pickle.load(sys.stdin.buffer)  # noqa: S301  # of the process that started this one
         except EOFError:
             return
-        answer: tuple[Any, Exception | None]
+        outcome: tuple[Any, Exception | None]
         try:
-            answer = (function(task), None)
+            outcome = (function(task), None)
         except Exception as error:  # noqa: BLE001  # raised there
-            answer = (None, error)
-        answers.write(pickle.dumps(answer))
-        answers.flush()
+            outcome = (None, error)
+        output.write(pickle.dumps(outcome))
+        output.flush()

@@ -36,7 +36,7 @@ class Repaired:
     again: Sequence[str]
 
 
-def repair(spark: SparkSession, table: str, *, waiting: Callable[[], object] = lambda: None) -> list[Repaired]:
+def repair(spark: SparkSession, table: str, *, on_wait: Callable[[], object] = lambda: None) -> list[Repaired]:
     """Remove duplicate lines from a table; can be killed at any time and run again.
 
     Of batches that two runs have written, and of files that are in several batches, the distinct rows are written as a
@@ -47,7 +47,7 @@ def repair(spark: SparkSession, table: str, *, waiting: Callable[[], object] = l
     """
     if is_remote():
         raise UserError("a Spark Connect server cannot delete files: repair the table with a local session")
-    with locked(spark, table, waiting) as has_lock:
+    with locked(spark, table, on_wait) as has_lock:
         if (folder := local_input(spark, table)) is not None:
             local_table.finish(folder)
         batches = records(spark, table)
@@ -58,44 +58,44 @@ def repair(spark: SparkSession, table: str, *, waiting: Callable[[], object] = l
         by_number: dict[int, list[TableBatch]] = {}
         for batch in batches:
             by_number.setdefault(batch.number, []).append(batch)
-        several = {number for number, same in by_number.items() if len(same) > 1}
-        broken = several | written_twice(spark, table, batches)
-        taken, kept, done = set(by_number), set[str](), []
+        duplicated_numbers = {number for number, records_of_number in by_number.items() if len(records_of_number) > 1}
+        invalid = duplicated_numbers | written_twice(spark, table, batches)
+        used_numbers, kept_files, results = set(by_number), set[str](), []
         for number in sorted(
-            by_number, key=lambda number: (number in broken, number)
+            by_number, key=lambda number: (number in invalid, number)
         ):  # valid batches keep their files
             files = {uri for batch in by_number[number] for uri in batch.files}
-            if number in broken or files & kept:
-                new = next_number(taken, has_lock=has_lock)
-                taken.add(new)
-                done.append(_rewrite(spark, table, by_number[number], new, kept))
-            kept |= files
-        return done
+            if number in invalid or files & kept_files:
+                new_number = next_number(used_numbers, has_lock=has_lock)
+                used_numbers.add(new_number)
+                results.append(_rewrite(spark, table, by_number[number], new_number, kept_files))
+            kept_files |= files
+        return results
 
 
-def _rewrite(spark: SparkSession, table: str, batches: Sequence[TableBatch], new: int, kept: set[str]) -> Repaired:
+def _rewrite(spark: SparkSession, table: str, batches: Sequence[TableBatch], new_number: int, kept_files: set[str]) -> Repaired:
     """Write the distinct rows of a batch, which may have several records, as another batch."""
     number = batches[0].number
     files = {uri: size for batch in batches for uri, size in batch.files.items()}
-    mine = {uri: size for uri, size in files.items() if uri not in kept}
+    own_files = {uri: size for uri, size in files.items() if uri not in kept_files}
     rows = read_batches(spark, table, PARQUET, [number])
-    before = rows.where(F.col("date").isNotNull()).count()
+    old_line_count = rows.where(F.col("date").isNotNull()).count()
     lost, lines, corrupt = False, 0, 0
-    if mine:
-        once = rows.where(F.col("file").isin(*mine)).select(*TABLE.names).dropDuplicates().persist()
-        lines = once.where(F.col("date").isNotNull()).count()
-        corrupt = once.where(F.col("corrupt").isNotNull()).count()
-        whole = max(batch.lines for batch in batches)
+    if own_files:
+        distinct_rows = rows.where(F.col("file").isin(*own_files)).select(*TABLE.names).dropDuplicates().persist()
+        lines = distinct_rows.where(F.col("date").isNotNull()).count()
+        corrupt = distinct_rows.where(F.col("corrupt").isNotNull()).count()
+        expected_lines = max(batch.lines for batch in batches)
         # Each record counts the lines of its own files: comparable if all of these exist.
-        lost = len(mine) == len(files) and lines < whole
-        if not (lost and all(map(_is_there, mine))):
-            write_batch(once, table, PARQUET, new)
-            write_record(spark, table, replace(batches[0], number=new, files=mine, lines=lines, corrupt=corrupt))
-        once.unpersist()
+        lost = len(own_files) == len(files) and lines < expected_lines
+        if not (lost and all(map(_is_there, own_files))):
+            write_batch(distinct_rows, table, PARQUET, new_number)
+            write_record(spark, table, replace(batches[0], number=new_number, files=own_files, lines=lines, corrupt=corrupt))
+        distinct_rows.unpersist()
     delete(spark, f"{table}/_files/batch={number}")
     delete(spark, f"{table}/batch={number}")
-    read_again = sorted(mine) if lost and all(map(_is_there, mine)) else []
-    return Repaired(number, before - lines, lost, read_again)
+    read_again = sorted(own_files) if lost and all(map(_is_there, own_files)) else []
+    return Repaired(number, old_line_count - lines, lost, read_again)
 
 
 def _is_there(uri: str) -> bool:

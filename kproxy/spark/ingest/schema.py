@@ -88,8 +88,8 @@ TABLE = T.StructType([*ROW.fields, T.StructField("date", T.DateType()), T.Struct
 def is_whole(line: Column) -> Column:
     """Whether a struct of TRACE has the required fields of its kind; false for a newer format, never null."""
 
-    def has_all(kind: str) -> Column:
-        needed = [line[name].isNotNull() for name in required_fields(kind)]
-        return reduce(and_, needed, line["kind"] == kind)
+    def has_all_fields(kind: str) -> Column:
+        conditions = [line[name].isNotNull() for name in required_fields(kind)]
+        return reduce(and_, conditions, line["kind"] == kind)
 
-    return F.coalesce(line["v"].between(1, FORMAT) & reduce(or_, map(has_all, KINDS)), F.lit(False))
+    return F.coalesce(line["v"].between(1, FORMAT) & reduce(or_, map(has_all_fields, KINDS)), F.lit(False))

@@ -22,8 +22,8 @@ _MERGE = {"mergeSchema": "true", "check-ordering": "false"}
 def write_batch(rows: DataFrame, table: str, form: str, number: int) -> None:
     """Write rows of TABLE as a batch; atomically in Delta and Iceberg, whose own readers may see it too."""
     if form == PARQUET:
-        named = rows.withColumn("hour", F.lpad(F.col("hour").cast("string"), 2, "0"))  # as in a trace's path
-        named.write.mode("overwrite").partitionBy("date", "hour").parquet(f"{table}/batch={number}")
+        padded = rows.withColumn("hour", F.lpad(F.col("hour").cast("string"), 2, "0"))  # as in a trace's path
+        padded.write.mode("overwrite").partitionBy("date", "hour").parquet(f"{table}/batch={number}")
         return
     rows = rows.withColumn("batch", F.lit(number))
     if form == DELTA:
@@ -51,14 +51,14 @@ def _iceberg(spark: SparkSession, table: str) -> str:
     path = table if urlsplit(table).scheme else str(Path(table).absolute())
     warehouse, _, name = path.rstrip("/").rpartition("/")
     catalog = f"kproxy_{sha256(warehouse.encode()).hexdigest()[:16]}"
-    setting = f"spark.sql.catalog.{catalog}"
-    spark.conf.set(setting, "org.apache.iceberg.spark.SparkCatalog")
-    spark.conf.set(f"{setting}.type", "hadoop")
-    spark.conf.set(f"{setting}.warehouse", warehouse)
-    quoted = f"{catalog}.`{name.replace('`', '``')}`"
-    if not spark.catalog.tableExists(quoted):
+    setting_prefix = f"spark.sql.catalog.{catalog}"
+    spark.conf.set(setting_prefix, "org.apache.iceberg.spark.SparkCatalog")
+    spark.conf.set(f"{setting_prefix}.type", "hadoop")
+    spark.conf.set(f"{setting_prefix}.warehouse", warehouse)
+    quoted_name = f"{catalog}.`{name.replace('`', '``')}`"
+    if not spark.catalog.tableExists(quoted_name):
         schema = T.StructType([*TABLE.fields, T.StructField("batch", T.IntegerType())])
-        writer = spark.createDataFrame([], schema).writeTo(quoted).using(ICEBERG)
+        writer = spark.createDataFrame([], schema).writeTo(quoted_name).using(ICEBERG)
         writer = writer.tableProperty("write.spark.accept-any-schema", "true")
         writer.partitionedBy(*map(F.col, _BY_BATCH)).create()
-    return quoted
+    return quoted_name

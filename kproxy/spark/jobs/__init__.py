@@ -55,17 +55,17 @@ def job(help_: str) -> Callable[[Run], Run]:
 
 
 def planned(
-    wanted: Iterable[str], lines: DataFrame, own: Mapping[str, Callable[[], DataFrame]] = MappingProxyType({})
+    job_names: Iterable[str], lines: DataFrame, overrides: Mapping[str, Callable[[], DataFrame]] = MappingProxyType({})
 ) -> Iterator[tuple[Job, Callable[[], DataFrame]]]:
     """Yield jobs by name, each with a function that returns its table; while one runs, the plans of the next are made.
 
-    A job of `own` runs by the function there, which has other options or lines.
+    A job of `overrides` runs by the function there, which has other options or lines.
 
     Planning makes thousands of small calls to Java, which cost as much as the job itself if lines are few.
     """
     pool = ThreadPoolExecutor(1)
     try:
-        running = deque((job, pool.submit(own.get(job.name, partial(job.run, lines)))) for job in map(find, wanted))
+        running = deque((job, pool.submit(overrides.get(job.name, partial(job.run, lines)))) for job in map(find, job_names))
         while running:  # releases what Java holds for a table
             job, future = running.popleft()
             yield job, future.result

@@ -90,7 +90,7 @@ def anomalies(lines: DataFrame, *, time_zone: str = "UTC", since: datetime | Non
     calendar = _Calendar(time_zone, since)
     measures = _rates(lines, calendar).unionByName(_answers(lines, calendar))
     is_weekly = F.size("weeks") >= _MIN_WEEKS
-    compared = (
+    compared_hours = (
         measures.where(is_weekly | (F.size("others") >= _MIN_DAYS))
         .withColumn("days", F.when(is_weekly, F.col("weeks")).otherwise(F.col("others")))
         .withColumn("usual", once(_median(F.col("days"))))
@@ -99,7 +99,7 @@ def anomalies(lines: DataFrame, *, time_zone: str = "UTC", since: datetime | Non
         .withColumn("spread", once(F.greatest(_spread("days", "usual"), _spread("others", "center"))))
         .withColumn("deviation", once(_deviation(F.col("usual"))))
     )
-    table = compared.where(_is_unusual(F.col("deviation")) & _is_unusual(_deviation(F.col("weekly")))).select(
+    table = compared_hours.where(_is_unusual(F.col("deviation")) & _is_unusual(_deviation(F.col("weekly")))).select(
         *_WHAT,
         F.timestamp_seconds("hour").alias("since"),
         "measure",
@@ -145,7 +145,7 @@ def _spread(numbers: str, center: str) -> Column:
 
 def _rates(lines: DataFrame, calendar: _Calendar) -> DataFrame:
     """Return the rate of each item in each hour, and on the other days in the same parts of the hour."""
-    asked = (
+    requests_by_slot = (
         _frames(lines)
         .where(F.col("kind") == "request")
         .groupBy(
@@ -162,26 +162,26 @@ def _rates(lines: DataFrame, calendar: _Calendar) -> DataFrame:
         .groupBy("cluster", "view.by", "api", "view.value", "source", "slot")
         .agg(F.sum("requests").alias("requests"))
     )
-    known = asked.groupBy(*_WHAT).agg(F.min(_hour(F.col("slot"))).alias("first"), F.collect_set("source").alias("all"))
-    could_ask = (
-        known.select(*_WHAT, "first", F.explode("all").alias("source"))
+    items = requests_by_slot.groupBy(*_WHAT).agg(F.min(_hour(F.col("slot"))).alias("first"), F.collect_set("source").alias("all"))
+    observable_slots = (
+        items.select(*_WHAT, "first", F.explode("all").alias("source"))
         .join(F.broadcast(_observed(lines)), "source")
         .where(F.col("slot") >= F.col("first"))
         .drop("first")
     )
-    in_slots = (
-        could_ask.withColumn("requests", F.lit(None).cast("long"))
-        .unionByName(asked.withColumn("seconds", F.lit(None).cast("double")))
+    counts_by_slot = (
+        observable_slots.withColumn("requests", F.lit(None).cast("long"))
+        .unionByName(requests_by_slot.withColumn("seconds", F.lit(None).cast("double")))
         .groupBy(*_WHAT, "source", "slot")
         .agg(F.coalesce(F.sum("requests"), F.lit(0)).alias("requests"), F.max("seconds").alias("seconds"))
         .where(F.col("seconds").isNotNull())
     )
-    place = F.struct("source", F.pmod("slot", F.lit(_HOUR)).alias("place"))
+    slot_key = F.struct("source", F.pmod("slot", F.lit(_HOUR)).alias("place"))
     hours = (
-        in_slots.groupBy(*_WHAT, "slot")
+        counts_by_slot.groupBy(*_WHAT, "slot")
         .agg(
             F.max("seconds").alias("seconds"),
-            F.collect_list(F.struct(place.alias("place"), F.struct("requests", "seconds").alias("part"))).alias(
+            F.collect_list(F.struct(slot_key.alias("place"), F.struct("requests", "seconds").alias("part"))).alias(
                 "parts"
             ),
         )
@@ -216,22 +216,22 @@ def _slot() -> Column:
     return (slot(F.col("ts"), _SLOT * _US) / _US).cast("long")
 
 
-def _in_same_parts(day: Column, other: Column) -> Column:
+def _in_same_parts(day: Column, other_day: Column) -> Column:
     """The rate of another day in the parts of an hour that `day` observed; null if it observed too little of them."""
 
-    def add(so_far: Column, entry: Column) -> Column:
-        share, same = entry["value"], other["parts"][entry["key"]]
-        is_known = F.coalesce(same["seconds"] >= _MIN_OF_SLOT, F.lit(False))
-        usual = F.when(is_known, same["requests"] * share["seconds"] / same["seconds"]).otherwise(share["requests"])
+    def add(sums: Column, entry: Column) -> Column:
+        own_part, other_part = entry["value"], other_day["parts"][entry["key"]]
+        is_known = F.coalesce(other_part["seconds"] >= _MIN_OF_SLOT, F.lit(False))
+        expected = F.when(is_known, other_part["requests"] * own_part["seconds"] / other_part["seconds"]).otherwise(own_part["requests"])
         return F.struct(
-            (so_far["requests"] + usual).alias("requests"),
-            (so_far["known"] + F.when(is_known, share["seconds"]).otherwise(0.0)).alias("known"),
-            (so_far["all"] + share["seconds"]).alias("all"),
+            (sums["requests"] + expected).alias("requests"),
+            (sums["known"] + F.when(is_known, own_part["seconds"]).otherwise(0.0)).alias("known"),
+            (sums["all"] + own_part["seconds"]).alias("all"),
         )
 
-    none = F.struct(*(F.lit(0.0).alias(name) for name in ("requests", "known", "all")))
+    zero = F.struct(*(F.lit(0.0).alias(name) for name in ("requests", "known", "all")))
     rate = lambda sums: F.when(sums["known"] * 2 >= sums["all"], sums["requests"] / day["seconds"])  # noqa: E731
-    return F.aggregate(F.map_entries(day["parts"]), none, add, rate)
+    return F.aggregate(F.map_entries(day["parts"]), zero, add, rate)
 
 
 def _answers(lines: DataFrame, calendar: _Calendar) -> DataFrame:
@@ -242,9 +242,9 @@ def _answers(lines: DataFrame, calendar: _Calendar) -> DataFrame:
         columns = {"measure": F.lit(name), "hour": F.col("hour"), "actual": actual, "amount": amount.cast("double")}
         return F.when(amount >= _MIN_RESPONSES, F.struct(*(column.alias(name) for name, column in columns.items())))
 
-    share = measure("errors", F.try_divide("failed", "responses"), F.col("responses"))
+    error_share = measure("errors", F.try_divide("failed", "responses"), F.col("responses"))
     p99 = measure("p99", F.col("p99"), F.col("answered"))
-    measures = hours.select(*_WHAT, F.explode(F.array_compact(F.array(share, p99))).alias("day")).select(
+    measures = hours.select(*_WHAT, F.explode(F.array_compact(F.array(error_share, p99))).alias("day")).select(
         *_WHAT, "day.*"
     )
     return _with_others(
@@ -254,12 +254,12 @@ def _answers(lines: DataFrame, calendar: _Calendar) -> DataFrame:
 
 def _hours(lines: DataFrame) -> DataFrame:
     """Return the decoded responses, failed ones, answered ones and 99th percentile of each item in each hour."""
-    read = F.when(is_decoded(), F.size(maybe(F.col("errors"))) > 0)
+    has_error = F.when(is_decoded(), F.size(maybe(F.col("errors"))) > 0)
     return (
         _frames(lines)
         .where(F.col("kind") == "response")
         .select(
-            "api", "cluster", "latency_us", read.alias("failed"), _hour(F.unix_seconds("ts")).alias("hour"), _views()
+            "api", "cluster", "latency_us", has_error.alias("failed"), _hour(F.unix_seconds("ts")).alias("hour"), _views()
         )
         .groupBy("cluster", "view.by", "api", "view.value", "hour")
         .agg(
@@ -272,48 +272,48 @@ def _hours(lines: DataFrame) -> DataFrame:
 
 
 def _with_others(
-    hours: DataFrame, calendar: _Calendar, day: Sequence[str], value: Callable[[Column], Column], *more: str,
+    hours: DataFrame, calendar: _Calendar, day: Sequence[str], value: Callable[[Column], Column], *extra_columns: str,
     kinds: bool = False,
 ) -> DataFrame:  # fmt: skip
     """Return each hour as `day`, with the values of the same local hour of other days.
 
     Args:
-        hours: One row per item, `more`, and hour.
+        hours: One row per item, `extra_columns`, and hour.
         calendar: How days are told apart.
         day: The columns that make up `day`.
         value: The value of another day, null if it has none.
-        more: Further columns that items have.
+        extra_columns: Further columns that items have.
         kinds: Whether working days and weekends are compared with their kind only.
 
     Returns:
-        Items, `more`, `day`, `others` (values of other days), and `weeks` (those of the same day of the week).
+        Items, `extra_columns`, `day`, `others` (values of other days), and `weeks` (those of the same day of the week).
     """
     is_other = lambda day: day["date"] != F.col("day.date")  # noqa: E731
-    is_alike = lambda day: _is_weekend(day["date"]) == _is_weekend(F.col("day.date"))  # noqa: E731
-    is_same = lambda day: F.pmod(day["date"] - F.col("day.date"), F.lit(_WEEK_DAYS)) == 0  # noqa: E731
+    is_same_kind = lambda day: _is_weekend(day["date"]) == _is_weekend(F.col("day.date"))  # noqa: E731
+    is_same_weekday = lambda day: F.pmod(day["date"] - F.col("day.date"), F.lit(_WEEK_DAYS)) == 0  # noqa: E731
     others = F.transform(
         F.filter("days", is_other), lambda day: F.struct(day["date"].alias("date"), value(day).alias("value"))
     )
-    known = F.filter(others, lambda day: day["value"].isNotNull())
-    alike = F.filter("known", is_alike) if kinds else F.col("known")
+    with_value = F.filter(others, lambda day: day["value"].isNotNull())
+    same_kind = F.filter("known", is_same_kind) if kinds else F.col("known")
     return (
         hours.withColumn("local", calendar.local(F.col("hour")))
-        .groupBy(*_WHAT, *more, F.pmod("local", F.lit(_DAY)))
+        .groupBy(*_WHAT, *extra_columns, F.pmod("local", F.lit(_DAY)))
         .agg(F.collect_list(F.struct(F.floor(F.col("local") / _DAY).alias("date"), *day)).alias("days"))
         .where(F.size("days") > _MIN_WEEKS)
-        .select(*_WHAT, *more, "days", F.explode("days").alias("day"))
+        .select(*_WHAT, *extra_columns, "days", F.explode("days").alias("day"))
         .where(calendar.is_reported(F.col("day.hour")))
-        .withColumn("known", once(known))
+        .withColumn("known", once(with_value))
         .select(
-            *_WHAT, *more, "day",
-            F.transform(alike, _value).alias("others"),
-            F.transform(F.filter("known", is_same), _value).alias("weeks"),
+            *_WHAT, *extra_columns, "day",
+            F.transform(same_kind, _value).alias("others"),
+            F.transform(F.filter("known", is_same_weekday), _value).alias("weeks"),
         )
     )  # fmt: skip
 
 
-def _value(other: Column) -> Column:
-    return other["value"]
+def _value(other_day: Column) -> Column:
+    return other_day["value"]
 
 
 def _is_weekend(date: Column) -> Column:
@@ -327,20 +327,20 @@ def _frames(lines: DataFrame) -> DataFrame:
 
 def _views() -> Column:
     """The items that a frame counts for."""
-    nobody = F.lit(None).cast("string")
+    no_value = F.lit(None).cast("string")
     return F.explode(
-        F.array(view("api", nobody), view("client", client_name()), view("broker", F.col("server")))
+        F.array(view("api", no_value), view("client", client_name()), view("broker", F.col("server")))
     ).alias("view")
 
 
 def _noise(usual: Column) -> Column:
     """The minimum deviation: the larger of the expected random deviation and a tenth of the usual."""
     amount, measure = F.col("amount"), F.col("measure")
-    counted = F.sqrt(F.greatest(usual * amount, F.lit(1.0))) / amount
-    drawn = F.greatest(F.sqrt(usual * (1 - usual) / amount), 1 / amount)
-    ordered = F.greatest(usual * _P99_ERROR / F.sqrt(amount), F.lit(_MIN_US))
-    return F.when(measure == "errors", drawn).otherwise(
-        F.greatest(usual * _TENTH, F.when(measure == "rate", counted).otherwise(ordered))
+    rate_noise = F.sqrt(F.greatest(usual * amount, F.lit(1.0))) / amount
+    share_noise = F.greatest(F.sqrt(usual * (1 - usual) / amount), 1 / amount)
+    latency_noise = F.greatest(usual * _P99_ERROR / F.sqrt(amount), F.lit(_MIN_US))
+    return F.when(measure == "errors", share_noise).otherwise(
+        F.greatest(usual * _TENTH, F.when(measure == "rate", rate_noise).otherwise(latency_noise))
     )
 
 
@@ -367,8 +367,8 @@ def _hour(second: Column) -> Column:
 
 def _median(numbers: Column) -> Column:
     """The median of an array; null if it is empty."""
-    ordered, size = F.array_sort(numbers), F.size(numbers)
-    low, high = (F.get(ordered, F.floor(place).cast("int")) for place in ((size - 1) / 2, size / 2))
+    sorted_numbers, size = F.array_sort(numbers), F.size(numbers)
+    low, high = (F.get(sorted_numbers, F.floor(position).cast("int")) for position in ((size - 1) / 2, size / 2))
     return F.when(size > 0, (low + high) / 2)
 
 

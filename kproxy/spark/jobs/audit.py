@@ -64,12 +64,12 @@ def audit(lines: DataFrame) -> DataFrame:
         F.col("kind").isin("request", "response") & F.col("api").isNotNull() & ~F.col("api_key").isin(*DISCOVERY_APIS)
     )
     topics = F.when(F.size(topic_names()) > 0, topic_names()).otherwise(F.array(F.lit(None).cast("string")))
-    named = frames.select(
+    frames_by_topic = frames.select(
         "cluster", "kind", "ts", "principal", "api", "group_id", "errors", "topics", is_decoded().alias("decoded"),
         client_name().alias("client"), host(F.col("client")).alias("host"), F.explode(topics).alias("topic"),
     ).withColumn("names", _errors())  # fmt: skip
     is_denied = F.exists("names", lambda name: name.isin(*DENIALS))
-    table = named.groupBy("cluster", "principal", "api", "topic", "group_id").agg(
+    table = frames_by_topic.groupBy("cluster", "principal", "api", "topic", "group_id").agg(
         F.count_if(F.col("kind") == "request").alias("requests"),
         F.count_if("decoded").alias("responses"),
         F.count_if(F.col("decoded") & (F.size("names") > 0)).alias("failed"),
@@ -93,11 +93,11 @@ def _errors() -> Column:
     """The names of the errors of a topic, and of those of no topic."""
 
     def is_own(error: Column) -> Column:
-        place = topic_place(error)
-        return place.isNull() | (topic_name(F.get("topics", place)) == F.col("topic"))
+        index = topic_place(error)
+        return index.isNull() | (topic_name(F.get("topics", index)) == F.col("topic"))
 
-    here = F.filter("errors", is_own)
-    return maybe(F.transform(here, lambda error: error["name"]))
+    own_errors = F.filter("errors", is_own)
+    return maybe(F.transform(own_errors, lambda error: error["name"]))
 
 
 def _some(name: str) -> Column:

@@ -36,8 +36,8 @@ def batches(lines: DataFrame) -> DataFrame:
         - codecs (array<string>): compression codecs: none, gzip, snappy, lz4, zstd
         - uncompressed_share (double, 0 to 1): share of bytes in entries with no codec other than ``none``
     """
-    produced = lines.where((F.col("kind") == "request") & (F.col("api") == "Produce"))
-    entries = produced.select("cluster", client_name().alias("client"), F.explode("topics").alias("entry"))
+    produce_requests = lines.where((F.col("kind") == "request") & (F.col("api") == "Produce"))
+    entries = produce_requests.select("cluster", client_name().alias("client"), F.explode("topics").alias("entry"))
     entries = entries.select(
         "cluster",
         "client",
@@ -47,26 +47,26 @@ def batches(lines: DataFrame) -> DataFrame:
         "entry.bytes",
         "entry.compression",
     )
-    plain = F.when(F.col("compression") == F.array(F.lit("none")), F.col("bytes"))
+    uncompressed_bytes = F.when(F.col("compression") == F.array(F.lit("none")), F.col("bytes"))
     # A row for each batch, of which the first also counts for its request. Sail ignores a weight of `percentile`.
-    count = F.least(F.col("batches"), F.lit(_MAX_BATCHES)).cast("int")
-    mean = F.array_repeat(F.col("bytes") / F.col("batches"), count)
+    batch_count = F.least(F.col("batches"), F.lit(_MAX_BATCHES)).cast("int")
+    mean_sizes = F.array_repeat(F.col("bytes") / F.col("batches"), batch_count)
 
-    def once(name: str) -> Column:
+    def first_batch_value(name: str) -> Column:
         return F.when(F.col("place") == 0, F.col(name))
 
     grouped = (
         entries.where(F.col("batches") > 0)
-        .select("*", plain.alias("plain"), F.posexplode(mean).alias("place", "size"))
+        .select("*", uncompressed_bytes.alias("plain"), F.posexplode(mean_sizes).alias("place", "size"))
         .groupBy("cluster", "client", "topic")
         .agg(
             F.count_if(F.col("place") == 0).alias("requests"),
-            F.sum(once("batches")).alias("batches"),
-            F.sum(once("records")).alias("records"),
-            F.sum(once("bytes")).alias("total_bytes"),
-            F.coalesce(F.sum(once("plain")), F.lit(0)).alias("plain"),
+            F.sum(first_batch_value("batches")).alias("batches"),
+            F.sum(first_batch_value("records")).alias("records"),
+            F.sum(first_batch_value("bytes")).alias("total_bytes"),
+            F.coalesce(F.sum(first_batch_value("plain")), F.lit(0)).alias("plain"),
             F.percentile("size", F.array(F.lit(0.5), F.lit(0.99))).alias("sizes"),
-            F.array_sort(F.array_distinct(F.flatten(F.collect_set(once("compression"))))).alias("codecs"),
+            F.array_sort(F.array_distinct(F.flatten(F.collect_set(first_batch_value("compression"))))).alias("codecs"),
         )
     )
     return grouped.select(

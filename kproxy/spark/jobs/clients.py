@@ -55,11 +55,11 @@ def clients(lines: DataFrame, release: str | None = None) -> DataFrame:
     release = release or newest_release()
     is_use = F.col("api_key").isNotNull()
     rows = _with_verdict(_used(lines), release)
-    of_client = Window.partitionBy(*_CLIENT)
-    worst = F.min(F.when(is_use, F.struct("rank", "api", "api_version", "verdict", "limit", "why"))).over(of_client)
-    unserved = set_over(F.when(~F.col("served"), F.col("api")), of_client)
-    first = F.min(F.when(F.col("refused_from").isNotNull(), F.struct(_age(), "refused_from"))).over(of_client)
-    rows = rows.withColumns({"worst": worst, "others": F.size(unserved) - 1, "first": first})
+    by_client = Window.partitionBy(*_CLIENT)
+    worst = F.min(F.when(is_use, F.struct("rank", "api", "api_version", "verdict", "limit", "why"))).over(by_client)
+    unserved = set_over(F.when(~F.col("served"), F.col("api")), by_client)
+    first_refusal = F.min(F.when(F.col("refused_from").isNotNull(), F.struct(_age(), "refused_from"))).over(by_client)
+    rows = rows.withColumns({"worst": worst, "others": F.size(unserved) - 1, "first": first_refusal})
     verdict = F.when(is_use, F.col("verdict")).otherwise(F.col("worst.verdict"))
     return rows.select(
         *_CLIENT,
@@ -138,9 +138,9 @@ def _with_verdict(rows: DataFrame, release: str) -> DataFrame:
         (F.lit(True), Kafka4Verdict.UNKNOWN, text("it is unknown whether it negotiates")),
     ]
     verdicts = F.coalesce(*(F.when(case, verdict.value) for case, verdict, _ in cases))
-    reasons = F.coalesce(*(F.when(case, why) for case, _, why in cases))  # the reason of a case is not null
-    judged = rows.withColumns({"verdict": verdicts, "why": reasons})
-    return judged.withColumn("rank", place_in(_WORST_FIRST, "verdict"))
+    reasons = F.coalesce(*(F.when(case, reason) for case, _, reason in cases))  # the reason of a case is not null
+    with_verdicts = rows.withColumns({"verdict": verdicts, "why": reasons})
+    return with_verdicts.withColumn("rank", place_in(_WORST_FIRST, "verdict"))
 
 
 def _of_use(release: str) -> Column:
@@ -153,40 +153,40 @@ def _of_use(release: str) -> Column:
 def _of_client(release: str) -> Column:
     """The reason for the verdict of a client: its worst use."""
     worst, others = F.col("worst"), F.col("others")
-    uses_it = text("uses ", worst["api"], " ", _v(worst["api_version"]), f", but Kafka {release} ", worst["limit"])
-    more = F.when(others == 1, " (and 1 more API)").when(
+    use_text = text("uses ", worst["api"], " ", _v(worst["api_version"]), f", but Kafka {release} ", worst["limit"])
+    others_text = F.when(others == 1, " (and 1 more API)").when(
         others > 1, text(" (and ", others.cast("string"), " more APIs)")
     )
-    library, least, is_new = _named_in_kip()
-    counts_on = F.when(is_new.isNotNull(), text("KIP-896 requires ", library, " ", least, " or later"))
-    which_it_is = F.when(is_new, ", which it is").otherwise("")
-    known = text(" (", counts_on, which_it_is, ")")
-    too_old = F.when(~is_new, text("; ", counts_on))
-    is_works, is_unknown = (
+    library, oldest_release, is_recent = _named_in_kip()
+    requirement = F.when(is_recent.isNotNull(), text("KIP-896 requires ", library, " ", oldest_release, " or later"))
+    fulfilled = F.when(is_recent, ", which it is").otherwise("")
+    requirement_note = text(" (", requirement, fulfilled, ")")
+    too_old = F.when(~is_recent, text("; ", requirement))
+    is_working, is_unknown = (
         worst["verdict"] == verdict.value for verdict in (Kafka4Verdict.WORKS, Kafka4Verdict.UNKNOWN)
     )
     if int(release.partition(".")[0]) < 4:
-        known = too_old = F.lit(None).cast("string")
+        requirement_note = too_old = F.lit(None).cast("string")
     return F.when(
-        is_works, text(f"Kafka {release} serves every version it uses", F.coalesce(too_old, F.lit("")))
+        is_working, text(f"Kafka {release} serves every version it uses", F.coalesce(too_old, F.lit("")))
     ).otherwise(
         text(
-            uses_it,
-            F.coalesce(more, F.lit("")),
+            use_text,
+            F.coalesce(others_text, F.lit("")),
             "; ",
             worst["why"],
-            F.when(is_unknown & known.isNotNull(), known).otherwise(""),
+            F.when(is_unknown & requirement_note.isNotNull(), requirement_note).otherwise(""),
         )
     )
 
 
 def _named_in_kip() -> tuple[Column, Column, Column]:
     """The library, its oldest working release, and whether the client is at least that; null if KIP-896 lacks it."""
-    wrapped = F.nullif(F.regexp_extract("software_version", WRAPPED_LIBRDKAFKA, 1), F.lit(""))
-    library = F.when(wrapped.isNotNull(), "librdkafka").otherwise(F.col("software_name"))
-    release = F.regexp_extract(F.coalesce(wrapped, "software_version"), RELEASE, 1)
-    least = chosen(library, OLDEST_RELEASES)
-    return library, least, _numbers(F.nullif(release, F.lit(""))) >= _numbers(least)
+    wrapped_version = F.nullif(F.regexp_extract("software_version", WRAPPED_LIBRDKAFKA, 1), F.lit(""))
+    library = F.when(wrapped_version.isNotNull(), "librdkafka").otherwise(F.col("software_name"))
+    release = F.regexp_extract(F.coalesce(wrapped_version, "software_version"), RELEASE, 1)
+    oldest_release = chosen(library, OLDEST_RELEASES)
+    return library, oldest_release, _numbers(F.nullif(release, F.lit(""))) >= _numbers(oldest_release)
 
 
 def _numbers(release: Column) -> Column:

@@ -41,16 +41,16 @@ def connections(lines: DataFrame) -> DataFrame:
         - unanswered (bigint, requests): requests without a response at the end
     """
     minute = F.date_trunc("minute", "opened_at")
-    life = F.unix_micros("closed_at") - F.unix_micros("opened_at")
-    lives = connections_of(lines).select(
+    lifetime = F.unix_micros("closed_at") - F.unix_micros("opened_at")
+    lifetimes = connections_of(lines).select(
         "cluster", client_name().alias("client"), "host", F.col("server").alias("broker"), minute.alias("minute"),
-        life.alias("life_us"), "requests", "unanswered", "by", "how", "opened_at",
+        lifetime.alias("life_us"), "requests", "unanswered", "by", "how", "opened_at",
     )  # fmt: skip
-    together = Window.partitionBy("cluster", "client", "host", "broker", "minute")
+    same_minute = Window.partitionBy("cluster", "client", "host", "broker", "minute")
     opened = F.col("opened_at").isNotNull()
-    peak = F.when(opened, F.struct((-F.count("*").over(together)).alias("less"), "minute"))
+    peak = F.when(opened, F.struct((-F.count("*").over(same_minute)).alias("less"), "minute"))
     return (
-        lives.withColumn("peak", peak)
+        lifetimes.withColumn("peak", peak)
         .groupBy("cluster", "client", "host", "broker")
         .agg(
             F.count("*").alias("connections"),
@@ -76,5 +76,5 @@ def connections(lines: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _closed_by(whom: str) -> Column:
-    return F.count_if(F.col("by") == whom)
+def _closed_by(side: str) -> Column:
+    return F.count_if(F.col("by") == side)

@@ -56,24 +56,24 @@ def delays(lines: DataFrame) -> DataFrame:
         - p99_delivery_us (double, µs): 99th percentile
         - max_delivery_us (bigint, µs): maximum
     """
-    read = (
+    reads = (
         _first_batches(lines, "Fetch", "ShareFetch")
         .join(memberships(lines), ["cluster", "client", "host"], "left")
         .withColumn("group_id", F.coalesce("own_group", "member_group"))
     )
     # The latest request of those for the offset: a topic may have been created again.
-    written = _first_batches(lines, "Produce").select(*_BATCH, F.col("asked_us").alias("written_us"), "at_us")
-    apart = F.col("read_us") - F.col("written_us")
-    asked_before = (apart >= 0) & (F.col("stored_us") - F.col("read_us") < _EARLY_US)
-    pairs = (
-        read.select(*_BATCH, *_RESPONSE, F.col("at_us").alias("read_us"))
-        .join(written.withColumnRenamed("at_us", "stored_us"), list(_BATCH))
-        .where(asked_before)
+    writes = _first_batches(lines, "Produce").select(*_BATCH, F.col("asked_us").alias("written_us"), "at_us")
+    delivery = F.col("read_us") - F.col("written_us")
+    is_earlier = (delivery >= 0) & (F.col("stored_us") - F.col("read_us") < _EARLY_US)
+    deliveries = (
+        reads.select(*_BATCH, *_RESPONSE, F.col("at_us").alias("read_us"))
+        .join(writes.withColumnRenamed("at_us", "stored_us"), list(_BATCH))
+        .where(is_earlier)
         .groupBy("topic", "partition", *_RESPONSE)
-        .agg(F.min(apart).alias("delivery_us"))
+        .agg(F.min(delivery).alias("delivery_us"))
     )
     return (
-        read.join(pairs, ["topic", "partition", *_RESPONSE], "left")
+        reads.join(deliveries, ["topic", "partition", *_RESPONSE], "left")
         .groupBy("cluster", "topic", "partition", "client", "group_id")
         .agg(
             F.count("*").alias("responses"),
@@ -99,13 +99,13 @@ def _first_batches(lines: DataFrame, *apis: str) -> DataFrame:
         client_name().alias("client"), host(F.col("client")).alias("host"), F.col("group_id").alias("own_group"),
         F.explode("topics").alias("entry"),
     )  # fmt: skip
-    named = entries.where(F.size(maybe(F.col("entry.offsets"))) > 0).select(
+    by_topic = entries.where(F.size(maybe(F.col("entry.offsets"))) > 0).select(
         "*",
         topic_name(F.col("entry")).alias("topic"),
         F.coalesce("entry.append_time", F.lit(False)).alias("append_time"),
         F.explode(batches).alias("batch"),
     )
-    return named.select("*", "batch.*").drop("entry", "batch").where(F.col("base_offset").isNotNull())
+    return by_topic.select("*", "batch.*").drop("entry", "batch").where(F.col("base_offset").isNotNull())
 
 
 def _percentiles(name: str) -> list[Column]:

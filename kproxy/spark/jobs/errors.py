@@ -40,7 +40,7 @@ def errors(lines: DataFrame) -> DataFrame:
     """
     # Few responses differ in more than their time: they are counted before they are multiplied, by texts, because the
     # embedded engine takes much longer to group by lists.
-    alike = (
+    distinct_responses = (
         lines.where(is_decoded())
         .groupBy(
             "cluster", "api", client_name().alias("client"), "server", "principal",
@@ -51,27 +51,27 @@ def errors(lines: DataFrame) -> DataFrame:
         .withColumn("topics", once(F.split(F.nullif("topics", F.lit("")), _BETWEEN)))
         .withColumn("errors", once(F.from_json("errors", _ERRORS)))
     )  # fmt: skip
-    of_response = F.array_distinct(F.transform("errors", lambda error: _error(error, F.lit(None))))
-    of_topics = F.array_distinct(F.transform(placed_errors(), lambda error: _error(error, topic_place(error))))
+    response_errors = F.array_distinct(F.transform("errors", lambda error: _error(error, F.lit(None))))
+    topic_errors = F.array_distinct(F.transform(placed_errors(), lambda error: _error(error, topic_place(error))))
     # The null added to a response's errors counts the response itself.
-    each = F.array_append(F.concat(maybe(of_response), maybe(of_topics)), F.lit(None))
-    response = F.array(
+    all_errors = F.array_append(F.concat(maybe(response_errors), maybe(topic_errors)), F.lit(None))
+    response_views = F.array(
         view("api", F.col("api")),
         view("client", F.col("client")),
         view("broker", F.col("server")),
         view("principal", F.col("principal")),
     )
-    topics = maybe(F.transform("topics", lambda topic: view("topic", F.nullif(topic, F.lit("")))))
-    place = F.col("error.topic")
+    topic_views = maybe(F.transform("topics", lambda topic: view("topic", F.nullif(topic, F.lit("")))))
+    error_topic = F.col("error.topic")
     views = (
-        F.when(F.col("error").isNull(), F.concat(response, topics))
-        .when(place.isNull(), response)
-        .otherwise(F.array(view("topic", F.nullif(F.get("topics", place), F.lit("")))))
+        F.when(F.col("error").isNull(), F.concat(response_views, topic_views))
+        .when(error_topic.isNull(), response_views)
+        .otherwise(F.array(view("topic", F.nullif(F.get("topics", error_topic), F.lit("")))))
     )
-    times = ("responses", "first_at", "last_at")
-    counted = (
-        alike.select("*", F.explode(each).alias("error"))
-        .select("cluster", *times, "error.code", "error.name", F.explode(views).alias("view"))
+    sums = ("responses", "first_at", "last_at")
+    counts = (
+        distinct_responses.select("*", F.explode(all_errors).alias("error"))
+        .select("cluster", *sums, "error.code", "error.name", F.explode(views).alias("view"))
         .where(F.col("view.value").isNotNull())
         .groupBy("cluster", "view.by", "view.value", "code", F.col("name").alias("error"))
         .agg(
@@ -81,7 +81,7 @@ def errors(lines: DataFrame) -> DataFrame:
         )
     )
     total = F.max("responses").over(Window.partitionBy("cluster", "by", "value"))
-    table = counted.withColumn("share", F.col("responses") / total).where(F.col("code").isNotNull())
+    table = counts.withColumn("share", F.col("responses") / total).where(F.col("code").isNotNull())
     return table.select(
         "cluster",
         "by",

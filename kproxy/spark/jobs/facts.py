@@ -52,15 +52,15 @@ def facts(lines: DataFrame) -> DataFrame:
         - latencies (array<struct<us:bigint,responses:bigint>>): responses by latency: `us` is the latency (µs) of which
           all but the highest six bits are zero, at most 3.1 % less than it
     """
-    is_request, carries = F.col("kind") == "request", carries_records()
+    is_request, has_records = F.col("kind") == "request", carries_records()
     records = F.aggregate(
         maybe(F.col("topics")), F.lit(0).cast("long"),
         lambda total, entry: total + F.coalesce(entry["records"], F.lit(0)),
     )  # fmt: skip
-    frame = _counted(F.lit(None).cast("string"), F.col("size"), F.when(carries, records))
-    entries = F.transform(
+    frame_facts = _counted(F.lit(None).cast("string"), F.col("size"), F.when(has_records, records))
+    topic_facts = F.transform(
         "topics",
-        lambda entry: _counted(topic_name(entry), F.when(carries, entry["bytes"]), F.when(carries, entry["records"])),
+        lambda entry: _counted(topic_name(entry), F.when(has_records, entry["bytes"]), F.when(has_records, entry["records"])),
     )
     frames = lines.where(F.col("kind").isin("request", "response") & F.col("api").isNotNull()).select(
         "cluster",
@@ -74,22 +74,22 @@ def facts(lines: DataFrame) -> DataFrame:
         (is_decoded() & (F.size(maybe(F.col("errors"))) > 0)).alias("failed"),
         (F.coalesce("throttle_time_ms", F.lit(0)) * 1000).alias("throttle_us"),
         F.greatest("latency_us", F.lit(0)).alias("latency_us"),
-        F.explode(F.concat(F.array(frame), _by_topic(maybe(entries)))).alias("counted"),
+        F.explode(F.concat(F.array(frame_facts), _by_topic(maybe(topic_facts)))).alias("counted"),
     )
-    asks, answers = F.col("asks").cast("long"), (~F.col("asks")).cast("long")
+    request_count, response_count = F.col("asks").cast("long"), (~F.col("asks")).cast("long")
     by_bucket = (
         frames.select("*", "counted.*", bucket(F.when(~F.col("asks"), F.col("latency_us"))).alias("us"))
         .groupBy(*_KEY, "us")
         .agg(
-            F.sum(asks).alias("requests"),
-            F.sum(answers).alias("responses"),
+            F.sum(request_count).alias("requests"),
+            F.sum(response_count).alias("responses"),
             F.count_if("decoded").alias("decoded"),
             F.count_if("failed").alias("failed"),
-            F.sum(asks * F.col("bytes")).alias("request_bytes"),
-            F.sum(answers * F.col("bytes")).alias("response_bytes"),
+            F.sum(request_count * F.col("bytes")).alias("request_bytes"),
+            F.sum(response_count * F.col("bytes")).alias("response_bytes"),
             F.sum("records").alias("records"),
-            F.sum(answers * F.col("throttle_us")).alias("throttle_us"),
-            F.sum(answers * F.coalesce("latency_us", F.lit(0))).alias("latency_us"),
+            F.sum(response_count * F.col("throttle_us")).alias("throttle_us"),
+            F.sum(response_count * F.coalesce("latency_us", F.lit(0))).alias("latency_us"),
             F.max(F.when(~F.col("asks"), F.col("latency_us"))).alias("max_latency_us"),
         )
     )
@@ -116,11 +116,11 @@ def _by_topic(entries: Column) -> Column:
     """One entry per topic: a broker may split a topic into several, which is rare."""
     names = F.array_distinct(F.transform(entries, lambda entry: entry["topic"]))
 
-    def total(name: Column, value: str) -> Column:
-        own = F.filter(entries, lambda entry: entry["topic"] == name)
-        return F.aggregate(own, F.lit(0).cast("long"), lambda so_far, entry: so_far + entry[value])
+    def sum_of(name: Column, value: str) -> Column:
+        own_entries = F.filter(entries, lambda entry: entry["topic"] == name)
+        return F.aggregate(own_entries, F.lit(0).cast("long"), lambda so_far, entry: so_far + entry[value])
 
     merged = F.transform(
-        F.array_compact(names), lambda name: _counted(name, total(name, "bytes"), total(name, "records"))
+        F.array_compact(names), lambda name: _counted(name, sum_of(name, "bytes"), sum_of(name, "records"))
     )
     return F.when(F.size(entries) == F.size(F.array_compact(names)), entries).otherwise(merged)

@@ -44,7 +44,7 @@ def fetches(lines: DataFrame) -> DataFrame:
           which are those of one broker
         - max_lag (bigint, records): the largest such number
     """
-    fetched = lines.where(is_decoded("Fetch", "ShareFetch")).select(
+    responses = lines.where(is_decoded("Fetch", "ShareFetch")).select(
         "cluster",
         "ts",
         "offset",
@@ -54,13 +54,13 @@ def fetches(lines: DataFrame) -> DataFrame:
         F.col("group_id").alias("own_group"),
         F.explode(_views()).alias("view"),
     )
-    of_client = Window.partitionBy("cluster", "client", "group_id")
+    by_client = Window.partitionBy("cluster", "client", "group_id")
     return (
-        fetched.join(memberships(lines), ["cluster", "client", "host"], "left")
+        responses.join(memberships(lines), ["cluster", "client", "host"], "left")
         .withColumn("group_id", F.coalesce("own_group", "member_group"))
         .groupBy("cluster", "client", "group_id", "view.topic")
         .agg(*_counts())
-        .withColumn("all_fetches", F.max("fetches").over(of_client))
+        .withColumn("all_fetches", F.max("fetches").over(by_client))
         .orderBy(
             F.desc("all_fetches"),
             "client",
@@ -76,42 +76,42 @@ def fetches(lines: DataFrame) -> DataFrame:
 
 def _views() -> Column:
     """The data in a response, in total and per topic."""
-    refused = F.size(maybe(F.col("errors"))) > 0
+    has_error = F.size(maybe(F.col("errors"))) > 0
 
-    def brought(topic: Column, size: Column, records: Column, lag: Column) -> Column:
-        is_empty = (F.coalesce(size, F.lit(0)) == 0) & ~refused
-        named = {"topic": topic, "bytes": size, "records": records, "lag": lag, "is_empty": is_empty}
-        return F.struct(*(column.alias(name) for name, column in named.items()))
+    def view_struct(topic: Column, size: Column, records: Column, lag: Column) -> Column:
+        is_empty = (F.coalesce(size, F.lit(0)) == 0) & ~has_error
+        columns = {"topic": topic, "bytes": size, "records": records, "lag": lag, "is_empty": is_empty}
+        return F.struct(*(column.alias(name) for name, column in columns.items()))
 
-    whole = brought(F.lit(None).cast("string"), _sum("bytes"), _sum("records"), _sum("lag"))
+    totals = view_struct(F.lit(None).cast("string"), _sum("bytes"), _sum("records"), _sum("lag"))
     entries = F.transform(
-        "topics", lambda entry: brought(topic_name(entry), entry["bytes"], entry["records"], entry["lag"])
+        "topics", lambda entry: view_struct(topic_name(entry), entry["bytes"], entry["records"], entry["lag"])
     )
-    return F.concat(F.array(whole), maybe(entries))
+    return F.concat(F.array(totals), maybe(entries))
 
 
 def _sum(key: str) -> Column:
     """The sum over the topics of a line; null if none has a value."""
-    known = F.array_compact(F.transform("topics", lambda entry: entry[key]))
-    total = F.aggregate(known, F.lit(0).cast("long"), lambda total, number: total + number)
-    return F.when(F.size(known) > 0, total)
+    values = F.array_compact(F.transform("topics", lambda entry: entry[key]))
+    total = F.aggregate(values, F.lit(0).cast("long"), lambda total, number: total + number)
+    return F.when(F.size(values) > 0, total)
 
 
 def _counts() -> list[Column]:
-    empty = F.col("view.is_empty")
-    waited = empty & (F.col("latency_us") >= _WAITED_US)
+    is_empty = F.col("view.is_empty")
+    has_waited = is_empty & (F.col("latency_us") >= _WAITED_US)
     size, records, lag = (F.col(f"view.{name}") for name in ("bytes", "records", "lag"))
-    brings = size > 0
+    has_data = size > 0
     return [
         F.count("*").alias("fetches"),
-        F.count_if(empty).alias("empty"),
-        F.count_if(waited).alias("waited"),
-        F.mean(empty.cast("int")).alias("empty_share"),
-        F.mean(F.coalesce(waited, F.lit(False)).cast("int")).alias("waited_share"),
+        F.count_if(is_empty).alias("empty"),
+        F.count_if(has_waited).alias("waited"),
+        F.mean(is_empty.cast("int")).alias("empty_share"),
+        F.mean(F.coalesce(has_waited, F.lit(False)).cast("int")).alias("waited_share"),
         F.coalesce(F.sum(size), F.lit(0)).alias("brought_bytes"),
         F.coalesce(F.sum(records), F.lit(0)).alias("records"),
-        F.mean(F.when(brings, size)).alias("per_fetch_bytes"),
-        F.mean(F.when(brings, records)).alias("records_per_fetch"),
+        F.mean(F.when(has_data, size)).alias("per_fetch_bytes"),
+        F.mean(F.when(has_data, records)).alias("records_per_fetch"),
         F.max_by(lag, F.when(lag.isNotNull(), F.struct("ts", "offset"))).alias("last_lag"),
         F.max(lag).alias("max_lag"),
     ]

@@ -43,18 +43,18 @@ def findings(lines: DataFrame) -> DataFrame:
         - at (timestamp, UTC): of the first reported one
     """
     # Grouped by raw names first: Spark sorts all lines to compute the maximum of texts.
-    names = lines.groupBy("connection_id", "client", "server", "client_id", "cluster").agg(F.max("ts").alias("ts"))
-    ends = names.groupBy("connection_id").agg(
+    connection_names = lines.groupBy("connection_id", "client", "server", "client_id", "cluster").agg(F.max("ts").alias("ts"))
+    clients_by_connection = connection_names.groupBy("connection_id").agg(
         F.max("client").alias("client"),
         F.max("server").alias("broker"),
         F.max("cluster").alias("its_cluster"),
         F.max(F.when(F.col("client_id").isNotNull(), F.struct("ts", "client_id"))).alias("last"),
     )
-    of_line = F.when(F.col("kind") == "finding", F.array(_as_row(F.struct(*_ENTRY))))
-    in_frame = F.transform("findings", lambda entry: _as_row(entry))  # of one argument: a second is the index
-    counted = F.transform("repeated", lambda entry: _as_row(entry, entry["count"]))
-    rows = (maybe(found.cast(_ROWS)) for found in (of_line, in_frame, counted))
-    found = (
+    own_finding = F.when(F.col("kind") == "finding", F.array(_as_row(F.struct(*_ENTRY))))
+    frame_findings = F.transform("findings", lambda entry: _as_row(entry))  # of one argument: a second is the index
+    repeats = F.transform("repeated", lambda entry: _as_row(entry, entry["count"]))
+    rows = (maybe(finding_rows.cast(_ROWS)) for finding_rows in (own_finding, frame_findings, repeats))
+    finding_rows = (
         lines.select(
             "cluster",
             "connection_id",
@@ -64,7 +64,7 @@ def findings(lines: DataFrame) -> DataFrame:
             direction().alias("direction"),
             F.explode(F.concat(*rows)).alias("found"),
         )
-        .join(ends, "connection_id", "left")
+        .join(clients_by_connection, "connection_id", "left")
         .withColumn("client_id", F.coalesce("client_id", "last.client_id"))
         .withColumn("cluster", F.coalesce("cluster", "its_cluster"))
     )
@@ -72,7 +72,7 @@ def findings(lines: DataFrame) -> DataFrame:
     example = F.struct(
         "ts", "connection_id", F.coalesce("offset", F.lit(0)), "direction", "offset", F.col("found.message")
     )
-    grouped = found.groupBy(
+    grouped = finding_rows.groupBy(
         "cluster", "found.code", "found.name", client_name().alias("client"), F.col("broker").alias("broker")
     ).agg(
         F.sum("found.times").alias("findings"),
@@ -81,8 +81,8 @@ def findings(lines: DataFrame) -> DataFrame:
         F.max("ts").alias("last_at"),
         F.min(F.when(F.col("found.message").isNotNull(), example)).alias("example"),
     )
-    own = constants({rule.code: rule.severity.value for rule in rules()})
-    severity = F.coalesce("severity", own[F.col("code")])
+    rule_severities = constants({rule.code: rule.severity.value for rule in rules()})
+    severity = F.coalesce("severity", rule_severities[F.col("code")])
     return grouped.select(
         "cluster",
         severity.alias("severity"),

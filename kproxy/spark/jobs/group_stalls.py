@@ -43,9 +43,9 @@ def group_stalls(lines: DataFrame) -> DataFrame:
         - connection_id (string): of the first request
     """
     stalls = lines.where(F.col("kind") == "stall").withColumn("source", source())
-    same = Window.partitionBy("source", "group_id", "stall", "since", "connection_id", "request_offset")
-    last = F.row_number().over(same.orderBy(F.col("until").isNull(), F.desc("duration_us"), F.desc("ts")))
-    deduplicated = _without_covered(stalls.withColumn("place", last).where("place = 1"))
+    by_stall = Window.partitionBy("source", "group_id", "stall", "since", "connection_id", "request_offset")
+    rank = F.row_number().over(by_stall.orderBy(F.col("until").isNull(), F.desc("duration_us"), F.desc("ts")))
+    deduplicated = _without_covered(stalls.withColumn("place", rank).where("place = 1"))
     return deduplicated.select(
         "cluster", "group_id", "stall", "severity", "since", "until", "duration_us", _names("waiting"),
         _names("blamed"), F.col("error_name").alias("error"), F.coalesce("times", F.lit(1)).alias("times"),
@@ -66,8 +66,8 @@ def _without_covered(stalls: DataFrame) -> DataFrame:
         F.col("stall") == StallKind.JOIN_WAITS.value,
         F.struct(blamed.alias("blamed_ids"), since.alias("since"), until.alias("until")),
     )
-    of_group = list_over(waits, Window.partitionBy("source", "cluster", "group_id"))
-    covered = F.exists(
+    group_waits = list_over(waits, Window.partitionBy("source", "cluster", "group_id"))
+    is_covered = F.exists(
         "waits",
         lambda wait: (
             (F.size(F.array_except(blamed, wait["blamed_ids"])) == 0)
@@ -75,4 +75,4 @@ def _without_covered(stalls: DataFrame) -> DataFrame:
             & (since <= wait["until"])
         ),
     )
-    return stalls.withColumn("waits", of_group).where(~(F.col("stall").isin(*_COVERED) & covered))
+    return stalls.withColumn("waits", group_waits).where(~(F.col("stall").isin(*_COVERED) & is_covered))

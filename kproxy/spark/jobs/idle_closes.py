@@ -41,24 +41,24 @@ def idle_closes(lines: DataFrame) -> DataFrame:
         - last_race_at (timestamp, UTC): the last such request
         - connection_id (string): its connection
     """
-    ended = connections(lines).where(F.col("by").isin("client", "server"))
-    silent = F.unix_micros("closed_at") - F.unix_micros("last_at")
-    idle = ended.where((F.col("unanswered") == 0) & (silent >= _IDLE_US)).select(
-        *_by_client(), silent.alias("idle_us"), F.lit(None).cast("string").alias("api"),
+    ended_connections = connections(lines).where(F.col("by").isin("client", "server"))
+    silence = F.unix_micros("closed_at") - F.unix_micros("last_at")
+    idle_rows = ended_connections.where((F.col("unanswered") == 0) & (silence >= _IDLE_US)).select(
+        *_by_client(), silence.alias("idle_us"), F.lit(None).cast("string").alias("api"),
         F.lit(None).cast("timestamp").alias("raced_at"), "connection_id",
     )  # fmt: skip
-    found = idle.unionByName(_races(lines, ended))
-    raced = F.col("raced_at").isNotNull()
+    all_rows = idle_rows.unionByName(_races(lines, ended_connections))
+    is_race = F.col("raced_at").isNotNull()
     return (
-        found.groupBy("cluster", "client", "host", "broker", "closed_by")
+        all_rows.groupBy("cluster", "client", "host", "broker", "closed_by")
         .agg(
-            F.count_if(~raced).alias("idle_closes"),
-            F.count_if(raced).alias("races"),
+            F.count_if(~is_race).alias("idle_closes"),
+            F.count_if(is_race).alias("races"),
             F.min("idle_us").alias("shortest_idle_us"),
             F.max("idle_us").alias("longest_idle_us"),
             F.array_sort(F.collect_set("api")).alias("lost_apis"),
             F.max("raced_at").alias("last_race_at"),
-            F.max(F.when(raced, F.struct("raced_at", "connection_id")))["connection_id"].alias("connection_id"),
+            F.max(F.when(is_race, F.struct("raced_at", "connection_id")))["connection_id"].alias("connection_id"),
         )
         .orderBy(F.desc("races"), F.desc("idle_closes"), "client", "host", "broker", "closed_by", "cluster")
     )
@@ -74,10 +74,10 @@ def _by_client() -> list[Column | str]:
     ]
 
 
-def _races(lines: DataFrame, ended: DataFrame) -> DataFrame:
+def _races(lines: DataFrame, ended_connections: DataFrame) -> DataFrame:
     """Return the first unanswered request of each connection, if it came after an idle time and close to the end."""
-    asked = F.unix_micros("ts")
-    candidates = ended.where(
+    asked_us = F.unix_micros("ts")
+    candidates = ended_connections.where(
         (F.col("by") == "server")
         & (F.col("unanswered") > 0)
         & (F.unix_micros("closed_at") - F.unix_micros("last_at") <= _AWAKE_US)
@@ -85,19 +85,19 @@ def _races(lines: DataFrame, ended: DataFrame) -> DataFrame:
     frames = lines.where(F.col("kind").isin("request", "response")).select(
         "connection_id", "kind", "ts", "api", "acks", "offset"
     )
-    before = F.lag("ts").over(Window.partitionBy("connection_id").orderBy("ts", "kind", "offset"))
+    previous = F.lag("ts").over(Window.partitionBy("connection_id").orderBy("ts", "kind", "offset"))
     # They are few; without a broadcast Spark would sort all frames for them.
     closes = F.broadcast(candidates.select("connection_id", *_by_client(), "asked_at", "closed_at"))
-    own = frames.join(closes, "connection_id")
-    left = own.withColumn("before", before).where(
+    candidate_frames = frames.join(closes, "connection_id")
+    unanswered_requests = candidate_frames.withColumn("before", previous).where(
         (F.col("kind") == "request")
         & ~F.col("acks").eqNullSafe(0)
         & (F.col("asked_at").isNull() | (F.col("ts") > F.col("asked_at")))
     )
-    first = left.withColumn("place", F.row_number().over(Window.partitionBy("connection_id").orderBy("ts", "offset")))
-    idle = asked - F.unix_micros("before")
-    return first.where(
-        (F.col("place") == 1) & (idle >= _IDLE_US) & (F.unix_micros("closed_at") - asked <= _AWAKE_US)
+    first_requests = unanswered_requests.withColumn("place", F.row_number().over(Window.partitionBy("connection_id").orderBy("ts", "offset")))
+    idle = asked_us - F.unix_micros("before")
+    return first_requests.where(
+        (F.col("place") == 1) & (idle >= _IDLE_US) & (F.unix_micros("closed_at") - asked_us <= _AWAKE_US)
     ).select(
         "cluster", "client", "host", "broker", "closed_by", idle.alias("idle_us"), "api", F.col("ts").alias("raced_at"),
         "connection_id",

@@ -34,7 +34,7 @@ def latency(lines: DataFrame) -> DataFrame:
         - p999_us (double, µs): 99.9th percentile
         - max_us (bigint, µs): maximum
     """
-    named = lines.where(F.col("latency_us").isNotNull() & F.col("api").isNotNull()).withColumn("names", topic_names())
+    with_names = lines.where(F.col("latency_us").isNotNull() & F.col("api").isNotNull()).withColumn("names", topic_names())
     views = F.concat(
         F.array(
             view("api", F.lit(None).cast("string")),
@@ -45,7 +45,7 @@ def latency(lines: DataFrame) -> DataFrame:
         F.transform("names", lambda topic: view("topic", topic)),
     )
     table = (
-        named.select("cluster", "api", "latency_us", F.explode(views).alias("view"))
+        with_names.select("cluster", "api", "latency_us", F.explode(views).alias("view"))
         .groupBy("cluster", "view.by", "api", "view.value")
         .agg(
             F.count("*").alias("responses"),
@@ -53,7 +53,7 @@ def latency(lines: DataFrame) -> DataFrame:
             F.max("latency_us").alias("max_us"),
         )
     )
-    quantiles = [F.col("quantiles")[place].alias(name) for place, name in enumerate(_QUANTILES)]
+    quantiles = [F.col("quantiles")[position].alias(name) for position, name in enumerate(_QUANTILES)]
     return table.select("cluster", "by", "api", "value", "responses", *quantiles, "max_us").orderBy(
         place_in(_ORDER, "by"), F.desc("p99_us"), "api", "value", "cluster"
     )

@@ -40,11 +40,11 @@ def metadata_storms(lines: DataFrame) -> DataFrame:
         - bytes (bigint, bytes): size of all responses
         - connection_id (string): of the last request
     """
-    lasted = F.unix_micros("last_at") - F.unix_micros("first_at")
+    duration_us = F.unix_micros("last_at") - F.unix_micros("first_at")
     per_second = F.when(F.col("lasted_us") > 0, (F.col("requests") - 1) * 1_000_000.0 / F.col("lasted_us"))
     return (
         metadata_runs(lines)
-        .withColumn("lasted_us", lasted)
+        .withColumn("lasted_us", duration_us)
         .select(
             "cluster", client_name().alias("client"), "host", "broker", "first_at", "last_at", "lasted_us", "requests",
             per_second.alias("per_second"),

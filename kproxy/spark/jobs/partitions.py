@@ -33,23 +33,23 @@ def partitions(lines: DataFrame) -> DataFrame:
     entries = lines.where(F.col("kind").isin("request", "response")).select(
         "cluster", "kind", carries_records().alias("carries"), F.explode("topics").alias("entry")
     )
-    parts = F.transform(
+    part_structs = F.transform(
         "entry.partitions",
         lambda number, at: F.struct(number.alias("partition"), F.get("entry.partition_bytes", at).alias("bytes")),
     )
-    named = entries.select(
-        "cluster", "kind", "carries", topic_name(F.col("entry")).alias("topic"), F.explode(parts).alias("part")
+    entries_by_partition = entries.select(
+        "cluster", "kind", "carries", topic_name(F.col("entry")).alias("topic"), F.explode(part_structs).alias("part")
     )
     size = F.when(F.col("carries"), F.col("part.bytes"))
-    counted = (
-        named.where(F.col("topic").isNotNull())
+    byte_counts = (
+        entries_by_partition.where(F.col("topic").isNotNull())
         .groupBy("cluster", "topic", "part.partition")
         .agg(
             F.coalesce(F.sum(F.when(F.col("kind") == "request", size)), F.lit(0)).alias("written_bytes"),
             F.coalesce(F.sum(F.when(F.col("kind") == "response", size)), F.lit(0)).alias("read_bytes"),
         )
     )
-    table = counted.select(
+    table = byte_counts.select(
         "cluster", "topic", "partition", "written_bytes", *_against("written"), "read_bytes", *_against("read")
     ).where(F.col("written_share").isNotNull() | F.col("read_share").isNotNull())
     skew = F.greatest("written_skew", "read_skew")
@@ -58,8 +58,8 @@ def partitions(lines: DataFrame) -> DataFrame:
     )
 
 
-def _against(way: str) -> list[Column]:
+def _against(direction: str) -> list[Column]:
     """The partition's share of the topic's bytes, and its multiple of the mean."""
     topic = Window.partitionBy("cluster", "topic")
-    part = F.try_divide(F.col(f"{way}_bytes"), F.sum(f"{way}_bytes").over(topic))
-    return [part.alias(f"{way}_share"), (part * F.count("*").over(topic)).alias(f"{way}_skew")]
+    share = F.try_divide(F.col(f"{direction}_bytes"), F.sum(f"{direction}_bytes").over(topic))
+    return [share.alias(f"{direction}_share"), (share * F.count("*").over(topic)).alias(f"{direction}_skew")]

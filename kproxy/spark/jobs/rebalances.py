@@ -43,8 +43,8 @@ def rebalances(lines: DataFrame) -> DataFrame:
     """
     events = group_events(lines).where(F.col("own"))
     generations = _generations(events).unionByName(_epochs(events))
-    until = Window.partitionBy("group_id", "life").orderBy("begun_us").rangeBetween(-int(WITHIN.default * 1_000_000), 0)
-    a_minute = F.col("generation") - F.min("generation").over(until)
+    last_minute = Window.partitionBy("group_id", "life").orderBy("begun_us").rangeBetween(-int(WITHIN.default * 1_000_000), 0)
+    a_minute = F.col("generation") - F.min("generation").over(last_minute)
     rows = generations.withColumn("a_minute", a_minute).withColumn("storm", F.col("a_minute") >= GENERATIONS.default)
     return (
         rows.withColumn("most", F.max("a_minute").over(Window.partitionBy("group_id")))
@@ -63,38 +63,38 @@ def _generations(events: DataFrame) -> DataFrame:
     notifications = is_kind(EventKind.HEARTBEAT, EventKind.SYNC) & error.isin(*TELLING)
     joins, leaves, syncs = is_kind(EventKind.JOIN) & ok, is_kind(EventKind.LEAVE) & ok, is_kind(EventKind.SYNC) & ok
     classic = events.where((F.col("protocol") == Protocol.CLASSIC.value) & (joins | leaves | syncs | notifications))
-    lived = in_lives(classic.withColumn("heard_us", F.col("answered_us")), joins)
+    events_in_lives = in_lives(classic.withColumn("heard_us", F.col("answered_us")), joins)
     # A leave, or REBALANCE_IN_PROGRESS, belongs to the generation that the next joins start.
     order = ("heard_us", "asked_us", "correlation_id")
-    next_joined = coming(F.col("generation"), joins, ("group_id", "life"), order)
-    lived = lived.withColumn("round", F.when(syncs, F.col("generation")).otherwise(next_joined))
+    next_generation = coming(F.col("generation"), joins, ("group_id", "life"), order)
+    events_in_lives = events_in_lives.withColumn("round", F.when(syncs, F.col("generation")).otherwise(next_generation))
 
-    def first(kind: Column) -> Column:
+    def first_event(kind: Column) -> Column:
         return F.min(F.when(kind, F.struct("asked_us", "label", "connection_id", "who")))
 
-    rounds = lived.groupBy("group_id", "life", "protocol", F.col("round").alias("generation")).agg(
-        first(joins).alias("joined"),
-        first(leaves).alias("left"),
+    rounds = events_in_lives.groupBy("group_id", "life", "protocol", F.col("round").alias("generation")).agg(
+        first_event(joins).alias("joined"),
+        first_event(leaves).alias("left"),
         F.min(F.when(notifications, F.col("heard_us"))).alias("told_us"),
         F.min(F.when(joins, F.col("heard_us"))).alias("begun_us"),
         F.min(F.when(syncs, F.col("heard_us"))).alias("until_us"),
         F.collect_set(F.when(joins, F.col("who"))).alias("those"),
         F.collect_set(F.when(leaves, F.col("who"))).alias("leavers"),
     )
-    before = F.lag("those").over(Window.partitionBy("group_id", "life").orderBy("generation"))
-    was_left = (F.col("left.asked_us") < F.col("joined.asked_us")) & F.coalesce(
+    previous_members = F.lag("those").over(Window.partitionBy("group_id", "life").orderBy("generation"))
+    has_left_first = (F.col("left.asked_us") < F.col("joined.asked_us")) & F.coalesce(
         F.size(F.array_except("before", "leavers")) > 0, F.lit(True)
     )
     facts = {
-        "left": was_left,
+        "left": has_left_first,
         "is_new": ~F.coalesce(F.array_contains("before", F.col("joined.who")), F.lit(False)),
         "was_told": F.col("told_us") < F.col("joined.asked_us"),
     }
     why = F.coalesce(*(F.when(facts[fact], kind.value) for fact, kind in CAUSES.items()), F.lit(OTHERWISE.value))
     # If only a sync was seen of a generation, its cause is unknown.
-    known = rounds.withColumn("before", before).where(F.col("joined").isNotNull())
-    cause = F.when(was_left, F.col("left")).otherwise(F.col("joined"))
-    return known.select(
+    with_joins = rounds.withColumn("before", previous_members).where(F.col("joined").isNotNull())
+    cause = F.when(has_left_first, F.col("left")).otherwise(F.col("joined"))
+    return with_joins.select(
         "group_id", "life", "protocol", "generation", "begun_us", "until_us",
         F.least("joined.asked_us", "told_us").alias("since_us"), cause["label"].alias("by"), why.alias("why"),
         F.size("those").alias("members"), cause["connection_id"].alias("connection_id"),
@@ -103,10 +103,10 @@ def _generations(events: DataFrame) -> DataFrame:
 
 def _epochs(events: DataFrame) -> DataFrame:
     """Return epochs of the newer protocols (KIP-848, KIP-932, KIP-1071): members move to an epoch individually."""
-    reached = is_kind(EventKind.JOIN, EventKind.HEARTBEAT) & F.col("ok") & (F.col("generation") > 0)
-    by_epoch = (F.col("protocol") != Protocol.CLASSIC.value) & reached
-    firsts = (
-        events.where(by_epoch)
+    reaches_epoch = is_kind(EventKind.JOIN, EventKind.HEARTBEAT) & F.col("ok") & (F.col("generation") > 0)
+    is_epoch_event = (F.col("protocol") != Protocol.CLASSIC.value) & reaches_epoch
+    first_reached = (
+        events.where(is_epoch_event)
         .groupBy("group_id", "protocol", "generation", "who")
         .agg(
             F.min(F.struct("answered_us", "asked_us", "correlation_id", "label", "connection_id", "kind")).alias(
@@ -115,7 +115,7 @@ def _epochs(events: DataFrame) -> DataFrame:
         )
     )
     frame = in_lives(
-        firsts.select(
+        first_reached.select(
             "group_id", "protocol", "generation", "who", F.col("event.answered_us").alias("heard_us"), "event.*"
         ),
         is_kind(EventKind.JOIN),
@@ -124,8 +124,8 @@ def _epochs(events: DataFrame) -> DataFrame:
     epochs = frame.groupBy("group_id", "life", "protocol", "generation").agg(
         first.alias("first"), F.max("heard_us").alias("until_us"), F.count("*").cast("int").alias("members")
     )
-    joined, began = CauseKind.JOIN.value, CauseKind.COORDINATOR.value
-    why = F.when(F.col("first.kind") == EventKind.JOIN.value, joined).otherwise(began)
+    join_cause, coordinator_cause = CauseKind.JOIN.value, CauseKind.COORDINATOR.value
+    why = F.when(F.col("first.kind") == EventKind.JOIN.value, join_cause).otherwise(coordinator_cause)
     return epochs.select(
         "group_id", "life", "protocol", "generation", F.col("first.heard_us").alias("begun_us"), "until_us",
         F.col("first.heard_us").alias("since_us"), F.col("first.label").alias("by"), why.alias("why"), "members",

@@ -36,10 +36,10 @@ def retries(lines: DataFrame) -> DataFrame:
         - host (string): the host of the client
         - broker (string): the address of the broker
         - api (string): the API
-        - kind (string): ``lost``: sent again on another connection within 10 s of the end of one that left it
-          unanswered; the broker may have executed both. ``refused``: failed again within 10 s of an error that is not
+        - kind (string): ``lost_rows``: sent again on another connection within 10 s of the end of one that left it
+          unanswered; the broker may have executed both. ``refused_rows``: failed again within 10 s of an error that is not
           retriable in Kafka. ``batch``: a batch that the broker had received before
-        - why (string): for ``lost`` who closed the connection (client, server), for ``refused`` the error, for
+        - why (string): for ``lost_rows`` who closed the connection (client, server), for ``refused_rows`` the error, for
           ``batch`` the rule that detected it
         - retries (bigint, requests): repeated requests; for ``batch``, batches
         - shortest_us (bigint, µs): the shortest pause before one; null for batches
@@ -47,10 +47,10 @@ def retries(lines: DataFrame) -> DataFrame:
         - last_at (timestamp, UTC): when the last was sent, likewise
         - connection_id (string): of the last one
     """
-    lost = resent(lines).select(*_row("lost", "closed_by", "ended_us"))
-    refused = refused_again(lines, retriable=False).select(*_row("refused", "error", "refused_us"))
+    lost_rows = resent(lines).select(*_row("lost", "closed_by", "ended_us"))
+    refused_rows = refused_again(lines, retriable=False).select(*_row("refused", "error", "refused_us"))
     return (
-        lost.unionByName(refused)
+        lost_rows.unionByName(refused_rows)
         .unionByName(_batches(lines))
         .groupBy("cluster", "client", "host", "broker", "api", "kind", "why")
         .agg(
@@ -64,30 +64,30 @@ def retries(lines: DataFrame) -> DataFrame:
     )
 
 
-def _row(kind: str, why: str, before_us: str) -> list[Column | str]:
+def _row(kind: str, why: str, earlier_us: str) -> list[Column | str]:
     """A retry, for rows with again_us; a negative pause becomes null."""
     return [
         "cluster", client_name().alias("client"), "host", F.col("server").alias("broker"), "api",
         F.lit(kind).alias("kind"), F.col(why).alias("why"), F.lit(1).cast("long").alias("times"),
-        F.greatest(F.col("again_us") - F.col(before_us), F.lit(0)).alias("pause_us"),
+        F.greatest(F.col("again_us") - F.col(earlier_us), F.lit(0)).alias("pause_us"),
         F.timestamp_micros("again_us").alias("at"), "connection_id",
     ]  # fmt: skip
 
 
 def _batches(lines: DataFrame) -> DataFrame:
     findings = F.transform("findings", lambda finding: _told(finding, F.lit(1).cast("long")))
-    counted = F.transform("repeated", lambda repeat: _told(repeat, repeat["count"]))
-    both = F.concat(maybe(findings.cast(_ENTRIES)), maybe(counted.cast(_ENTRIES)))
-    found = F.filter(both, lambda entry: entry["code"].isin(*_SAME_BATCH))
+    repeats = F.transform("repeated", lambda repeat: _told(repeat, repeat["count"]))
+    entries = F.concat(maybe(findings.cast(_ENTRIES)), maybe(repeats.cast(_ENTRIES)))
+    batch_findings = F.filter(entries, lambda entry: entry["code"].isin(*_SAME_BATCH))
     # Close lines have no client id: it is that of the connection's frames.
     rows = lines.where(F.col("findings").isNotNull() | F.col("repeated").isNotNull()).select(
-        "cluster", "connection_id", "client", "server", "client_id", "ts", F.explode(found).alias("found")
+        "cluster", "connection_id", "client", "server", "client_id", "ts", F.explode(batch_findings).alias("found")
     )
-    named = rows.groupBy("cluster", "connection_id").agg(
+    by_connection = rows.groupBy("cluster", "connection_id").agg(
         F.max("client").alias("client"), F.max("server").alias("server"), F.max("client_id").alias("client_id"),
         F.collect_list(F.struct("ts", "found")).alias("each"),
     )  # fmt: skip
-    return named.withColumn("each", F.explode("each")).select(
+    return by_connection.withColumn("each", F.explode("each")).select(
         "cluster", client_name().alias("client"), host(F.col("client")).alias("host"), F.col("server").alias("broker"),
         F.lit("Produce").alias("api"), F.lit("batch").alias("kind"), F.col("each.found.name").alias("why"),
         F.col("each.found.times").alias("times"), F.lit(None).cast("long").alias("pause_us"),

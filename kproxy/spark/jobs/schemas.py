@@ -31,9 +31,9 @@ def schemas(lines: DataFrame) -> DataFrame:
         - problems (bigint, records): those that do not decode completely
         - problem (string): why one of them does not
     """
-    written = record_values(lines.where((F.col("kind") == "request") & (F.col("api") == "Produce")))
+    written_values = record_values(lines.where((F.col("kind") == "request") & (F.col("api") == "Produce")))
     grouped = (
-        written.where(F.col("part") != "header")
+        written_values.where(F.col("part") != "header")
         .groupBy("cluster", "topic", "part", "client", "format", "schema_form", "schema_id", "subject")
         .agg(
             F.count("*").alias("records"),

@@ -50,10 +50,10 @@ def share_groups(lines: DataFrame) -> DataFrame:
         - first_at (timestamp, UTC): the first frame
         - last_at (timestamp, UTC): the last frame
     """
-    fetched, acknowledged = is_decoded(_FETCH), is_decoded(_ACKNOWLEDGE)
+    is_fetch, is_acknowledge = is_decoded(_FETCH), is_decoded(_ACKNOWLEDGE)
     names = F.transform(maybe(F.col("errors")), lambda error: error["name"])
     is_session_error = F.exists(names, lambda name: name.isin(*_SESSION))
-    brought = _total("bytes")
+    record_bytes = _total("bytes")
     table = (
         lines.where(
             F.col("kind").isin("request", "response")
@@ -63,14 +63,14 @@ def share_groups(lines: DataFrame) -> DataFrame:
         .groupBy("cluster", "group_id", client_name().alias("client"))
         .agg(
             F.count_distinct(F.nullif("member_id", F.lit(""))).alias("members"),
-            F.count_if(fetched).alias("fetches"),
-            F.count_if(fetched & (brought == 0)).alias("empty"),
-            F.coalesce(F.sum(F.when(fetched, _total("records"))), F.lit(0)).alias("records"),
-            F.coalesce(F.sum(F.when(fetched, brought)), F.lit(0)).alias("read_bytes"),
-            F.percentile(F.when(fetched, F.col("latency_us")), 0.5).alias("p50_fetch_us"),
+            F.count_if(is_fetch).alias("fetches"),
+            F.count_if(is_fetch & (record_bytes == 0)).alias("empty"),
+            F.coalesce(F.sum(F.when(is_fetch, _total("records"))), F.lit(0)).alias("records"),
+            F.coalesce(F.sum(F.when(is_fetch, record_bytes)), F.lit(0)).alias("read_bytes"),
+            F.percentile(F.when(is_fetch, F.col("latency_us")), 0.5).alias("p50_fetch_us"),
             F.count_if((F.col("kind") == "request") & (F.col("api") == _ACKNOWLEDGE)).alias("acknowledges"),
-            F.count_if((fetched | acknowledged) & F.array_contains(names, _LOST)).alias("refused"),
-            F.count_if((fetched | acknowledged) & is_session_error).alias("session_errors"),
+            F.count_if((is_fetch | is_acknowledge) & F.array_contains(names, _LOST)).alias("refused"),
+            F.count_if((is_fetch | is_acknowledge) & is_session_error).alias("session_errors"),
             F.count_if(is_decoded(_HEARTBEAT)).alias("heartbeats"),
             F.min("ts").alias("first_at"),
             F.max("ts").alias("last_at"),

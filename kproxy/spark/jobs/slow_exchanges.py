@@ -42,10 +42,10 @@ def slow_exchanges(lines: DataFrame) -> DataFrame:
         - ahead_us (bigint, µs): how long it waited for them
         - ahead_apis (array<string>): the APIs of the first ten of them, in order
     """
-    answered = lines.where(F.col("latency_us").isNotNull() & F.col("api").isNotNull())
+    responses = lines.where(F.col("latency_us").isNotNull() & F.col("api").isNotNull())
     order = Window.partitionBy("cluster", "api").orderBy(F.desc("latency_us"), "ts", "connection_id", "offset")
-    slow = (
-        answered.withColumn("place", F.row_number().over(order))
+    slowest = (
+        responses.withColumn("place", F.row_number().over(order))
         .where(F.col("place") <= _OF_EACH)
         .select(
             "cluster",
@@ -62,7 +62,7 @@ def slow_exchanges(lines: DataFrame) -> DataFrame:
             "offset",
         )
     )
-    others = answered.select(
+    earlier = responses.select(
         F.col("connection_id").alias("on"),
         F.col("offset").alias("at"),
         "request_ts",
@@ -70,15 +70,15 @@ def slow_exchanges(lines: DataFrame) -> DataFrame:
         F.col("api").alias("other_api"),
     )
     # Responses are in request order. Each one is joined with itself too, so that none is dropped.
-    is_itself = F.col("at") == F.col("offset")
+    is_same = F.col("at") == F.col("offset")
     was_ahead = (F.col("at") < F.col("offset")) & (F.col("ts") > F.col("asked_at"))
-    pairs = others.join(F.broadcast(slow), (F.col("on") == F.col("connection_id")) & (is_itself | was_ahead))
-    other = F.when(~is_itself, F.struct("at", "other_api"))
-    until = F.max(F.when(~is_itself, F.unix_micros("ts"))) - F.unix_micros("asked_at")
-    grouped = pairs.groupBy(*slow.columns).agg(
-        F.count(other).alias("ahead"), until.alias("ahead_us"), F.array_sort(F.collect_list(other)).alias("others")
+    pairs = earlier.join(F.broadcast(slowest), (F.col("on") == F.col("connection_id")) & (is_same | was_ahead))
+    earlier_exchange = F.when(~is_same, F.struct("at", "other_api"))
+    ahead_us = F.max(F.when(~is_same, F.unix_micros("ts"))) - F.unix_micros("asked_at")
+    grouped = pairs.groupBy(*slowest.columns).agg(
+        F.count(earlier_exchange).alias("ahead"), ahead_us.alias("ahead_us"), F.array_sort(F.collect_list(earlier_exchange)).alias("others")
     )
-    first = F.transform(F.slice("others", 1, _MAX_AHEAD), lambda exchange: exchange["other_api"])
-    return grouped.select(*slow.columns, "ahead", "ahead_us", first.alias("ahead_apis")).orderBy(
+    first_apis = F.transform(F.slice("others", 1, _MAX_AHEAD), lambda exchange: exchange["other_api"])
+    return grouped.select(*slowest.columns, "ahead", "ahead_us", first_apis.alias("ahead_apis")).orderBy(
         F.desc("latency_us"), "answered_at", "connection_id", "offset", "cluster"
     )

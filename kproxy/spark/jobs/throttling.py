@@ -30,7 +30,7 @@ def throttling(lines: DataFrame) -> DataFrame:
         - max_throttle_us (bigint, µs): maximum
     """
     hour = F.window("ts", "1 hour")["start"]
-    answers = lines.where(is_decoded()).select(
+    responses = lines.where(is_decoded()).select(
         "cluster",
         client_name().alias("client"),
         F.col("server").alias("broker"),
@@ -39,7 +39,7 @@ def throttling(lines: DataFrame) -> DataFrame:
     )
     is_throttled = F.col("throttle_us") > 0
     grouped = (
-        answers.withColumn("since", F.explode(F.array(F.lit(None), "hour_at")))
+        responses.withColumn("since", F.explode(F.array(F.lit(None), "hour_at")))
         .groupBy("cluster", "client", "broker", "since")
         .agg(
             F.count("*").alias("responses"),

@@ -47,33 +47,33 @@ def throughput(lines: DataFrame) -> DataFrame:
         - first_at (timestamp, UTC): the first frame
         - last_at (timestamp, UTC): the last frame
     """
-    records = F.when(carries_records(), F.lit(1))
-    sizes = {"bytes": F.col("size")}
-    frame = F.array(
-        view("api", F.col("api"), **sizes),
-        view("client", client_name(), **sizes),
-        view("broker", F.col("server"), **sizes),
-        view("principal", F.col("principal"), **sizes),
+    record_factor = F.when(carries_records(), F.lit(1))
+    size_column = {"bytes": F.col("size")}
+    frame_views = F.array(
+        view("api", F.col("api"), **size_column),
+        view("client", client_name(), **size_column),
+        view("broker", F.col("server"), **size_column),
+        view("principal", F.col("principal"), **size_column),
     )
-    entries = F.transform("topics", lambda entry: view("topic", topic_name(entry), bytes=entry["bytes"] * records))
-    of_frames = lines.where(F.col("kind").isin("request", "response"))
-    counted = (
-        of_frames.select("cluster", "kind", "ts", F.explode(F.concat(frame, maybe(entries))).alias("view"))
+    entries = F.transform("topics", lambda entry: view("topic", topic_name(entry), bytes=entry["bytes"] * record_factor))
+    frames = lines.where(F.col("kind").isin("request", "response"))
+    totals = (
+        frames.select("cluster", "kind", "ts", F.explode(F.concat(frame_views, maybe(entries))).alias("view"))
         .select("cluster", "kind", "ts", "view.*")
         .where(F.col("value").isNotNull())
         .groupBy("cluster", "by", "value")
         .agg(_sizes("request"), _sizes("response"), F.min("ts").alias("first_at"), F.max("ts").alias("last_at"))
     )
     seconds = F.greatest(F.col("observed_us"), F.lit(_US)) / _US  # `greatest` ignores null
-    total = F.col("request.total") + F.col("response.total")
-    table = counted.join(_observed(of_frames), F.col("cluster") == F.col("of"), "left").select(
+    total_bytes = F.col("request.total") + F.col("response.total")
+    table = totals.join(_observed(frames), F.col("cluster") == F.col("of"), "left").select(
         "cluster",
         "by",
         "value",
         F.col("request.frames").alias("requests"),
         F.col("response.frames").alias("responses"),
         (F.col("request.frames") / seconds).alias("requests_per_s"),
-        (total / seconds).alias("rate_bytes"),
+        (total_bytes / seconds).alias("rate_bytes"),
         *_columns("request"),
         *_columns("response"),
         "first_at",

@@ -48,16 +48,16 @@ def transactions(lines: DataFrame) -> DataFrame:
         - timeout_us (bigint, µs): transaction.timeout.ms, from the last InitProducerId; null if none was observed
         - connection_id (string): the connection on which it began
     """
-    last = lines.groupBy("cluster").agg(F.max(F.unix_micros("ts")).alias("last_us"))
-    begun, ended = F.col("begun.us"), F.col("ended.us")
+    last_lines = lines.groupBy("cluster").agg(F.max(F.unix_micros("ts")).alias("last_us"))
+    begun_us, ended_us = F.col("begun.us"), F.col("ended.us")
     outcome = F.coalesce("ended.outcome", F.lit("open"))
     return (
         _transactions(_events(lines))
-        .join(F.broadcast(last), "cluster")
+        .join(F.broadcast(last_lines), "cluster")
         .select(
             "cluster", "transactional_id", "begun.producer_id", "begun.producer_epoch", "begun.client", "begun.host",
-            "ended.version", F.timestamp_micros(begun).alias("begun_at"), F.timestamp_micros(ended).alias("ended_at"),
-            (F.coalesce(ended, "last_us") - begun).alias("open_us"), outcome.alias("outcome"), "partitions", "records",
+            "ended.version", F.timestamp_micros(begun_us).alias("begun_at"), F.timestamp_micros(ended_us).alias("ended_at"),
+            (F.coalesce(ended_us, "last_us") - begun_us).alias("open_us"), outcome.alias("outcome"), "partitions", "records",
             "groups", "refused", "timeout_us", "begun.connection_id",
         )
         .orderBy(F.col("ended_at").isNotNull(), F.desc("open_us"), "transactional_id", "begun_at", "cluster")
@@ -68,21 +68,21 @@ def _events(lines: DataFrame) -> DataFrame:
     """Return frames and markers of transactions in one form, without those of fenced producers."""
     has_error = F.size(maybe(F.col("errors"))) > 0
     api, is_request = F.col("api"), F.col("kind") == "request"
-    ok = ~is_request & ~has_error
+    is_success = ~is_request & ~has_error
     kind = (
         F.when(is_request & (api == "Produce"), _BEGIN)
-        .when(ok & (api == "InitProducerId"), _INIT)
-        .when(ok & (api == "EndTxn"), _END)
-        .when(ok & api.isin("AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit"), _BEGIN)
+        .when(is_success & (api == "InitProducerId"), _INIT)
+        .when(is_success & (api == "EndTxn"), _END)
+        .when(is_success & api.isin("AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit"), _BEGIN)
     )
-    places = F.flatten(
+    topic_partitions = F.flatten(
         F.transform(
             maybe(F.col("topics")),
             lambda topic: F.transform(topic["partitions"], lambda number: F.struct(topic_name(topic), number)),
         )
     )
     is_write = (kind == _BEGIN) & api.isin("Produce", "AddPartitionsToTxn")
-    written = F.aggregate(maybe(F.transform("topics", lambda topic: F.coalesce(topic["records"], F.lit(0)))),
+    record_count = F.aggregate(maybe(F.transform("topics", lambda topic: F.coalesce(topic["records"], F.lit(0)))),
                           F.lit(0).cast("long"), lambda total, number: total + number)  # fmt: skip
     frames = lines.where(F.col("transactional_id").isNotNull() & api.isin(*APIS, "Produce")).select(
         *_ID, F.unix_micros("ts").alias("us"), "connection_id", "offset", kind.alias("event"),
@@ -90,22 +90,22 @@ def _events(lines: DataFrame) -> DataFrame:
         F.when(api == "EndTxn", F.when(F.col("api_version") >= 5, 2).otherwise(1)).alias("version"),
         F.when(F.col("committed"), "committed").otherwise("aborted").alias("outcome"),
         F.when(kind == _INIT, F.col("transaction_timeout_ms") * 1000).alias("timeout_us"),
-        F.when(is_write, places).alias("places"),
-        F.when(is_request & (api == "Produce"), written).otherwise(F.lit(0)).alias("records"),
+        F.when(is_write, topic_partitions).alias("places"),
+        F.when(is_request & (api == "Produce"), record_count).otherwise(F.lit(0)).alias("records"),
         F.when(kind == _BEGIN, F.col("group_id")).alias("group_id"),
         (~is_request & has_error).alias("is_refused"),
     )  # fmt: skip
     events = frames.unionByName(_markers(lines, frames), allowMissingColumns=True)
-    before = Window.partitionBy(*_ID, "producer_id").orderBy(*_ORDER).rowsBetween(Window.unboundedPreceding, -1)
-    highest = F.max("producer_epoch").over(before)
-    is_late = F.coalesce(F.col("producer_epoch") < highest, F.lit(False))
-    is_old_marker = F.col("event").eqNullSafe(_MARKER) & ~F.coalesce(F.col("producer_epoch") > highest, F.lit(False))
+    earlier = Window.partitionBy(*_ID, "producer_id").orderBy(*_ORDER).rowsBetween(Window.unboundedPreceding, -1)
+    highest_epoch = F.max("producer_epoch").over(earlier)
+    is_late = F.coalesce(F.col("producer_epoch") < highest_epoch, F.lit(False))
+    is_old_marker = F.col("event").eqNullSafe(_MARKER) & ~F.coalesce(F.col("producer_epoch") > highest_epoch, F.lit(False))
     return events.withColumn("ignored", is_late | is_old_marker).where(~F.col("ignored"))
 
 
 def _markers(lines: DataFrame, frames: DataFrame) -> DataFrame:
     """Return the markers of known producers as events: one with a higher epoch is of a coordinator that aborts."""
-    names = frames.where(F.col("producer_id").isNotNull()).select(*_ID, "producer_id").distinct()
+    producer_ids = frames.where(F.col("producer_id").isNotNull()).select(*_ID, "producer_id").distinct()
     markers = lines.where(F.size(maybe(F.col("markers"))) > 0).select(
         "cluster", F.unix_micros("ts").alias("us"), "connection_id", "offset", F.explode("markers").alias("marker")
     )
@@ -113,33 +113,33 @@ def _markers(lines: DataFrame, frames: DataFrame) -> DataFrame:
         "cluster", "us", "connection_id", "offset", F.lit(_MARKER).alias("event"), "marker.producer_id",
         "marker.producer_epoch", F.when(F.col("marker.committed"), "committed").otherwise("fenced").alias("outcome"),
         F.lit(0).cast("long").alias("records"), F.lit(False).alias("is_refused"),
-    ).join(names, ["cluster", "producer_id"])  # fmt: skip
+    ).join(producer_ids, ["cluster", "producer_id"])  # fmt: skip
 
 
 def _transactions(events: DataFrame) -> DataFrame:
     """Return the events between two ends as one row, if a transaction has begun among them."""
     event = F.col("event")
-    ends = F.coalesce(event.isin(_END, _INIT, _MARKER), F.lit(False))
+    is_end = F.coalesce(event.isin(_END, _INIT, _MARKER), F.lit(False))
     earlier = Window.partitionBy(*_ID).orderBy(*_ORDER).rowsBetween(Window.unboundedPreceding, -1)
     since_init = Window.partitionBy(*_ID, "era").orderBy(*_ORDER).rowsBetween(Window.unboundedPreceding, -1)
-    init = F.when(event == _INIT, F.col("connection_id"))
-    used = F.concat(set_over(F.when(event != _MARKER, F.col("connection_id")), since_init),
+    init_connection = F.when(event == _INIT, F.col("connection_id"))
+    used_connections = F.concat(set_over(F.when(event != _MARKER, F.col("connection_id")), since_init),
                     F.array(F.coalesce("opened_by", F.lit(""))))  # fmt: skip
-    lived = (
-        events.withColumn("life", F.coalesce(F.count_if(ends).over(earlier), F.lit(0)))
+    events_in_lives = (
+        events.withColumn("life", F.coalesce(F.count_if(is_end).over(earlier), F.lit(0)))
         .withColumn("era", F.coalesce(F.count_if(F.coalesce(event == _INIT, F.lit(False))).over(earlier), F.lit(0)))
-        .withColumn("opened_by", F.last(init, ignorenulls=True).over(earlier))
+        .withColumn("opened_by", F.last(init_connection, ignorenulls=True).over(earlier))
         .withColumn("timeout_us", F.last("timeout_us", ignorenulls=True).over(earlier))
-        .withColumn("same", F.array_contains(used, F.col("connection_id")))
+        .withColumn("same", F.array_contains(used_connections, F.col("connection_id")))
     )
     outcome = F.when(event == _INIT, F.when(F.col("same"), "aborted").otherwise("fenced")).otherwise(F.col("outcome"))
-    begun = F.struct("us", "offset", "producer_id", "producer_epoch", "client", "host", "connection_id")
-    ended = F.struct("us", "offset", outcome.alias("outcome"), "version")
+    begin_struct = F.struct("us", "offset", "producer_id", "producer_epoch", "client", "host", "connection_id")
+    end_struct = F.struct("us", "offset", outcome.alias("outcome"), "version")
     return (
-        lived.groupBy(*_ID, "life")
+        events_in_lives.groupBy(*_ID, "life")
         .agg(
-            F.min(F.when(event == _BEGIN, begun)).alias("begun"),
-            F.max(F.when(ends, ended)).alias("ended"),
+            F.min(F.when(event == _BEGIN, begin_struct)).alias("begun"),
+            F.max(F.when(is_end, end_struct)).alias("ended"),
             _size(F.flatten(F.collect_list("places"))).alias("partitions"),
             F.sum("records").alias("records"),
             F.count_distinct("group_id").alias("groups"),
@@ -150,5 +150,5 @@ def _transactions(events: DataFrame) -> DataFrame:
     )
 
 
-def _size(places: Column) -> Column:
-    return F.size(F.array_distinct(places)).cast("long")
+def _size(topic_partitions: Column) -> Column:
+    return F.size(F.array_distinct(topic_partitions)).cast("long")

@@ -36,31 +36,31 @@ class Axis:
 
     def places(self) -> dict[int, int]:
         """The number of a bucket by its start."""
-        return {begin: place for place, begin in enumerate(self.begins)}
+        return {begin: position for position, begin in enumerate(self.begins)}
 
 
 def axis(lines: DataFrame, first_us: int, last_us: int) -> Axis:
     """Return the finest axis on which all lines fit; first and last are the times of their frames."""
     span = last_us - first_us
-    fine = next((step for step in _STEPS if span / step < _FINE), _STEPS[-1])
-    seen = lines.select((F.floor(F.unix_micros("ts") / fine) * fine).alias("at")).distinct()
-    moments = sorted(row["at"] for row in seen.where(F.col("at").isNotNull()).limit(2 * _FINE).collect())
-    for step in (step for step in _STEPS if step >= fine):
-        begins = tuple(_with_short_gaps(sorted({at // step * step for at in moments}), step))
-        if len(begins) + sum(1 for _ in _cuts(begins, step)) <= MAX_BUCKETS:
+    fine_step = next((step for step in _STEPS if span / step < _FINE), _STEPS[-1])
+    bucket_starts = lines.select((F.floor(F.unix_micros("ts") / fine_step) * fine_step).alias("at")).distinct()
+    times = sorted(row["at"] for row in bucket_starts.where(F.col("at").isNotNull()).limit(2 * _FINE).collect())
+    for step in (step for step in _STEPS if step >= fine_step):
+        starts = tuple(_with_short_gaps(sorted({at // step * step for at in times}), step))
+        if len(starts) + sum(1 for _ in _cuts(starts, step)) <= MAX_BUCKETS:
             break
-    return Axis(step, begins)
+    return Axis(step, starts)
 
 
 def _with_short_gaps(begins: list[int], step: int) -> Iterator[int]:
     """Return the non-empty buckets, and empty ones between them where there are few."""
-    before: int | None = None
+    previous: int | None = None
     for begin in begins:
-        if before is not None and (begin - before) // step - 1 <= _MAX_EMPTY:
-            yield from range(before + step, begin, step)
+        if previous is not None and (begin - previous) // step - 1 <= _MAX_EMPTY:
+            yield from range(previous + step, begin, step)
         yield begin
-        before = begin
+        previous = begin
 
 
 def _cuts(begins: tuple[int, ...], step: int) -> Iterator[int]:
-    return (place for place in range(1, len(begins)) if begins[place] - begins[place - 1] > step)
+    return (index for index in range(1, len(begins)) if begins[index] - begins[index - 1] > step)

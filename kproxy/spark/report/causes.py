@@ -25,38 +25,38 @@ class AnomalyCause(NamedTuple):
 def anomalies(rows: list[Row]) -> list[AnomalyCause]:
     """Return the causes of unusual latencies and errors, each once, most unusual first; rates are ignored."""
     hours: dict[int, list[tuple[int, Row]]] = defaultdict(list)
-    for place, row in enumerate(rows):
-        hours[row["since"]].append((place, row))
-    placed: list[tuple[int, AnomalyCause]] = []
-    slow: dict[str, list[tuple[int, float, int]]] = defaultdict(list)
+    for rank, row in enumerate(rows):
+        hours[row["since"]].append((rank, row))
+    ranked_causes: list[tuple[int, AnomalyCause]] = []
+    slow_hours: dict[str, list[tuple[int, float, int]]] = defaultdict(list)
     for since, hour in sorted(hours.items()):
-        p99 = [(place, row) for place, row in hour if row["measure"] == "p99"]
+        p99 = [(rank, row) for rank, row in hour if row["measure"] == "p99"]
         clients = _by_value([anomaly for anomaly in p99 if anomaly[1]["by"] == "client"])
         brokers = {
             name: anomalies for name, anomalies in _by_value(p99, "broker").items() if _is_cause(anomalies, clients)
         }
         for name, broker in brokers.items():
-            slow[name].append((since, median(map(_factor, (row for _, row in broker))), broker[0][0]))
-        known = {(row["api"], _factor(row)) for broker in brokers.values() for _, row in broker}
-        rest = [(place, row) for place, row in p99 if row["value"] not in brokers and not _explained(row, known)]
-        placed += _of_apis(rest, since)
-        placed += _of_apis([anomaly for anomaly in hour if anomaly[1]["measure"] == "errors"], since)
-    for name, times in slow.items():
-        placed += _of_broker(name, times)
-    return [cause for _, cause in sorted(placed)]
+            slow_hours[name].append((since, median(map(_factor, (row for _, row in broker))), broker[0][0]))
+        slow_apis = {(row["api"], _factor(row)) for broker in brokers.values() for _, row in broker}
+        remaining = [(rank, row) for rank, row in p99 if row["value"] not in brokers and not _explained(row, slow_apis)]
+        ranked_causes += _of_apis(remaining, since)
+        ranked_causes += _of_apis([anomaly for anomaly in hour if anomaly[1]["measure"] == "errors"], since)
+    for name, times in slow_hours.items():
+        ranked_causes += _of_broker(name, times)
+    return [cause for _, cause in sorted(ranked_causes)]
 
 
-def _of_broker(name: str, times: list[tuple[int, float, int]]) -> list[tuple[int, AnomalyCause]]:
-    """Return one cause for each run of hours in which a broker was slow; `times` are (hour, factor, place)."""
+def _of_broker(name: str, hours: list[tuple[int, float, int]]) -> list[tuple[int, AnomalyCause]]:
+    """Return one cause for each run of hours in which a broker was slow; `hours` are (hour, factor, place)."""
     runs: list[list[tuple[int, float, int]]] = []
-    for time in times:
-        if runs and time[0] - runs[-1][-1][0] == _HOUR_US:
-            runs[-1].append(time)
+    for hour in hours:
+        if runs and hour[0] - runs[-1][-1][0] == _HOUR_US:
+            runs[-1].append(hour)
         else:
-            runs.append([time])
+            runs.append([hour])
     return [
         (
-            min(place for _, _, place in run),
+            min(rank for _, _, rank in run),
             AnomalyCause(f"Broker {name} was about {_times(max(factor for _, factor, _ in run))} slower", run[0][0],
                   run[-1][0] + _HOUR_US),
         )
@@ -67,24 +67,24 @@ def _of_broker(name: str, times: list[tuple[int, float, int]]) -> list[tuple[int
 def _of_apis(anomalies: list[tuple[int, Row]], since: int) -> list[tuple[int, AnomalyCause]]:
     """Return one cause per API, with the client or broker if there is only one."""
     causes = []
-    for api, each in _by_value(anomalies).items():
-        of_all = next((row for _, row in each if row["by"] == "api"), each[0][1])
-        where = []
+    for api, api_anomalies in _by_value(anomalies).items():
+        summary_row = next((row for _, row in api_anomalies if row["by"] == "api"), api_anomalies[0][1])
+        locations = []
         for by in ("client", "broker"):
-            names = sorted({row["value"] for _, row in each if row["by"] == by})
+            names = sorted({row["value"] for _, row in api_anomalies if row["by"] == by})
             if 0 < len(names) <= _NAMES:
-                where.append(f"{'of' if by == 'client' else 'at'} {', '.join(names)}")
-        text = f"{' '.join([api, *where])}: {of_all['sentence']}"
-        causes.append((each[0][0], AnomalyCause(text, since, since + _HOUR_US)))
+                locations.append(f"{'of' if by == 'client' else 'at'} {', '.join(names)}")
+        text = f"{' '.join([api, *locations])}: {summary_row['sentence']}"
+        causes.append((api_anomalies[0][0], AnomalyCause(text, since, since + _HOUR_US)))
     return causes
 
 
 def _by_value(anomalies: list[tuple[int, Row]], by: str | None = None) -> dict[str, list[tuple[int, Row]]]:
     """Group rows by the name of their item; by their API if `by` is None."""
     groups: dict[str, list[tuple[int, Row]]] = defaultdict(list)
-    for place, row in anomalies:
+    for rank, row in anomalies:
         if by is None or row["by"] == by:
-            groups[row["api"] if by is None else row["value"]].append((place, row))
+            groups[row["api"] if by is None else row["value"]].append((rank, row))
     return groups
 
 

@@ -37,25 +37,25 @@ def heat(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
     A mark is (bucket, row, responses): row n is for latencies from 10^(n/4) us on.
     """
     row = F.floor(F.log10(F.greatest(F.col("latency_us"), F.lit(1))) * BINS_A_DECADE).cast("int")
-    counted = (
+    rows = (
         _answered(lines)
         .groupBy(axis.bucket(F.col("ts")).alias("at"), "api", row.alias("row"))
         .agg(F.count("*").alias("answers"))
         .collect()
     )
-    total: dict[str, int] = {}
-    swift: dict[tuple[int, int], int] = {}
+    totals: dict[str, int] = {}
+    without_waiting: dict[tuple[int, int], int] = {}
     marks: dict[str, list[list[int]]] = {}
-    places = axis.places()
-    for at, api, number, answers in counted:
-        place = places[at]
-        total[api] = total.get(api, 0) + answers
-        marks.setdefault(api, []).append([place, number, answers])
+    positions = axis.places()
+    for bucket_start, api, bin_, count in rows:
+        position = positions[bucket_start]
+        totals[api] = totals.get(api, 0) + count
+        marks.setdefault(api, []).append([position, bin_, count])
         if api not in WAITING:
-            swift[place, number] = swift.get((place, number), 0) + answers
-    names = sorted(total, key=lambda api: (-total[api], api))[:MAX_APIS]
-    together = [[*where, answers] for where, answers in sorted(swift.items())]
-    return [ChartSeries("", together), *(ChartSeries(safe(name), sorted(marks[name])) for name in names)]
+            without_waiting[position, bin_] = without_waiting.get((position, bin_), 0) + count
+    names = sorted(totals, key=lambda api: (-totals[api], api))[:MAX_APIS]
+    all_marks = [[*key, count] for key, count in sorted(without_waiting.items())]
+    return [ChartSeries("", all_marks), *(ChartSeries(safe(name), sorted(marks[name])) for name in names)]
 
 
 def brokers(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
@@ -110,8 +110,8 @@ def topics(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
         (F.col("kind") == "response") & F.col("api").isin("Fetch", "ShareFetch")
     )
     entries = lines.where(with_records).select("ts", F.explode("topics").alias("entry"))
-    named = F.coalesce("entry.topic", "entry.topic_id", F.lit("?"))
-    return _summed(entries.select("ts", named.alias("name"), F.col("entry.bytes").alias("size")), axis)
+    topic = F.coalesce("entry.topic", "entry.topic_id", F.lit("?"))
+    return _summed(entries.select("ts", topic.alias("name"), F.col("entry.bytes").alias("size")), axis)
 
 
 def lags(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
@@ -119,8 +119,8 @@ def lags(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
     entries = lines.where((F.col("kind") == "response") & F.col("api").isin("Fetch", "ShareFetch")).select(
         "ts", F.explode("topics").alias("entry")
     )
-    named = F.coalesce("entry.topic", "entry.topic_id", F.lit("?"))
-    lags = entries.where(F.col("entry.lag") > 0).select("ts", named.alias("name"), F.col("entry.lag").alias("size"))
+    topic = F.coalesce("entry.topic", "entry.topic_id", F.lit("?"))
+    lags = entries.where(F.col("entry.lag") > 0).select("ts", topic.alias("name"), F.col("entry.lag").alias("size"))
     return _aggregated(lags, axis, F.max)
 
 
@@ -136,39 +136,39 @@ def _summed(rows: DataFrame, axis: Axis) -> list[ChartSeries]:
 
 def _aggregated(rows: DataFrame, axis: Axis, function: Callable[[str], Column]) -> list[ChartSeries]:
     """The `MAX_SERIES` names with the largest values over time: by bucket the aggregate of `size`."""
-    found = (
+    bucket_rows = (
         rows.where(F.col("size") > 0)
         .groupBy("name", axis.bucket(F.col("ts")).alias("at"))
         .agg(function("size").cast("long").alias("size"))
         .collect()
     )
-    total: dict[str, int] = {}
-    for name, _, value in found:
-        total[name] = total.get(name, 0) + value
-    names = sorted(total, key=lambda name: (-total[name], name))[:MAX_SERIES]
-    kept = set(names)
-    return _series(names, [row for row in found if row["name"] in kept], axis)
+    totals: dict[str, int] = {}
+    for name, _, value in bucket_rows:
+        totals[name] = totals.get(name, 0) + value
+    names = sorted(totals, key=lambda name: (-totals[name], name))[:MAX_SERIES]
+    shown_names = set(names)
+    return _series(names, [row for row in bucket_rows if row["name"] in shown_names], axis)
 
 
 def observed_us(lines: DataFrame, axis: Axis) -> list[int]:
     """The observed time of each bucket: less than its length at both ends and in gaps of the traces."""
-    found = {slot: us for _, slot, us in observed(lines, F.lit(""), axis.step_us).collect()}
-    return [found.get(begin, 0) for begin in axis.begins]
+    observed_by_slot = {slot: us for _, slot, us in observed(lines, F.lit(""), axis.step_us).collect()}
+    return [observed_by_slot.get(begin, 0) for begin in axis.begins]
 
 
 def _answered(lines: DataFrame) -> DataFrame:
     return lines.where(F.col("latency_us").isNotNull() & F.col("api").isNotNull())
 
 
-def _most(rows: DataFrame, name: Column, most: int) -> list[str]:
+def _most(rows: DataFrame, name: Column, max_names: int) -> list[str]:
     """The most frequent names."""
-    counted = rows.groupBy(name.alias("name")).agg(F.count("*").alias("rows")).orderBy(F.desc("rows"), "name")
-    return [row["name"] for row in counted.limit(most).collect()]
+    ranked = rows.groupBy(name.alias("name")).agg(F.count("*").alias("rows")).orderBy(F.desc("rows"), "name")
+    return [row["name"] for row in ranked.limit(max_names).collect()]
 
 
 def _series(names: list[str], rows: list[Any], axis: Axis) -> list[ChartSeries]:
     marks: dict[str, list[list[Any]]] = {name: [] for name in names}
-    places = axis.places()
-    for name, at, *numbers in rows:
-        marks[name].append([places[at], *numbers])
+    positions = axis.places()
+    for name, bucket_start, *numbers in rows:
+        marks[name].append([positions[bucket_start], *numbers])
     return [ChartSeries(safe(name), sorted(mark)) for name, mark in marks.items()]

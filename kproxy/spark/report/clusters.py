@@ -13,16 +13,16 @@ from kproxy.spark.report.tables import JobTable
 def headlines_by_cluster(figures: Figures) -> list[Headline]:
     """Return the headlines of a report, most urgent first; if tables name clusters, each headline does too."""
     names = {row[CLUSTER] for table in figures.tables.values() for row in table.records() if row.get(CLUSTER)}
-    nothing = headlines(replace(figures, tables={}))
+    without_tables = headlines(replace(figures, tables={}))
     if not names:
         return headlines(figures)
-    tables_of_cluster = [
+    cluster_headlines = [
         replace(headline, text=f"Cluster {name}: {headline.text}", rows={**headline.rows, CLUSTER: name})
         for name in sorted(names)
         for headline in headlines(replace(figures, tables=_of(figures.tables, name)))
-        if headline not in nothing
+        if headline not in without_tables
     ]
-    return sorted(tables_of_cluster, key=urgency) or nothing
+    return sorted(cluster_headlines, key=urgency) or without_tables
 
 
 def _of(tables: dict[str, JobTable], cluster: str) -> dict[str, JobTable]:

@@ -46,26 +46,26 @@ def figures(
     during: Callable[[str], AbstractContextManager[object]] = nullcontext,
     *,
     clusters: Sequence[str] = (),
-    own: Mapping[str, Callable[[], DataFrame]] = MappingProxyType({}),
+    overrides: Mapping[str, Callable[[], DataFrame]] = MappingProxyType({}),
 ) -> Figures:
     """Compute all figures.
 
     `during` is called with the name of the current step, and returns a context manager around it. If there are several
-    clusters, they are named in tables and charts. `own` is as in `kproxy.spark.jobs.plan_jobs`.
+    clusters, they are named in tables and charts. `overrides` is as in `kproxy.spark.jobs.plan_jobs`.
     """
-    several = len(clusters) > 1
-    broker = text(F.col("server"), " · ", F.col(CLUSTER)) if several else F.col("server")
+    has_several = len(clusters) > 1
+    broker_name = text(F.col("server"), " · ", F.col(CLUSTER)) if has_several else F.col("server")
     with during("charts"):
-        counted = facts(lines)
-        over = axis(lines, counted.first_us or 0, counted.last_us or 0)
-        seen_us = charts.observed_us(lines, over) if over.begins else []
-        brokers = charts.brokers(lines.withColumn("server", broker), over)
-        heat, errors, traffic = (made(lines, over) for made in (charts.heat, charts.errors, charts.traffic))
+        summary = facts(lines)
+        time_axis = axis(lines, summary.first_us or 0, summary.last_us or 0)
+        observed = charts.observed_us(lines, time_axis) if time_axis.begins else []
+        brokers = charts.brokers(lines.withColumn("server", broker_name), time_axis)
+        heat, errors, traffic = (chart(lines, time_axis) for chart in (charts.heat, charts.errors, charts.traffic))
         clients, topics, lags, connections = (
-            made(lines, over) for made in (charts.clients, charts.topics, charts.lags, charts.connections)
+            chart(lines, time_axis) for chart in (charts.clients, charts.topics, charts.lags, charts.connections)
         )
     tables = {}
-    for job, table in jobs.planned([name for name in jobs.names() if name not in jobs.STORED], lines, own):
+    for job, table in jobs.planned([name for name in jobs.names() if name not in jobs.STORED], lines, overrides):
         with during(job.name):
-            tables[job.name] = listed(job, table() if several else table().drop(CLUSTER))
-    return Figures(counted, over, seen_us, heat, brokers, errors, traffic, clients, topics, lags, connections, tables)
+            tables[job.name] = listed(job, table() if has_several else table().drop(CLUSTER))
+    return Figures(summary, time_axis, observed, heat, brokers, errors, traffic, clients, topics, lags, connections, tables)

@@ -43,7 +43,7 @@ class Facts:
 def facts(lines: DataFrame) -> Facts:
     """Compute the totals in one pass."""
     is_frame = F.col("kind").isin("request", "response")
-    connections_seen = (
+    connection_rows = (
         with_cluster(lines)
         .groupBy(
             "cluster", "connection_id", F.when(is_frame, client_name()).alias("client"), F.col("server").alias("broker")
@@ -60,7 +60,7 @@ def facts(lines: DataFrame) -> Facts:
         )
     )
     sums = ("lines", "requests", "responses", "refused", "wire_bytes", "missed_bytes")
-    [row] = connections_seen.agg(
+    [row] = connection_rows.agg(
         *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in sums),
         F.count_distinct("connection_id").alias("connections"),
         F.count_distinct("cluster", "client").alias("clients"),

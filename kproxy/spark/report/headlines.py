@@ -97,36 +97,36 @@ class Statement(NamedTuple):
 def headlines(figures: Figures) -> list[Headline]:
     """Return the sentences of a report: what fails, what degrades, then what will break; for most clients first."""
     facts = figures.facts
-    found = [
+    collected = [
         Headline(
-            each.level,
-            f"{each.text}{each.before}{_when(each.begin or facts.first_us or 0, each.end or facts.last_us or 0)}.",
+            statement.level,
+            f"{statement.text}{statement.before}{_when(statement.begin or facts.first_us or 0, statement.end or facts.last_us or 0)}.",
             about,
-            each.title,
-            each.stage,
-            each.clients,
-            each.times,
-            dict(each.rows),
-            each.filter,
+            statement.title,
+            statement.stage,
+            statement.clients,
+            statement.times,
+            dict(statement.rows),
+            statement.filter,
         )
         for about, read in _READERS.items()
         if about in figures.tables
-        for each in read(figures.tables[about].records())
+        for statement in read(figures.tables[about].records())
     ]
-    return [*_without_repeats(sorted(found, key=urgency))] or [
+    return [*_without_repeats(sorted(collected, key=urgency))] or [
         Headline("info", "No problems found.", "latency", "No problems found")
     ]
 
 
-def _without_repeats(ordered: list[Headline]) -> Iterator[Headline]:
+def _without_repeats(sorted_headlines: list[Headline]) -> Iterator[Headline]:
     """Leave out headlines that repeat the error of a more urgent one: one cause, one headline."""
     reported: set[tuple[Stage, str]] = {
         (headline.stage, name)
-        for headline in ordered
+        for headline in sorted_headlines
         if headline.about == "findings"  # these have the reason
         for name in _ERROR_NAME.findall(headline.text)
     }
-    for headline in ordered:
+    for headline in sorted_headlines:
         if headline.about in ("errors", "rules"):
             names = _ERROR_NAME.findall(headline.text)
             if any((stage, name) in reported for name in names for stage in list(Stage)[: _rank(headline.stage) + 1]):
@@ -149,19 +149,19 @@ def _clients(rows: list[Row]) -> Iterator[Statement]:
     for row in rows:
         if row["api"] is None and row["verdict"] in ("refused", "unknown"):
             releases[row["verdict"], row["refused_from"] or newest_release()].append(row)
-    for (verdict, release), found in sorted(releases.items()):
-        names = list(dict.fromkeys(row["client"] for row in found))
+    for (verdict, release), client_rows in sorted(releases.items()):
+        names = list(dict.fromkeys(row["client"] for row in client_rows))
         if verdict == "refused":
             text = f"{_count(len(names), 'client')} will be refused by Kafka {release}: {_names(names)}"
             yield Statement(
-                "warning", text, *_time_range(found), "; active ", f"Kafka {release} will refuse clients",
+                "warning", text, *_time_range(client_rows), "; active ", f"Kafka {release} will refuse clients",
                 Stage.WILL_BREAK, len(names), len(names), {"verdict": verdict, "refused_from": release},
             )  # fmt: skip
         else:
-            why = "it removed versions that they use, but they negotiate versions"
-            text = f"{_count(len(names), 'client')} may be refused by Kafka {release} ({why}): {_names(names)}"
+            reason = "it removed versions that they use, but they negotiate versions"
+            text = f"{_count(len(names), 'client')} may be refused by Kafka {release} ({reason}): {_names(names)}"
             yield Statement(
-                "info", text, *_time_range(found), "; active ", f"Kafka {release} may refuse clients",
+                "info", text, *_time_range(client_rows), "; active ", f"Kafka {release} may refuse clients",
                 Stage.WILL_BREAK, len(names), len(names), {"verdict": verdict},
             )  # fmt: skip
 
@@ -171,18 +171,18 @@ def _findings(rows: list[Row]) -> Iterator[Statement]:
     for row in rows:
         if row["severity"] in ("error", "warning") and not row["code"].startswith(_COVERED_ELSEWHERE):
             rules[row["code"], row["name"]].append(row)
-    for (code, name), found in list(rules.items())[:6]:
-        times = sum(row["findings"] for row in found)
+    for (code, name), rule_rows in list(rules.items())[:6]:
+        occurrences = sum(row["findings"] for row in rule_rows)
         clients, brokers = (
-            list(dict.fromkeys(row[end] or f"an unknown {end}" for row in found)) for end in ("client", "broker")
+            list(dict.fromkeys(row[side] or f"an unknown {side}" for row in rule_rows)) for side in ("client", "broker")
         )
-        where = f"{_names(clients)} at {_names(brokers)}"
-        message = next((row["message"] for row in found if row["message"]), name.replace("-", " "))
-        severity = found[0]["severity"]
+        location = f"{_names(clients)} at {_names(brokers)}"
+        message = next((row["message"] for row in rule_rows if row["message"]), name.replace("-", " "))
+        severity = rule_rows[0]["severity"]
         yield Statement(
-            severity, f"{_title(message)}; {_count(times, 'occurrence')}, {where} ({code})", *_time_range(found), ", ",
+            severity, f"{_title(message)}; {_count(occurrences, 'occurrence')}, {location} ({code})", *_time_range(rule_rows), ", ",
             _title(name.replace("-", " ")), Stage.FAILS if severity == "error" else Stage.DEGRADES, len(clients),
-            times, {"code": code}, f"finding={code}",
+            occurrences, {"code": code}, f"finding={code}",
         )  # fmt: skip
 
 
@@ -193,16 +193,16 @@ def _group_stalls(rows: list[Row]) -> Iterator[Statement]:
             groups[row["group_id"]].append(row)
     for name, stalls in list(groups.items())[:4]:
         longest = max(stalls, key=lambda row: row["duration_us"])
-        took = duration(longest["duration_us"])
+        length_text = duration(longest["duration_us"])
         blamed = f", waiting for {_names(longest['blamed'])}" if longest.get("blamed") else ""
         starts = [row["since"] for row in stalls]
         if (hour := _same_hour(starts)) is not None:
             days = len({_moment(start).date() for start in starts if _moment(start).hour == hour})
-            often = f"every day at {hour:02d}:00 UTC ({days} days)"
+            frequency = f"every day at {hour:02d}:00 UTC ({days} days)"
         else:
-            often = _times(len(stalls))
+            frequency = _times(len(stalls))
         yield Statement(
-            "error", f"Group {name} stalls {often}, for up to {took}{blamed}", min(starts), max(starts), ", ",
+            "error", f"Group {name} stalls {frequency}, for up to {length_text}{blamed}", min(starts), max(starts), ", ",
             f"Group {name} stalls", Stage.FAILS, 1, len(stalls), {"group_id": name}, f"group_id={_quoted(name)}",
         )  # fmt: skip
 
@@ -213,9 +213,9 @@ def _rebalances(rows: list[Row]) -> Iterator[Statement]:
         if row["storm"]:
             storms[row["group_id"]].append(row)
     for name, rebalances in list(storms.items())[:4]:
-        by = list(dict.fromkeys(row["by"] for row in rebalances if row["by"]))
-        most, starts = max(row["a_minute"] for row in rebalances), [row["since"] for row in rebalances]
-        text = f"Group {name} rebalanced {most} times within a minute, because of {_names(by)}"
+        causing_members = list(dict.fromkeys(row["by"] for row in rebalances if row["by"]))
+        max_per_minute, starts = max(row["a_minute"] for row in rebalances), [row["since"] for row in rebalances]
+        text = f"Group {name} rebalanced {max_per_minute} times within a minute, because of {_names(causing_members)}"
         yield Statement(
             "error", text, min(starts), max(starts), ", ", f"Group {name} rebalances without end", Stage.DEGRADES, 1,
             len(rebalances), {"group_id": name}, f"group_id={_quoted(name)}",
@@ -224,10 +224,10 @@ def _rebalances(rows: list[Row]) -> Iterator[Statement]:
 
 def _metadata_storms(rows: list[Row]) -> Iterator[Statement]:
     for row in rows[:3]:
-        why = f", and got {row['error']}" if row["error"] else ""
-        about = f" for {row['topic']}" if row["topic"] else ""
-        often = f"{_times(row['requests'])} within {duration(row['lasted_us'])}"
-        text = f"{row['client']} requested Metadata{about} from {row['broker']} {often}{why}"
+        error_text = f", and got {row['error']}" if row["error"] else ""
+        topic_text = f" for {row['topic']}" if row["topic"] else ""
+        frequency = f"{_times(row['requests'])} within {duration(row['lasted_us'])}"
+        text = f"{row['client']} requested Metadata{topic_text} from {row['broker']} {frequency}{error_text}"
         yield Statement(
             "warning", text, *_time_range([row]), ", ", f"{row['client']} requests Metadata again and again",
             Stage.DEGRADES, 1, row["requests"], _same(row, "client", "broker"),
@@ -236,8 +236,8 @@ def _metadata_storms(rows: list[Row]) -> Iterator[Statement]:
 
 
 def _connections(rows: list[Row]) -> Iterator[Statement]:
-    churning = [row for row in rows if row["peak_a_minute"] >= _CHURN and row["short"] * 2 > row["connections"]]
-    for row in churning[:3]:
+    churning_rows = [row for row in rows if row["peak_a_minute"] >= _CHURN and row["short"] * 2 > row["connections"]]
+    for row in churning_rows[:3]:
         rate = f"up to {row['peak_a_minute']} connections a minute to {row['broker']}"
         text = f"{row['client']} opens {rate}, and most last less than 10 s"
         yield Statement(
@@ -248,8 +248,8 @@ def _connections(rows: list[Row]) -> Iterator[Statement]:
 
 def _idle_closes(rows: list[Row]) -> Iterator[Statement]:
     for row in [row for row in rows if row["races"]][:3]:
-        idle = f"connections that {row['broker']} closed after {duration(row['shortest_idle_us'])} of inactivity"
-        text = f"{row['client']} lost {_count(row['races'], 'request')} to {idle}"
+        idle_text = f"connections that {row['broker']} closed after {duration(row['shortest_idle_us'])} of inactivity"
+        text = f"{row['client']} lost {_count(row['races'], 'request')} to {idle_text}"
         yield Statement(
             "warning", text, row["last_race_at"], row["last_race_at"], ", last ", f"{row['client']} loses requests",
             Stage.DEGRADES, 1, row["races"], _same(row, "client", "broker"), f"client={_quoted(row['client'])}",
@@ -259,11 +259,11 @@ def _idle_closes(rows: list[Row]) -> Iterator[Statement]:
 def _retries(rows: list[Row]) -> Iterator[Statement]:
     for row in rows[:3]:
         if row["kind"] == "batch":
-            batches = f"{_count(row['retries'], 'batch', 'batches')} twice to {row['broker']} ({row['why']})"
-            text = f"{row['client']} sent {batches}: consumers may see these records again"
+            batch_text = f"{_count(row['retries'], 'batch', 'batches')} twice to {row['broker']} ({row['why']})"
+            text = f"{row['client']} sent {batch_text}: consumers may see these records again"
         elif row["kind"] == "refused":
-            why = f"that cannot succeed ({row['why']})"
-            text = f"{row['client']} repeated a {row['api']} {why} at {row['broker']} {_times(row['retries'])}"
+            reason = f"that cannot succeed ({row['why']})"
+            text = f"{row['client']} repeated a {row['api']} {reason} at {row['broker']} {_times(row['retries'])}"
         else:
             continue
         yield Statement(
@@ -279,17 +279,17 @@ def _anomalies(rows: list[Row]) -> Iterator[Statement]:
 
 
 def _errors(rows: list[Row]) -> Iterator[Statement]:
-    of_apis = [
+    api_rows = [
         row for row in rows if row["by"] == "api" and not is_routine(row["value"], row["error"]) and _is_notable(row)
     ]
-    for row in of_apis[:3]:
-        topics = [other["value"] for other in rows if other["by"] == "topic" and other["error"] == row["error"]]
-        about = f" about {_names(topics)}" if topics else ""
-        often = f"{_times(row['responses'])} ({row['share']:.2%} of its responses)"
+    for row in api_rows[:3]:
+        topics = [topic_row["value"] for topic_row in rows if topic_row["by"] == "topic" and topic_row["error"] == row["error"]]
+        topic_text = f" about {_names(topics)}" if topics else ""
+        frequency = f"{_times(row['responses'])} ({row['share']:.2%} of its responses)"
         share = row["share"] if row["responses"] >= _MIN_SHOWN else 0
         level = "error" if share >= _FAILING else "warning" if share >= _FAILING_OFTEN else "info"
         yield Statement(
-            level, f"{row['value']} got {row['error']}{about} {often}", *_time_range([row]), ", ",
+            level, f"{row['value']} got {row['error']}{topic_text} {frequency}", *_time_range([row]), ", ",
             f"{row['value']} {'fails' if level == 'error' else 'often fails' if level == 'warning' else 'has errors'}",
             Stage.FAILS if level == "error" else Stage.DEGRADES, 1, row["responses"],
             _same(row, "by", "value", "error"), f"api={row['value']} and error={row['error']}",
@@ -304,24 +304,24 @@ def _is_notable(error: Row) -> bool:
 
 def _throttling(rows: list[Row]) -> Iterator[Statement]:
     for row in [row for row in rows if row["since"] is None][:3]:
-        of_hours = [
-            other["since"] for other in rows
-            if other["since"] is not None and (other["client"], other["broker"]) == (row["client"], row["broker"])
+        hours = [
+            hour_row["since"] for hour_row in rows
+            if hour_row["since"] is not None and (hour_row["client"], hour_row["broker"]) == (row["client"], row["broker"])
         ]  # fmt: skip
-        often = f"{_times(row['throttled'])} by {row['broker']}"
-        text = f"{row['client']} was throttled {often}, for {duration(row['total_throttle_us'])} in all"
+        frequency = f"{_times(row['throttled'])} by {row['broker']}"
+        text = f"{row['client']} was throttled {frequency}, for {duration(row['total_throttle_us'])} in all"
         yield Statement(
-            "info", text, min(of_hours, default=None), max(of_hours, default=0) + _HOUR_US if of_hours else None, ", ",
+            "info", text, min(hours, default=None), max(hours, default=0) + _HOUR_US if hours else None, ", ",
             f"{row['client']} is throttled", Stage.DEGRADES, 1, row["throttled"], _same(row, "client", "broker"),
             f"throttle>0ms and client={_quoted(row['client'])}",
         )  # fmt: skip
 
 
 def _partitions(rows: list[Row]) -> Iterator[Statement]:
-    for way, verb in (("written", "writes"), ("read", "reads")):
-        hot = [row for row in rows if (row[f"{way}_skew"] or 0) >= _SKEW]
-        for row in hot[:2]:
-            share = f"{row[f'{way}_share']:.0%} of the topic's {verb}, {row[f'{way}_skew']:.1f}x its even share"
+    for direction, verb in (("written", "writes"), ("read", "reads")):
+        hot_rows = [row for row in rows if (row[f"{direction}_skew"] or 0) >= _SKEW]
+        for row in hot_rows[:2]:
+            share = f"{row[f'{direction}_share']:.0%} of the topic's {verb}, {row[f'{direction}_skew']:.1f}x its even share"
             yield Statement(
                 "info", f"Partition {row['partition']} of {row['topic']} receives {share}",
                 title=f"Topic {row['topic']} is uneven", rows=_same(row, "topic", "partition"),
@@ -372,11 +372,11 @@ def _when(begin: int, end: int) -> str:
     return f"{first}-{last[11:]} UTC" if first[:10] == last[:10] else f"{first} to {last} UTC"
 
 
-def _same_hour(moments: list[int]) -> int | None:
+def _same_hour(times_us: list[int]) -> int | None:
     """Return the hour (UTC) of most of these times, if it is on enough days."""
     days: dict[int, set[Any]] = defaultdict(set)
-    for at in moments:
-        days[_moment(at).hour].add(_moment(at).date())
+    for us in times_us:
+        days[_moment(us).hour].add(_moment(us).date())
     hour = max(days, key=lambda day: len(days[day]))
     return hour if len(days[hour]) >= _NIGHTS else None
 
@@ -394,6 +394,6 @@ def _times(count: int) -> str:
 
 
 def _names(names: list[str]) -> str:
-    more = len(names) - _NAMES
-    listed = ", ".join(names[:_NAMES])
-    return f"{listed} and {more} more" if more > 0 else listed
+    hidden_count = len(names) - _NAMES
+    shown = ", ".join(names[:_NAMES])
+    return f"{shown} and {hidden_count} more" if hidden_count > 0 else shown

@@ -28,15 +28,15 @@ def report(figures: Figures, paths: Iterable[str]) -> str:
     `paths` are the traces and captures, as the user named them; the page has commands with them.
     """
     names = list(paths)
-    for halved in range(MAX_ROWS.bit_length() + 1):  # the last attempt has no rows
-        data = contents(figures, names, MAX_ROWS >> halved)
-        made = page("kproxy: report", data, __package__, ("page.js",))
-        if len(made.encode()) < MAX_SIZE:
+    for halvings in range(MAX_ROWS.bit_length() + 1):  # the last attempt has no rows
+        data = contents(figures, names, MAX_ROWS >> halvings)
+        page_text = page("kproxy: report", data, __package__, ("page.js",))
+        if len(page_text.encode()) < MAX_SIZE:
             break
-    return made
+    return page_text
 
 
-def contents(figures: Figures, paths: list[str], most: int = MAX_ROWS) -> dict[str, Any]:
+def contents(figures: Figures, paths: list[str], max_rows: int = MAX_ROWS) -> dict[str, Any]:
     """Return the data of a page, with at most this many rows per table.
 
     Returns:
@@ -45,7 +45,7 @@ def contents(figures: Figures, paths: list[str], most: int = MAX_ROWS) -> dict[s
         us; the series of `kproxy.spark.report.charts`; ``tables``, from `kproxy.spark.report.tables`; ``rules``, name,
         severity and page of those with findings.
     """
-    tables = [table.cut(most) for table in figures.tables.values()]
+    tables = [table.cut(max_rows) for table in figures.tables.values()]
     codes = {row["code"] for table in tables if table.name in ("findings", "rules") for row in table.records()}
     return {
         "version": __version__,
@@ -74,8 +74,8 @@ def _sources(figures: Figures, paths: list[str]) -> Sequence[str]:
 
 
 def _as_words(paths: list[str]) -> str:
-    words = " ".join(map(shell_word, paths))
-    return words if len(words) <= _MAX_PATHS else "TRACES"
+    text = " ".join(map(shell_word, paths))
+    return text if len(text) <= _MAX_PATHS else "TRACES"
 
 
 def _safe_texts(headline: dict[str, Any]) -> dict[str, Any]:

@@ -45,15 +45,15 @@ class JobTable:
         names = [name for name, _ in self.columns]
         return [dict(zip(names, row, strict=True)) for row in self.rows]
 
-    def cut(self, most: int) -> JobTable:
+    def cut(self, max_rows: int) -> JobTable:
         """Return the table with at most this many rows per kind; a fifth of that if there may be many kinds."""
-        seen: dict[Any, int] = defaultdict(int)
+        counts: dict[Any, int] = defaultdict(int)
         rows = []
         for row, record in zip(self.rows, self.records(), strict=True):
-            total = record.get(_TOTALS.get(self.name, "")) is None
-            kind = record.get("by", total)
-            seen[kind] += 1
-            if seen[kind] <= (most // 5 if "by" in record else most):
+            is_total = record.get(_TOTALS.get(self.name, "")) is None
+            kind = record.get("by", is_total)
+            counts[kind] += 1
+            if counts[kind] <= (max_rows // 5 if "by" in record else max_rows):
                 rows.append(row)
         return JobTable(self.name, self.help, self.columns, rows, self.more or len(rows) < len(self.rows))
 
@@ -61,9 +61,9 @@ class JobTable:
 def listed(job: Job, table: DataFrame) -> JobTable:
     """Return the first rows of a job's table."""
     columns = [(field.name, _kind(field)) for field in table.schema]
-    plain = table.select(*(_plain(field) for field in table.schema))
+    plain_table = table.select(*(_plain(field) for field in table.schema))
     kind = _kind_of_row(job.name, table.columns)
-    rows, more = _first(plain) if kind is None else _first_of_each(plain, *kind)
+    rows, more = _first(plain_table) if kind is None else _first_of_each(plain_table, *kind)
     return JobTable(job.name, job.help, columns, [[_value(value) for value in row] for row in rows], more)
 
 
@@ -81,13 +81,13 @@ def _first(table: DataFrame) -> tuple[list[Any], bool]:
     return rows[:MAX_ROWS], len(rows) > MAX_ROWS
 
 
-def _first_of_each(table: DataFrame, kind: Column, most: int) -> tuple[list[Any], bool]:
+def _first_of_each(table: DataFrame, kind: Column, max_rows: int) -> tuple[list[Any], bool]:
     """Return the first rows of each kind, in the table's order, and whether there are others."""
-    placed = table.withColumn(_PLACE, F.monotonically_increasing_id())
-    numbered = placed.withColumn(_NUMBER, F.row_number().over(Window.partitionBy(kind).orderBy(_PLACE)))
-    rows = numbered.where(F.col(_NUMBER) <= most + 1).orderBy(_PLACE).collect()
-    taken = [row[: len(table.columns)] for row in rows if row[_NUMBER] <= most]
-    return taken, len(taken) < len(rows)
+    with_position = table.withColumn(_PLACE, F.monotonically_increasing_id())
+    with_number = with_position.withColumn(_NUMBER, F.row_number().over(Window.partitionBy(kind).orderBy(_PLACE)))
+    rows = with_number.where(F.col(_NUMBER) <= max_rows + 1).orderBy(_PLACE).collect()
+    selected = [row[: len(table.columns)] for row in rows if row[_NUMBER] <= max_rows]
+    return selected, len(selected) < len(rows)
 
 
 def _kind(field: T.StructField) -> str:

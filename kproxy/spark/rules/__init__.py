@@ -82,10 +82,10 @@ def rule(code: str, *, hint: str) -> Callable[[Find], Find]:
     """Register the function for a rule of `FLEET_RULES`: from rows of TABLE to rows of `finding_rows`."""
 
     def register(find: Find) -> Find:
-        known = _BY_CODE[code]
-        if find.__name__.replace("_", "-") != known.name or code in _FOUND:
-            raise ValueError(f"{find.__name__} is not the one way to find {code}, {known.name}")
-        _FOUND[code] = Fleet(known, hint, find)
+        definition = _BY_CODE[code]
+        if find.__name__.replace("_", "-") != definition.name or code in _FOUND:
+            raise ValueError(f"{find.__name__} is not the one way to find {code}, {definition.name}")
+        _FOUND[code] = Fleet(definition, hint, find)
         return find
 
     return register
@@ -109,30 +109,30 @@ def busy_rule(code: str, *, hint: str) -> Callable[[FindBusy], FindBusy]:
 def findings_of(lines: DataFrame) -> DataFrame:
     """Return the findings of all rules, as `Fleet.findings` does; those about busy minutes take one pass together."""
     lines = with_cluster(lines)
-    alone = [rule.found(lines) for rule in rules() if rule.find_busy is None]
-    busy = {rule.rule.code: rule.find_busy() for rule in rules() if rule.find_busy is not None}
-    return _described(reduce(DataFrame.unionByName, [*alone, _find_busy(lines, busy)]))
+    separate_findings = [rule.found(lines) for rule in rules() if rule.find_busy is None]
+    busy_rules = {rule.rule.code: rule.find_busy() for rule in rules() if rule.find_busy is not None}
+    return _described(reduce(DataFrame.unionByName, [*separate_findings, _find_busy(lines, busy_rules)]))
 
 
-def _find_busy(lines: DataFrame, sought: Mapping[str, BusyRule]) -> DataFrame:
-    frame = busy_minutes(lines, {code: busy.busy for code, busy in sought.items()})
-    texts = (F.when(F.col("code") == code, busy.message) for code, busy in sought.items())
+def _find_busy(lines: DataFrame, busy_rules: Mapping[str, BusyRule]) -> DataFrame:
+    frame = busy_minutes(lines, {code: definition.busy for code, definition in busy_rules.items()})
+    texts = (F.when(F.col("code") == code, definition.message) for code, definition in busy_rules.items())
     columns = [name for name in _FINDING_COLUMNS if name in frame.columns]
-    nothing = [F.lit(None).cast("string").alias(name) for name in ("expected", "got")]
-    named = frame.withColumnRenamed("name", "code")
-    return named.select("code", *columns, F.coalesce(*texts).alias("message"), *nothing)
+    nulls = [F.lit(None).cast("string").alias(name) for name in ("expected", "got")]
+    by_code = frame.withColumnRenamed("name", "code")
+    return by_code.select("code", *columns, F.coalesce(*texts).alias("message"), *nulls)
 
 
 def _described(frame: DataFrame) -> DataFrame:
     """Add what is the same for all findings of a rule, by code."""
 
-    def of_rule(value: Callable[[Fleet], str]) -> Column:
+    def rule_column(value: Callable[[Fleet], str]) -> Column:
         return chosen(F.col("code"), {rule.rule.code: value(rule) for rule in rules()})
 
     return frame.select(
-        "cluster", of_rule(lambda fleet: fleet.rule.severity.value).alias("severity"), "code",
-        of_rule(lambda fleet: fleet.rule.name).alias("name"), "client", "broker", "findings", "first_at", "last_at",
-        "message", of_rule(lambda rule: rule.rule.blame).alias("blame"), of_rule(lambda rule: rule.hint).alias("hint"),
+        "cluster", rule_column(lambda fleet: fleet.rule.severity.value).alias("severity"), "code",
+        rule_column(lambda fleet: fleet.rule.name).alias("name"), "client", "broker", "findings", "first_at", "last_at",
+        "message", rule_column(lambda rule: rule.rule.blame).alias("blame"), rule_column(lambda rule: rule.hint).alias("hint"),
         "expected", "got", "connection_id",
     )  # fmt: skip
 
@@ -145,11 +145,11 @@ def rules() -> tuple[Fleet, ...]:
     return tuple(_FOUND[code] for code in sorted(_FOUND))
 
 
-def finding_rows(found: DataFrame, **columns: Column) -> DataFrame:
-    """Select a rule's columns: from `found`, or those given; null if neither has one."""
-    have = {name: F.col(name) for name in found.columns} | columns
-    nothing = F.lit(None).cast("string")
-    return found.select(*(have.get(name, nothing).alias(name) for name in _FINDING_COLUMNS))
+def finding_rows(rows: DataFrame, **columns: Column) -> DataFrame:
+    """Select a rule's columns: from `rows`, or those given; null if neither has one."""
+    available = {name: F.col(name) for name in rows.columns} | columns
+    null = F.lit(None).cast("string")
+    return rows.select(*(available.get(name, null).alias(name) for name in _FINDING_COLUMNS))
 
 
 def when(at: str = "ts") -> list[Column]:

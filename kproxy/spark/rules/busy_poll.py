@@ -16,10 +16,10 @@ _AT_ONCE_US = 50_000
 @busy_rule("S031", hint="leave fetch.max.wait.ms at 500 and fetch.min.bytes at 1, so that the broker waits for records")
 def busy_poll() -> BusyRule:
     """Minutes with ten empty Fetch responses per second on one connection that came within 50 ms."""
-    fetched = is_decoded("Fetch", "ShareFetch")
-    empty = F.col("errors").isNull() & (F.coalesce(_bytes(), F.lit(0)) == 0) & (F.col("latency_us") < _AT_ONCE_US)
+    is_fetch = is_decoded("Fetch", "ShareFetch")
+    is_empty = F.col("errors").isNull() & (F.coalesce(_bytes(), F.lit(0)) == 0) & (F.col("latency_us") < _AT_ONCE_US)
     text = message("client %s got %d immediate empty Fetch responses in a minute from %s", "client", "hits", "broker")
-    return BusyRule(Busy(fetched, empty), text)
+    return BusyRule(Busy(is_fetch, is_empty), text)
 
 
 def _bytes() -> Column:

@@ -16,18 +16,18 @@ _MIN_CONNECTIONS, _MAX_ERRANDS, _MAX_OTHERS = 20, 2, 0.1
 @rule("C018", hint="create one producer, consumer or admin client per process, and share it")
 def connection_per_request(lines: DataFrame) -> DataFrame:
     """Connections opened and closed with one or two requests other than log-in and Metadata."""
-    whole = connections(lines).where(F.col("opened_at").isNotNull() & F.col("closed_at").isNotNull())
-    for_one = F.col("errands").between(1, _MAX_ERRANDS)
-    found = (
-        whole.withColumn("hour", F.date_trunc("hour", "opened_at"))
+    complete_connections = connections(lines).where(F.col("opened_at").isNotNull() & F.col("closed_at").isNotNull())
+    is_short = F.col("errands").between(1, _MAX_ERRANDS)
+    rows = (
+        complete_connections.withColumn("hour", F.date_trunc("hour", "opened_at"))
         .groupBy("cluster", client_name().alias("client"), "host", F.col("server").alias("broker"), "hour")
         .agg(
             *when("opened_at"),
-            F.count_if(for_one).alias("short"),
-            F.sum(F.when(for_one, F.col("errands"))).alias("errands"),
+            F.count_if(is_short).alias("short"),
+            F.sum(F.when(is_short, F.col("errands"))).alias("errands"),
         )
         .where((F.col("short") >= _MIN_CONNECTIONS) & (F.col("short") >= (1 - _MAX_OTHERS) * F.col("findings")))
     )
     text = message("client %s at %s opened %d connections within an hour for %d requests", "client", "host", "short",
                 "errands")  # fmt: skip
-    return finding_rows(found, findings=F.col("short"), message=text)
+    return finding_rows(rows, findings=F.col("short"), message=text)

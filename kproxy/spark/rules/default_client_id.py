@@ -13,14 +13,14 @@ from kproxy.spark.sentences import host
 @rule("S048", hint="set client.id to the name of the service, so that broker logs, quotas and metrics identify it")
 def default_client_id(lines: DataFrame) -> DataFrame:
     """Client ids that are a library's default, with the hosts that use them."""
-    few = (
+    by_connection = (
         lines.where((F.col("kind") == "request") & F.rlike("client_id", F.lit(DEFAULT_CLIENT_IDS)))
         .groupBy("cluster", "client_id", "client", "connection_id")
         .agg(F.min("ts").alias("ts"), F.max("ts").alias("until"))
     )
-    found = few.groupBy("cluster", "client_id").agg(
+    rows = by_connection.groupBy("cluster", "client_id").agg(
         *when(), F.max("until").alias("until"), F.count_distinct(host(F.col("client"))).alias("hosts")
     )
     text = message("client id %s is a library's default: %d connections from %d hosts use it", "client_id",
                 "findings", "hosts")  # fmt: skip
-    return finding_rows(found, client=F.col("client_id"), message=text, last_at=F.col("until"), got=F.col("client_id"))
+    return finding_rows(rows, client=F.col("client_id"), message=text, last_at=F.col("until"), got=F.col("client_id"))

@@ -23,8 +23,8 @@ def metadata_storm() -> BusyRule:
     Lines do not show whether a client requests all topics; the job metadata-storms has the number of topics in a
     response.
     """
-    answers = (F.col("kind") == "response") & (F.col("api") == "Metadata")
+    is_metadata_response = (F.col("kind") == "response") & (F.col("api") == "Metadata")
     text = message(
         "client %s requested Metadata from %s %d times in a minute, on one connection", "client", "broker", "hits"
     )
-    return BusyRule(Busy(answers, F.lit(True), least=_MIN_REQUESTS), text)
+    return BusyRule(Busy(is_metadata_response, F.lit(True), least=_MIN_REQUESTS), text)

@@ -21,9 +21,9 @@ def near_limit(lines: DataFrame) -> DataFrame:
 
     A partition has one batch in a Produce request; the limit is at most the size of the smallest rejected one.
     """
-    answers = lines.where((F.col("kind") == "response") & (F.col("api") == "Produce") & F.col("request_ts").isNotNull())
-    refused = (
-        answers.withColumn("error", F.explode("errors"))
+    responses = lines.where((F.col("kind") == "response") & (F.col("api") == "Produce") & F.col("request_ts").isNotNull())
+    limits = (
+        responses.withColumn("error", F.explode("errors"))
         .where(F.col("error.name").isin(*_TOO_LARGE))
         .withColumn("topic", F.get("topics", F.regexp_extract("error.path", _PLACE, 1).cast("int")))
         .groupBy("cluster", "server", topic_name(F.col("topic")).alias("topic"))
@@ -32,18 +32,18 @@ def near_limit(lines: DataFrame) -> DataFrame:
         )
         .where(F.col("limit") > 0)
     )
-    taken = answers.where(F.col("errors").isNull()).withColumn("entry", F.explode("topics")).select(
+    accepted = responses.where(F.col("errors").isNull()).withColumn("entry", F.explode("topics")).select(
         "cluster", "ts", "connection_id", "server", client_name().alias("client"),
         topic_name(F.col("entry")).alias("topic"), F.explode("entry.partition_bytes").alias("size"),
     )  # fmt: skip
-    found = (
-        taken.join(refused, ["cluster", "server", "topic"])
+    rows = (
+        accepted.join(limits, ["cluster", "server", "topic"])
         .where((F.col("size") > _NEAR * F.col("limit")) & (F.col("size") < F.col("limit")))
         .groupBy("cluster", "client", F.col("server").alias("broker"), "topic", "limit")
         .agg(*when(), F.max("size").alias("most"))
     )
     return finding_rows(
-        found,
+        rows,
         message=message("client %s sent batches of up to %d bytes to %s, where one of %d was too large", "client",
                      "most", "topic", "limit"),
         expected=message("under %d bytes", F.ceil(_NEAR * F.col("limit"))),

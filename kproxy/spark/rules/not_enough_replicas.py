@@ -17,14 +17,14 @@ _MIN_RESPONSES = 3
 @rule("S047", hint="find the broker that is down or behind (kafka-topics --describe --under-min-isr-partitions)")
 def not_enough_replicas(lines: DataFrame) -> DataFrame:
     """Three or more errors NOT_ENOUGH_REPLICAS (or its AFTER_APPEND) in Produce responses, by broker and topic."""
-    answers = lines.where((F.col("kind") == "response") & (F.col("api") == "Produce") & (F.size("errors") > 0))
-    refused = answers.withColumn("error", F.explode("errors")).where(F.col("error.name").isin(*_TOO_FEW))
+    responses = lines.where((F.col("kind") == "response") & (F.col("api") == "Produce") & (F.size("errors") > 0))
+    refusals = responses.withColumn("error", F.explode("errors")).where(F.col("error.name").isin(*_TOO_FEW))
     entry = F.get("topics", F.regexp_extract("error.path", r"\[([0-9]+)\]", 1).cast("int"))
-    found = (
-        refused.groupBy("cluster", F.col("server").alias("broker"), topic_name(entry).alias("topic"))
+    rows = (
+        refusals.groupBy("cluster", F.col("server").alias("broker"), topic_name(entry).alias("topic"))
         .agg(*when(), F.mode("error.name", True).alias("error"))
         .where(F.col("findings") >= _MIN_RESPONSES)
     )
     text = message("%s refused batches for topic %s %d times: %s", "broker", F.coalesce("topic", F.lit("?")),
                 "findings", "error")  # fmt: skip
-    return finding_rows(found, message=text, got=F.col("error"))
+    return finding_rows(rows, message=text, got=F.col("error"))

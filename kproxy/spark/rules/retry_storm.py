@@ -18,17 +18,17 @@ _MIN_RETRIES = 10
 @rule("S050", hint="make the client wait before it retries (retry.backoff.ms), and longer each time")
 def retry_storm(lines: DataFrame) -> DataFrame:
     """Seconds in which the same request failed ten times with a retriable error, and was repeated within 50 ms."""
-    at_once = refused_again(lines, retriable=True).where(F.col("again_us") - F.col("refused_us") < _AT_ONCE_US)
-    by = ["cluster", "client_id", "client", "server", "api", "error", "connection_id"]
+    immediate_retries = refused_again(lines, retriable=True).where(F.col("again_us") - F.col("refused_us") < _AT_ONCE_US)
+    columns = ["cluster", "client_id", "client", "server", "api", "error", "connection_id"]
     seconds = (
-        at_once.withColumn("ts", F.timestamp_micros("again_us"))
-        .groupBy(*by, F.date_trunc("second", "ts"))
+        immediate_retries.withColumn("ts", F.timestamp_micros("again_us"))
+        .groupBy(*columns, F.date_trunc("second", "ts"))
         .agg(F.count("*").alias("count"), F.min("ts").alias("ts"), F.max("ts").alias("until"))
         .where(F.col("count") >= _MIN_RETRIES)
     )
-    found = seconds.groupBy(
+    rows = seconds.groupBy(
         "cluster", client_name().alias("client"), F.col("server").alias("broker"), "api", "error"
     ).agg(*when(), F.max("until").alias("until"), F.max("count").alias("most"))
     text = message("client %s sent the same %s to %s %d times in a second, each time after %s", "client", "api",
                 "broker", "most", "error")  # fmt: skip
-    return finding_rows(found, message=text, last_at=F.col("until"), got=F.col("error"))
+    return finding_rows(rows, message=text, last_at=F.col("until"), got=F.col("error"))

@@ -22,11 +22,11 @@ def schema_id_missing(lines: DataFrame) -> DataFrame:
 
     Needs traces with ``--detail raw``, which contain records. Tombstones have no value and do not count.
     """
-    written = lines.where((F.col("kind") == "request") & (F.col("api") == "Produce") & F.col("body").isNotNull())
+    produce_requests = lines.where((F.col("kind") == "request") & (F.col("api") == "Produce") & F.col("body").isNotNull())
     topic, values = F.col("entry"), F.col("values")
     totals = Window.partitionBy("cluster", "topic")
-    found = (
-        written.withColumn("entry", F.explode(F.from_json("body", _BODY)["topic_data"]))
+    rows = (
+        produce_requests.withColumn("entry", F.explode(F.from_json("body", _BODY)["topic_data"]))
         .select(
             "cluster", "ts", "connection_id", F.col("server").alias("broker"), client_name().alias("client"),
             F.coalesce(topic["name"], _name_of(topic["topic_id"]), topic["topic_id"]).alias("topic"),
@@ -42,7 +42,7 @@ def schema_id_missing(lines: DataFrame) -> DataFrame:
         .where(F.col("lacking") & (F.col("have") >= _MIN_RECORDS) & (F.col("have") > F.col("lack")))
     )  # fmt: skip
     return finding_rows(
-        found,
+        rows,
         message=message("client %s wrote %d values without a schema id to %s, where %d of %d have one", "client",
                      "wrong", "topic", "have", F.col("have") + F.col("lack")),
         expected=F.lit("a zero byte, then a 4-byte schema id"),
@@ -57,8 +57,8 @@ def _values(topic: Column) -> Column:
 
 
 def _has_id(value: Column) -> Column:
-    first = F.hex(F.try_to_binary(F.substring(value, 1, 8), F.lit("base64")))
-    return F.coalesce(F.rlike(first, F.lit(HEX_PREFIX)), F.lit(False))
+    first_bytes = F.hex(F.try_to_binary(F.substring(value, 1, 8), F.lit("base64")))
+    return F.coalesce(F.rlike(first_bytes, F.lit(HEX_PREFIX)), F.lit(False))
 
 
 def _name_of(topic_id: Column) -> Column:

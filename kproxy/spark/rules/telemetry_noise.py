@@ -19,7 +19,7 @@ _MIN_REQUESTS = 3
 )
 def telemetry_noise(lines: DataFrame) -> DataFrame:
     """Three or more error responses of the KIP-714 APIs, by client, broker and API."""
-    found = (
+    rows = (
         lines.where((F.col("kind") == "response") & F.col("api").isin(*_TELEMETRY) & (F.size("errors") > 0))
         .groupBy("cluster", client_name().alias("client"), F.col("server").alias("broker"), "api")
         .agg(*when(), F.mode(F.col("errors")[0]["name"], True).alias("error"))
@@ -27,4 +27,4 @@ def telemetry_noise(lines: DataFrame) -> DataFrame:
     )
     text = message("client %s sent %s to %s, which refused it %d times (%s)", "client", "api", "broker", "findings",
                 "error")  # fmt: skip
-    return finding_rows(found, message=text, got=F.col("error"))
+    return finding_rows(rows, message=text, got=F.col("error"))

@@ -13,11 +13,11 @@ from kproxy.spark.sentences import fixed
 @rule("S036", hint="raise the client's quota (kafka-configs --entity-type clients or users), or reduce its load")
 def throttled(lines: DataFrame) -> DataFrame:
     """Throttled responses, by client and broker; the job throttling has them per hour."""
-    found = (
+    rows = (
         lines.where((F.col("kind") == "response") & (F.col("throttle_time_ms") > 0))
         .groupBy("cluster", client_name().alias("client"), F.col("server").alias("broker"))
         .agg(*when(), F.sum("throttle_time_ms").alias("total"), F.max("throttle_time_ms").alias("most"))
     )
     text = message("client %s was throttled by %s %d times, %s s in total and at most %d ms", "client", "broker",
                 "findings", fixed(F.col("total"), 1, 1000), "most")  # fmt: skip
-    return finding_rows(found, message=text)
+    return finding_rows(rows, message=text)

@@ -17,11 +17,11 @@ _HALF = 0.5
 )
 def tiny_batches() -> BusyRule:
     """Minutes with ten or more Produce requests per second with one record per batch, at least half of all requests."""
-    produced = (F.col("kind") == "request") & (F.col("api") == "Produce")
+    is_produce = (F.col("kind") == "request") & (F.col("api") == "Produce")
     is_single = (_sum("batches") > 0) & (_sum("records") <= _sum("batches"))
     text = message("client %s sent %d Produce requests with one record a batch to %s in a minute, of %d", "client",
                 "hits", "broker", "frames")  # fmt: skip
-    return BusyRule(Busy(produced, is_single, share=_HALF), text)
+    return BusyRule(Busy(is_produce, is_single, share=_HALF), text)
 
 
 def _sum(key: str) -> Column:

@@ -60,7 +60,7 @@ def session(
     """Return the current session, or a new one.
 
     Args:
-        master: ``local[N]``, ``spark://…``, ``yarn``, ``k8s://…``, or ``sc://…`` for a Spark Connect server. None means
+        master: ``is_local[N]``, ``spark://…``, ``yarn``, ``k8s://…``, or ``sc://…`` for a Spark Connect server. None means
             the choice of `spark-submit` or SPARK_REMOTE, else all cores of this machine.
         engine: ``spark``, or ``embedded`` for Sail in a process beside this one, which ends with this one or by the
             session's `stop`. None means Spark, or the embedded engine where only that is installed and no master is
@@ -78,10 +78,10 @@ def session(
 
     if (active := SparkSession.getActiveSession()) is not None:
         return active
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     remote = (master or os.environ.get("SPARK_REMOTE", "")).startswith("sc://")
-    named = master is not None or submitted or remote
-    if engine is None and not named and find_spec("py4j") is None:  # which pyspark-client does without
+    is_named = master is not None or is_submitted or remote
+    if engine is None and not is_named and find_spec("py4j") is None:  # which pyspark-client does without
         engine = "embedded"
     if engine == "embedded":
         return EmbeddedEngine(memory()).connect(settings)
@@ -91,24 +91,24 @@ def session(
 
     from kproxy.spark.session.java_names import remember_names
 
-    if not named:
+    if not is_named:
         master = "local[*]"
-    local = master is not None and master.startswith("local")
-    chosen = {**_ANYWHERE, **_DRIVER, **(_local(tiny=tiny) if local else {}), **(settings or {})}
-    builder = SparkSession.builder.appName("kproxy").config(map=dict(chosen))
+    is_local = master is not None and master.startswith("local")
+    all_settings = {**_ANYWHERE, **_DRIVER, **(_local(tiny=tiny) if is_local else {}), **(settings or {})}
+    builder = SparkSession.builder.appName("kproxy").config(map=dict(all_settings))
     if master is not None:
         builder = builder.master(master)
-    if submitted:
+    if is_submitted:
         return builder.getOrCreate()
     java = find_java()
     with launching(java):
         options = jvm_options(java, short=short, tiny=tiny, writer=writer)
-        made = builder.config("spark.driver.defaultJavaOptions", options).getOrCreate()
-    remember_names(made)
+        new_session = builder.config("spark.driver.defaultJavaOptions", options).getOrCreate()
+    remember_names(new_session)
     gateway = SparkContext._gateway
     if writer is not None and gateway is not None:
         writer.started(gateway.proc)
-    return made
+    return new_session
 
 
 def end_java() -> None:
@@ -128,13 +128,13 @@ def _connected(url: str, settings: dict[str, str]) -> SparkSession:
 
     if find_spec("grpc") is None:
         raise UserError(f"a Spark Connect server needs its client: {install_command('spark')}")
-    parts = urlsplit(url)
-    address = (parts.hostname or "", parts.port or _CONNECT_PORT)
+    url_parts = urlsplit(url)
+    address = (url_parts.hostname or "", url_parts.port or _CONNECT_PORT)
     try:
         socket.create_connection(address, _CONNECT_S).close()  # Spark would retry for ten minutes
     except OSError as error:
-        why = error.strerror or "no answer"
-        raise UserError(f"no Spark Connect server at {address[0]}:{address[1]}: {why}") from None
+        reason = error.strerror or "no answer"
+        raise UserError(f"no Spark Connect server at {address[0]}:{address[1]}: {reason}") from None
     files = settings.pop(_PACKAGES, "")
     session = SparkSession.builder.appName("kproxy").config(map=dict(settings)).remote(url).getOrCreate()
     if files:

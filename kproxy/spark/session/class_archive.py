@@ -53,11 +53,11 @@ class ArchiveWriter:
         if os.environ.get(VARIABLE) == "no" or not self._locked(folder):
             return archive_options(folder, key)
         self._path, base = _paths(folder, key)
-        wanted = self._path.with_name(f"{self._path.name}.wanted")
+        marker = self._path.with_name(f"{self._path.name}.wanted")
         _tidy(folder, self._path.name)
         options = archive_options(folder, key)
-        if options or not wanted.exists() or not _create_base(java, base):
-            wanted.touch()
+        if options or not marker.exists() or not _create_base(java, base):
+            marker.touch()
             self._unlock()
             return options
         self._part = self._path.with_name(f"{self._path.name}.{os.getpid()}")
@@ -67,14 +67,14 @@ class ArchiveWriter:
         """Set the JVM that got the options."""
         self._java = java
 
-    def finish(self, stop: Callable[[], None], say: Callable[[str], None]) -> None:
+    def finish(self, stop: Callable[[], None], notify: Callable[[str], None]) -> None:
         """Wait until the JVM has ended and the archive exists, if this run writes it. Ctrl-C stops waiting.
 
-        `stop` ends the JVM, `say` tells the user why this takes time.
+        `stop` ends the JVM, `notify` tells the user why this takes time.
         """
         if self._lock is None or self._java is None:
             return
-        say(f"writing an archive of Spark's classes to {self._path.parent}, so that later runs start twice as fast "
+        notify(f"writing an archive of Spark's classes to {self._path.parent}, so that later runs start twice as fast "
             "(Ctrl-C skips it)")  # fmt: skip
         with contextlib.suppress(KeyboardInterrupt):
             stop()
@@ -142,10 +142,10 @@ def _is_complete(path: Path) -> bool:
 def _tidy(folder: Path, current: str) -> None:
     """Remove leftovers of killed runs, and the least recently used archives other than `current`."""
     files = [path for path in folder.glob("classes-*") if _NAME.match(path.name)]
-    used = {file.name: file.stat().st_mtime for file in files if _NAME.fullmatch(file.name)}
-    others = sorted((name for name in used if name != current), key=used.__getitem__, reverse=True)
-    kept = {current, *others[: _KEPT - 1]}
+    used_at = {file.name: file.stat().st_mtime for file in files if _NAME.fullmatch(file.name)}
+    older = sorted((name for name in used_at if name != current), key=used_at.__getitem__, reverse=True)
+    kept_names = {current, *older[: _KEPT - 1]}
     for file in files:
-        name, end = file.name[:24], file.name[24:]
-        if name not in kept or end not in ("", "-base", ".wanted"):
+        name, suffix = file.name[:24], file.name[24:]
+        if name not in kept_names or suffix not in ("", "-base", ".wanted"):
             file.unlink(missing_ok=True)

@@ -114,8 +114,8 @@ class EmbeddedEngine:
         if line := self._process.stdout.readline():
             return int(line)
         self._log.seek(0)
-        last = self._log.read().decode(errors="replace").strip().rpartition("\n")[2]
-        raise UserError(f"the embedded engine did not start: {last or 'it was killed'}")
+        last_line = self._log.read().decode(errors="replace").strip().rpartition("\n")[2]
+        raise UserError(f"the embedded engine did not start: {last_line or 'it was killed'}")
 
 
 def is_installed() -> bool:
@@ -143,11 +143,11 @@ def is_embedded(spark: SparkSession) -> bool:
     return getattr(spark, "session_id", None) in _SESSIONS
 
 
-def _environment(present: Mapping[str, str], memory: int) -> dict[str, str]:
+def _environment(base: Mapping[str, str], memory: int) -> dict[str, str]:
     """Return the environment of the process, with Sail's settings (docs.lakesail.com, reference of configuration)."""
     return {
         "RUST_LOG": "error",
-        **present,
+        **base,
         "SAIL_MODE": "local",
         "SAIL_RUNTIME__MEMORY_POOL__TYPE": "greedy",
         "SAIL_RUNTIME__MEMORY_POOL__GREEDY__MAX_SIZE": str(memory),

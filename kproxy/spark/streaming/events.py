@@ -51,8 +51,8 @@ class MicroBatch:
 class QueryListener(StreamingQueryListener):
     """Passes on each micro-batch, by query name."""
 
-    def __init__(self, hand: Callable[[MicroBatch], object]) -> None:
-        self._hand = hand
+    def __init__(self, emit: Callable[[MicroBatch], object]) -> None:
+        self._hand = emit
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's names
         """Do nothing."""
@@ -69,7 +69,7 @@ class QueryListener(StreamingQueryListener):
 
 
 def _batch(progress: StreamingQueryProgress) -> MicroBatch:
-    counted = progress.observedMetrics.get(COUNTED)
-    lines, corrupt, example, until, ahead, file = counted if counted is not None else (0, 0, None, None, 0, None)
+    metrics = progress.observedMetrics.get(COUNTED)
+    lines, corrupt, example, until, ahead, file = metrics if metrics is not None else (0, 0, None, None, 0, None)
     late = sum(state.numRowsDroppedByWatermark for state in progress.stateOperators)
     return MicroBatch(progress.name or "", lines or 0, corrupt or 0, example, until, late, ahead or 0, file)

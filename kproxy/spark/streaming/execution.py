@@ -30,7 +30,7 @@ class Files:
     form: str
 
 
-def claim(spark: SparkSession, directory: str, names: list[str], asked: str) -> None:
+def claim(spark: SparkSession, directory: str, names: list[str], options: str) -> None:
     """Record the options of queries whose tables are in a directory: a restart must use the same.
 
     Raises:
@@ -42,12 +42,12 @@ def claim(spark: SparkSession, directory: str, names: list[str], asked: str) -> 
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
         rows = []
-    known = {row["query"]: row["asked"] for row in rows}
+    recorded = {row["query"]: row["asked"] for row in rows}
     for name in names:
-        if (before := known.get(name, asked)) != asked:
-            raise UserError(f"{directory}/{name} was started as {before}: use the same options, or another --out")
-    if new := [(name, asked) for name in names if name not in known]:
-        spark.createDataFrame(new, _RECORD).coalesce(1).write.mode("append").json(f"{directory}/{_OPTIONS}")
+        if (recorded_options := recorded.get(name, options)) != options:
+            raise UserError(f"{directory}/{name} was started as {recorded_options}: use the same options, or another --out")
+    if new_rows := [(name, options) for name in names if name not in recorded]:
+        spark.createDataFrame(new_rows, _RECORD).coalesce(1).write.mode("append").json(f"{directory}/{_OPTIONS}")
 
 
 class RunningQueries:
@@ -87,13 +87,13 @@ class RunningQueries:
 
         def emit(rows: DataFrame, _: int) -> None:
             try:
-                collected = rows.collect()
+                collected_rows = rows.collect()
             except (PySparkException, Py4JError) as error:
                 # Not raised here: Spark would parse its own messages recursively until the stack overflows.
                 self._events.put(error)
                 return
-            if collected:
-                self._events.put(QueryRows(name, collected))
+            if collected_rows:
+                self._events.put(QueryRows(name, collected_rows))
 
         self._start(table.writeStream.foreachBatch(emit).outputMode(mode), name, f"{self._folder.name}/{name}")
 

@@ -42,16 +42,16 @@ def follow_lines(
     rows = reduce(DataFrame.unionAll, [_rows(spark, path, since) for path in paths])
     now = F.current_timestamp() + F.expr(_AHEAD)
     # Else one line with a wrong date would make all later ones late, for good.
-    capped = rows.withColumn("ahead", F.when(F.col("ts") > now, F.col("file"))).withColumn("ts", F.least("ts", now))
+    with_capped_time = rows.withColumn("ahead", F.when(F.col("ts") > now, F.col("file"))).withColumn("ts", F.least("ts", now))
     # Observation is a barrier to filters: if Spark applied them first, few lines would advance the time.
-    timed = capped.withWatermark("ts", late).observe(
+    with_watermark = with_capped_time.withWatermark("ts", late).observe(
         COUNTED,
         *counts(),
         F.max("ts").alias("until"),
         F.count("ahead").alias("ahead"),
         F.min("ahead").alias("ahead_file"),
     )
-    return timed.where(F.col("corrupt").isNull() & F.col("damage").isNull()).drop("ahead")
+    return with_watermark.where(F.col("corrupt").isNull() & F.col("damage").isNull()).drop("ahead")
 
 
 def _rows(spark: SparkSession, path: str, since: datetime | None) -> DataFrame:

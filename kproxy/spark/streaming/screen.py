@@ -79,39 +79,39 @@ class Screen:
     def _header(self) -> Text:
         if self._until is None:
             return Text(f"{safe(self._title)}: waiting for lines", style="bold")
-        ago = max(timedelta(0), datetime.now(UTC) - self._until)
+        age = max(timedelta(0), datetime.now(UTC) - self._until)
         return Text.assemble(
-            (safe(self._title), "bold"), f"  as of {self._until:%H:%M:%S} UTC", (f"  {_ago(ago)} ago", "dim")
+            (safe(self._title), "bold"), f"  as of {self._until:%H:%M:%S} UTC", (f"  {_ago(age)} ago", "dim")
         )
 
     def _tables(self) -> Iterator[RenderableType]:
         if self._until is None:
             return
-        room = self._console.height - _HEADER - _AROUND * len(self._rolling) - 1
+        free_lines = self._console.height - _HEADER - _AROUND * len(self._rolling) - 1
         # Errors come first and take at most half, so that latency stays visible.
-        for place, (name, rolling) in enumerate(sorted(self._rolling.items())):
+        for position, (name, rolling) in enumerate(sorted(self._rolling.items())):
             lines = list(_latency(rolling) if name == "latency" else _errors(rolling))
-            most = max(1, min(self._most, room // (len(self._rolling) - place)))
-            room -= min(most, len(lines))
-            yield _table(name, self._span, lines, most)
+            max_lines = max(1, min(self._most, free_lines // (len(self._rolling) - position)))
+            free_lines -= min(max_lines, len(lines))
+            yield _table(name, self._span, lines, max_lines)
 
 
-def _ago(past: timedelta) -> str:
-    seconds = round(past.total_seconds())
+def _ago(age: timedelta) -> str:
+    seconds = round(age.total_seconds())
     return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"
 
 
-def _table(name: str, span: Span, lines: list[list[str]], most: int) -> RenderableType:
+def _table(name: str, span: Span, lines: list[list[str]], max_lines: int) -> RenderableType:
     if not lines:
         return Text(f"no {name}, last {_length(span.window)}", style="dim")
-    more = f", and {len(lines) - most} more" if len(lines) > most else ""
+    more_text = f", and {len(lines) - max_lines} more" if len(lines) > max_lines else ""
     table = Table(
-        title=f"{name}, last {_length(span.window)}{more}", title_justify="left", title_style="bold",
+        title=f"{name}, last {_length(span.window)}{more_text}", title_justify="left", title_style="bold",
         box=box.SIMPLE_HEAD, pad_edge=False,
     )  # fmt: skip
-    for head in _HEADS[name]:
-        table.add_column(head, justify="left" if head in ("api", "client", "error") else "right", no_wrap=True)
-    for line in lines[:most]:
+    for heading in _HEADS[name]:
+        table.add_column(heading, justify="left" if heading in ("api", "client", "error") else "right", no_wrap=True)
+    for line in lines[:max_lines]:
         table.add_row(*map(Text, line))
     return table
 
@@ -124,19 +124,19 @@ _HEADS = {
 
 def _latency(rolling: Rolling) -> Iterator[list[str]]:
     """Sort by latency, slowest first."""
-    before = rolling.before()
+    previous_rows = rolling.before()
     for key, row in sorted(rolling.now().items(), key=lambda item: (-(item[1]["p99_us"] or 0), item[0])):
         values = (cell(name, row[name]) for name in ("p50_us", "p90_us", "p99_us", "max_us"))
-        yield [row["api"], f"{row['per_s']:,.1f}", *values, _of(before.get(key), "p99_us")]
+        yield [row["api"], f"{row['per_s']:,.1f}", *values, _of(previous_rows.get(key), "p99_us")]
 
 
 def _errors(rolling: Rolling) -> Iterator[list[str]]:
     """Sort by frequency, highest first."""
-    before = rolling.before()
+    previous_rows = rolling.before()
     for key, row in sorted(rolling.now().items(), key=lambda item: (-item[1]["responses"], str(item[0]))):
         share = f"{100 * row['share']:.3g} %"
         yield [row["error"], row["api"], safe(row["client"]), cell("", row["responses"]), share,
-               _of(before.get(key), "responses")]  # fmt: skip
+               _of(previous_rows.get(key), "responses")]  # fmt: skip
 
 
 def _of(row: Row | None, name: str) -> str:

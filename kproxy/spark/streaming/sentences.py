@@ -17,23 +17,23 @@ _SEVERITIES = list(Severity)
 
 def finding(row: Row) -> Text:
     """``05:12:41  error    L001 trailing-bytes  shop > 10.0.0.1:9092  message  (n-1-7 response, byte 720)``."""
-    at = [row["connection_id"], row["direction"]]
-    place = " ".join(filter(None, at)) + (f", byte {row['offset']}" if row["offset"] is not None else "")
+    origin = [row["connection_id"], row["direction"]]
+    location = " ".join(filter(None, origin)) + (f", byte {row['offset']}" if row["offset"] is not None else "")
     return _line(
         row,
         (f"{row['severity']:<8} ", str(row["severity"])),
         (f"{row['code']} {row['name']}  ", "name"),
         (_client_and_broker(row), "topic"),
         (f"{row['message']}  ", ""),
-        (f"({place})", "dim"),
+        (f"({location})", "dim"),
     )
 
 
 def client(row: Row) -> Text:
     """``05:12:41  client   shop > 10.0.0.1:9092  apache-kafka-java 3.9.1``, or a version that will be removed."""
     if row["refused_from"] is not None:
-        lines_of = f"uses {row['api']} v{row['api_version']}, which Kafka {row['refused_from']} and later refuse"
-        return _line(row, ("version  ", "warning"), (_client_and_broker(row), "topic"), (lines_of, ""))
+        version_text = f"uses {row['api']} v{row['api_version']}, which Kafka {row['refused_from']} and later refuse"
+        return _line(row, ("version  ", "warning"), (_client_and_broker(row), "topic"), (version_text, ""))
     software = " ".join(filter(None, (row["software_name"], row["software_version"])))
     return _line(row, ("client   ", "info"), (_client_and_broker(row), "topic"), (software or "unknown software", ""))
 
@@ -55,12 +55,12 @@ LINE_FORMATS: dict[str, tuple[Callable[[Sequence[Row]], list[Row]], Callable[[Ro
 }
 
 
-def lines_of(query: str, rows: Sequence[Row], most: int) -> Iterator[Text]:
-    """Yield lines for new rows of a query, at most `most`."""
-    order, line = LINE_FORMATS[query]
-    for row in order(rows)[:most]:
-        yield line(row)
-    if (more := len(rows) - most) > 0:
+def lines_of(query: str, rows: Sequence[Row], max_lines: int) -> Iterator[Text]:
+    """Yield lines for new rows of a query, at most `max_lines`."""
+    sort_rows, format_row = LINE_FORMATS[query]
+    for row in sort_rows(rows)[:max_lines]:
+        yield format_row(row)
+    if (more := len(rows) - max_lines) > 0:
         yield Text(f"{'':10}and {more} more new {query}; --format json lists all", style="dim")
 
 
@@ -70,5 +70,5 @@ def _client_and_broker(row: Row) -> str:
 
 
 def _line(row: Row, *pieces: tuple[str, str]) -> Text:
-    at = (f"{cell('at', row['at'])[11:]}  ", "dim")
-    return Text.assemble(*((safe(text), STYLES.get(style, "")) for text, style in (at, *pieces)))
+    time_piece = (f"{cell('at', row['at'])[11:]}  ", "dim")
+    return Text.assemble(*((safe(text), STYLES.get(style, "")) for text, style in (time_piece, *pieces)))

@@ -30,8 +30,8 @@ class StreamWarnings:
             self._corrupt += batch.corrupt
             if not self._has_warned_corrupt:
                 self._has_warned_corrupt = self._corrupt
-                some = f", as in {safe(batch.example)}" if batch.example else ""
-                warn(f"{_lines(batch.corrupt)} could not be read and were skipped{some}")
+                example = f", as in {safe(batch.example)}" if batch.example else ""
+                warn(f"{_lines(batch.corrupt)} could not be read and were skipped{example}")
         if batch.query == self._first and batch.ahead:
             self._ahead += batch.ahead
             if not self._has_warned_ahead:

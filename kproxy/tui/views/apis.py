@@ -107,12 +107,12 @@ class ApiView(OverviewView[ApiUsage]):
     def item_text(self, item: ApiUsage) -> Text:
         """See `OverviewView`."""
         text = lines(("errors", names_and_counts(item.errors)))
-        for each in item.versions:
-            text.append(f"\nv{each.version:<4}" if each.version is not None else "\n?    ", "bold")
+        for version in item.versions:
+            text.append(f"\nv{version.version:<4}" if version.version is not None else "\n?    ", "bold")
             text.append(
-                f" {each.requests:>9,} requests  p50 {duration(each.p50_us):>8}  p99 {duration(each.p99_us):>8}"
+                f" {version.requests:>9,} requests  p50 {duration(version.p50_us):>8}  p99 {duration(version.p99_us):>8}"
             )
-            text.append(f"  {names_and_counts(each.errors)}", "red")
+            text.append(f"  {names_and_counts(version.errors)}", "red")
         if text.plain.startswith("\n"):
             text = text[1:]
         return text

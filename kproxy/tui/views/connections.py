@@ -89,9 +89,9 @@ class ConnectionView(OverviewView[ConnectionSummary]):
         ]
 
     def _waiting(self, item: ConnectionSummary) -> Cell:
-        if (waited := connections.waited_us(self.session, item)) is None:
+        if (waiting_us := connections.waited_us(self.session, item)) is None:
             return [(f"{item.unanswered} never", "error")] if item.unanswered else []
-        return [(f"{item.in_flight} {duration(waited)}", "warning")]
+        return [(f"{item.in_flight} {duration(waiting_us)}", "warning")]
 
     def item_text(self, item: ConnectionSummary) -> Text:
         """See `OverviewView`."""

@@ -110,16 +110,16 @@ class GroupsView(OverviewView[GroupRow]):
         self._timeline.show(None if view is None else group_drawing(view))
         text = Text()
         if view is not None:
-            known = lines(*groups.facts(self.session, view))
-            text.append_text(_group_text(view, self.session.clock)).append_text(known).append("\n" * bool(known))
+            fact_lines = lines(*groups.facts(self.session, view))
+            text.append_text(_group_text(view, self.session.clock)).append_text(fact_lines).append("\n" * bool(fact_lines))
             text.append_text(self._held_text(view))
         self.show_text(text)
 
     def _held_text(self, view: GroupView) -> Text:
         """The records that each member of a share group holds."""
         text = Text()
-        for member, holds, ranges in groups.held(self.session, view):
-            text.append(f"{safe(member)} {holds}", "bold").append(f"  {safe(ranges)}\n")
+        for member, held, ranges in groups.held(self.session, view):
+            text.append(f"{safe(member)} {held}", "bold").append(f"  {safe(ranges)}\n")
         if acknowledged := groups.acknowledged(self.session, view):
             text.append("records acknowledged  ", "dim").append(acknowledged + "\n")
         return text

@@ -89,11 +89,11 @@ class TopicView(OverviewView[TopicSummary]):
         ]
 
     def _traffic(self, traffic: Traffic) -> list[Cell]:
-        listed = traffic.minute if self.session.source.live else traffic.all_time
+        series = traffic.minute if self.session.source.live else traffic.all_time
         return [
             count(traffic.records),
             [(f"{traffic.records_rate:,.0f}" if traffic.records_rate else "", "")],
-            [(bars(squeezed(listed, _BARS), _BARS), "bar")],
+            [(bars(squeezed(series, _BARS), _BARS), "bar")],
             [(size(traffic.bytes) if traffic.bytes else "", "")],
         ]
 

@@ -112,7 +112,7 @@ def test_explain_accepts_a_single_broken_frame(seed: int) -> None:
     request, broken = Mutations(seed).exchange()
     note(f"{broken.key} v{broken.version} {request.hex()} {broken.frame.hex()}")
     answered = None if broken.is_request else (broken.key, broken.version)
-    explained = explain(broken.frame, answered=answered, request=None if answered is None else request)
+    explained = explain(broken.frame, answered_request=answered, request=None if answered is None else request)
     check_diagnosis(explained.message, explained.message.diagnosis)
     for finding in explained.findings:
         problem = finding.problem

@@ -33,7 +33,7 @@ def frames_with_a_doubled_field(message: Message) -> Iterator[bytes]:
 
 
 def explain_message(message: Message, frame: bytes) -> Explanation:
-    return explain(frame, answered=None if message.is_request else (message.api_key, message.version))
+    return explain(frame, answered_request=None if message.is_request else (message.api_key, message.version))
 
 
 def corpus(*, all_frames: bool) -> Iterator[Message]:

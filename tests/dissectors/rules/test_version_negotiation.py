@@ -135,7 +135,7 @@ def test_single_frame_has_no_version_findings() -> None:
     explanations = (
         explain(request_frame),
         explain(response_frame, request=request_frame),
-        explain(response_frame, answered=(3, 0)),
+        explain(response_frame, answered_request=(3, 0)),
     )
     reported = [finding for explanation in explanations for finding in explanation.findings]
     assert [finding.code for finding in reported if finding.code.startswith("V")] == []

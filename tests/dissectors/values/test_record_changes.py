@@ -30,7 +30,7 @@ def record(value: bytes | None = ORDER, **fields: Any) -> WrittenRecord:
 
 
 def change_texts(before: WrittenRecord, after: WrittenRecord, *, at: int = -1, is_recent: bool = True) -> list[str]:
-    changes = record_changes(before, after, SCHEMAS, at=at, is_recent=is_recent)
+    changes = record_changes(before, after, SCHEMAS, append_time=at, is_recent=is_recent)
     return [f"{change.part}: {change.text}" for change in changes]
 
 

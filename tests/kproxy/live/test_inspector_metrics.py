@@ -65,7 +65,7 @@ def test_an_error_counts_once_for_each_response() -> None:
 
 def test_what_lasts_is_0_when_it_has_ended() -> None:
     lasting = {("G001", "error"): 2}
-    metrics = InspectorMetrics(lambda: 0, lasting=lambda: lasting)
+    metrics = InspectorMetrics(lambda: 0, ongoing=lambda: lasting)
     sample = 'kproxy_findings_lasting{code="G001",severity="error"}'
     assert f"{sample} 2.0" in metrics.text().decode()
     lasting.clear()

@@ -86,5 +86,5 @@ async def test_tap_reads_figures_and_detects_a_lost_inspector_at_once() -> None:
         assert not tap.lost
     await until(lambda: tap.lost)  # although nothing was relayed
     assert len(lost) == 1
-    assert await tap.close(0, 0, 0, patience=1) is False
+    assert await tap.close(0, 0, 0, within=1) is False
     await asyncio.sleep(0)

@@ -56,7 +56,7 @@ class WatchedTap:
     async def close(self) -> None:
         """Close the tap while the inspector reads up to the end."""
         async with asyncio.TaskGroup() as tasks:
-            closing = tasks.create_task(self.tap.close(0, 0, 0, patience=5))
+            closing = tasks.create_task(self.tap.close(0, 0, 0, within=5))
             while not closing.done():
                 await self.read(KIB * KIB)
         assert closing.result()
@@ -270,14 +270,14 @@ async def test_lost_inspector_is_reported_once_and_nothing_is_queued() -> None:
     assert watched.tap.queued == 0
     assert watched.tap.unseen_bytes == 104
     assert len(watched.lost) == 1
-    assert not await watched.tap.close(0, 0, 0, patience=5)
+    assert not await watched.tap.close(0, 0, 0, within=5)
 
 
 async def test_close_gives_up_on_an_inspector_that_reads_nothing() -> None:
     watched = WatchedTap(limit=KIB * KIB)
     [request, _] = watched.open().streams
     request.data(frame(100 * KIB), 0)
-    assert not await watched.tap.close(0, 0, 0, patience=0.05)
+    assert not await watched.tap.close(0, 0, 0, within=0.05)
     watched.theirs.close()
 
 
@@ -289,5 +289,5 @@ async def test_close_waits_for_a_slow_inspector() -> None:
     content = frame(4 * KIB * KIB)
     stream.data(content, 0)
     reading = asyncio.get_running_loop().run_in_executor(None, read_all, theirs)
-    assert await tap.close(1, len(content), 0, patience=5)
+    assert await tap.close(1, len(content), 0, within=5)
     check(await reading, {REQUESTS: content})

@@ -152,7 +152,7 @@ class TapRun:
     async def end(self) -> None:
         for number in list(self.open):
             self.close(number)
-        closing = asyncio.ensure_future(self.tap.close(0, 0, 0, patience=5))
+        closing = asyncio.ensure_future(self.tap.close(0, 0, 0, within=5))
         while not closing.done():
             await self.turn()
         assert closing.result()

@@ -65,18 +65,18 @@ def alert(name: str) -> ssl.SSLError:
 @pytest.mark.parametrize("name", UNSPECIFIC)
 def test_flaw_of_the_certificate_explains_an_unspecific_alert(certificates: Certificates, name: str) -> None:
     expired = own_certificate(certificates.ca.issue("localhost", days=-3))
-    error = tls_error(alert(name), own=expired, names=("localhost",))
+    error = tls_error(alert(name), own_certificate=expired, names=("localhost",))
     assert (error.reason, error.by_peer) == (TlsReason.EXPIRED, True)
-    error = tls_error(alert(name), own=own_certificate(certificates.proxy), names=("other.test",))
+    error = tls_error(alert(name), own_certificate=own_certificate(certificates.proxy), names=("other.test",))
     assert error.reason is TlsReason.NAME_MISMATCH
     assert str(error) == (
         "TLS failed: it rejected kproxy's certificate: not for this host name "
         "(Hostname mismatch, certificate is not valid for 'other.test')"
     )
-    error = tls_error(alert(name), own=own_certificate(certificates.proxy), names=("localhost",))
+    error = tls_error(alert(name), own_certificate=own_certificate(certificates.proxy), names=("localhost",))
     assert (error.reason, error.by_peer) == (TlsReason.BAD_CERTIFICATE, True)
 
 
 def test_specific_alert_is_reported_unchanged(certificates: Certificates) -> None:
     expired = own_certificate(certificates.ca.issue("localhost", days=-3))
-    assert tls_error(alert("TLSV1_ALERT_UNKNOWN_CA"), own=expired).reason is TlsReason.UNKNOWN_CA
+    assert tls_error(alert("TLSV1_ALERT_UNKNOWN_CA"), own_certificate=expired).reason is TlsReason.UNKNOWN_CA

@@ -42,7 +42,7 @@ def slow() -> Iterator[Slow]:
 
 def test_a_source_that_answers_is_waited_for(slow: Slow) -> None:
     slow.released.set()
-    source = BackgroundSource(slow, patience=60)
+    source = BackgroundSource(slow, timeout=60)
     assert source.lookup([FIRST]) == {FIRST: SCHEMA}
     assert source.lookup([FIRST]) == {FIRST: SCHEMA}
     assert slow.asked == [[FIRST]]
@@ -50,7 +50,7 @@ def test_a_source_that_answers_is_waited_for(slow: Slow) -> None:
 
 
 def test_a_source_that_hangs_costs_its_patience_once(slow: Slow) -> None:
-    source = BackgroundSource(slow, patience=0.01)
+    source = BackgroundSource(slow, timeout=0.01)
     assert source.lookup([FIRST]) == {FIRST: NOT_YET}
     source._patience = 60  # a wait now would be noticed
     assert source.lookup([FIRST, SECOND]) == {FIRST: NOT_YET, SECOND: NOT_YET}
@@ -64,7 +64,7 @@ def test_a_source_that_hangs_costs_its_patience_once(slow: Slow) -> None:
 def test_lookups_at_a_slow_source_wait_no_longer_in_total(slow: Slow) -> None:
     now = 0.0
     first, second, third, fourth = (SchemaKey("id", number) for number in range(4))
-    source = BackgroundSource(slow, patience=60, now=lambda: now)
+    source = BackgroundSource(slow, timeout=60, now=lambda: now)
     slow.released.set()
 
     def takes(seconds: float) -> None:
@@ -84,7 +84,7 @@ def test_lookups_at_a_slow_source_wait_no_longer_in_total(slow: Slow) -> None:
 
 
 def test_what_waits_is_bounded(slow: Slow) -> None:
-    source = BackgroundSource(slow, patience=0)
+    source = BackgroundSource(slow, timeout=0)
     source.lookup([FIRST])
     for number in range(2, 2000):
         assert source.lookup([SchemaKey("id", number)]) == {SchemaKey("id", number): NOT_YET}
@@ -96,7 +96,7 @@ def test_an_answer_without_a_schema_is_kept_for_a_while(slow: Slow, answer: str,
     slow.released.set()
     slow.answer = answer
     now = 0.0
-    source = BackgroundSource(slow, patience=60, now=lambda: now)
+    source = BackgroundSource(slow, timeout=60, now=lambda: now)
     assert source.lookup([FIRST]) == {FIRST: answer}
     now = kept - 0.5
     source.lookup([FIRST])
@@ -109,6 +109,6 @@ def test_an_answer_without_a_schema_is_kept_for_a_while(slow: Slow, answer: str,
 def test_a_bug_in_the_source_is_an_answer(slow: Slow) -> None:
     slow.released.set()
     slow.answer = ZeroDivisionError()
-    assert BackgroundSource(slow, patience=60).lookup([FIRST]) == {
+    assert BackgroundSource(slow, timeout=60).lookup([FIRST]) == {
         FIRST: "looking up its schema failed with ZeroDivisionError"
     }

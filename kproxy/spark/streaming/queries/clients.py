@@ -30,34 +30,34 @@ def clients(lines: DataFrame, span: Span) -> DataFrame:
         brokers remove, these three, with the first release line without it. Then address (of the client), broker, and
         the place: file, connection_id and offset (of the frame).
     """
-    nothing = F.lit(None).cast("string")
-    refused = refused_since(F.col("api_key"), F.col("api_version"))
-    asks = F.col("api_key") == API_VERSIONS  # supported by every broker in every version
-    who = F.when(
-        asks,
+    null = F.lit(None).cast("string")
+    refused_line = refused_since(F.col("api_key"), F.col("api_version"))
+    is_api_versions = F.col("api_key") == API_VERSIONS  # supported by every broker in every version
+    item = F.when(
+        is_api_versions,
         F.struct(
             "software_name",
             "software_version",
-            nothing.alias("api"),
+            null.alias("api"),
             F.lit(None).cast("long").alias("api_version"),
-            nothing.alias("refused_from"),
+            null.alias("refused_from"),
         ),
     ).when(
-        refused.isNotNull(),
+        refused_line.isNotNull(),
         F.struct(
-            nothing.alias("software_name"),
-            nothing.alias("software_version"),
+            null.alias("software_name"),
+            null.alias("software_version"),
             "api",
             "api_version",
-            refused.alias("refused_from"),
+            refused_line.alias("refused_from"),
         ),
     )
-    notices = (
+    new_items = (
         lines.where(F.col("kind") == "request")
         .select(
             F.col("ts").alias("at"),
             client_name().alias("client"),
-            who.alias("who"),
+            item.alias("who"),
             F.col("client").alias("address"),
             F.col("server").alias("broker"),
             "file",
@@ -67,4 +67,4 @@ def clients(lines: DataFrame, span: Span) -> DataFrame:
         .where(F.col("who").isNotNull())
         .select("at", "client", "who.*", "address", "broker", "file", "connection_id", "offset")
     )
-    return notices.dropDuplicatesWithinWatermark(list(_NEW))
+    return new_items.dropDuplicatesWithinWatermark(list(_NEW))

@@ -60,9 +60,9 @@ def _counts(bins: Column) -> Column:
     def code_of(bin_: Column) -> Column:
         return F.round(bin_["x"]).cast("int")
 
-    def count(code: Column) -> Column:
-        same = F.filter(bins, lambda bucket: code_of(bucket) == code)
-        return F.aggregate(same, F.lit(0.0), lambda sum_, bucket: sum_ + bucket["y"]).cast("long")
+    def count_of(code: Column) -> Column:
+        bins_of_code = F.filter(bins, lambda bucket: code_of(bucket) == code)
+        return F.aggregate(bins_of_code, F.lit(0.0), lambda sum_, bucket: sum_ + bucket["y"]).cast("long")
 
     codes = F.array_distinct(F.transform(maybe(bins), lambda bucket: code_of(bucket)))
-    return F.transform(codes, lambda code: F.struct(code.alias("code"), count(code).alias("responses")))
+    return F.transform(codes, lambda code: F.struct(code.alias("code"), count_of(code).alias("responses")))

@@ -28,10 +28,10 @@ def findings(lines: DataFrame, span: Span) -> DataFrame:
         at, severity, code and name of the rule, client (its host if it has no client id), broker, message, and the
         place: file, connection_id, direction and offset (of the frame in it, bytes).
     """
-    of_line = F.when(F.col("kind") == "finding", F.array(F.struct(*_ENTRY)))
-    in_frame = F.transform("findings", lambda entry: F.struct(*(entry[name].alias(name) for name in _ENTRY)))
+    own_finding = F.when(F.col("kind") == "finding", F.array(F.struct(*_ENTRY)))
+    frame_findings = F.transform("findings", lambda entry: F.struct(*(entry[name].alias(name) for name in _ENTRY)))
     client = F.when(F.col("client").isNotNull(), client_name())
-    found = lines.select(
+    finding_rows = lines.select(
         "ts",
         client.alias("client"),
         F.col("server").alias("broker"),
@@ -39,13 +39,13 @@ def findings(lines: DataFrame, span: Span) -> DataFrame:
         "connection_id",
         direction().alias("direction"),
         "offset",
-        F.explode(F.concat(maybe(of_line), maybe(in_frame))).alias("found"),
+        F.explode(F.concat(maybe(own_finding), maybe(frame_findings))).alias("found"),
     )
-    alone = F.when(F.col("client").isNull(), F.col("connection_id"))
-    first = found.withColumns({"code": F.col("found.code"), "alone": alone}).dropDuplicatesWithinWatermark(
+    connection_key = F.when(F.col("client").isNull(), F.col("connection_id"))
+    new_findings = finding_rows.withColumns({"code": F.col("found.code"), "alone": connection_key}).dropDuplicatesWithinWatermark(
         ["code", "client", "broker", "alone"]
     )
-    return first.select(
+    return new_findings.select(
         F.col("ts").alias("at"),
         "found.severity",
         "code",

@@ -39,7 +39,7 @@ def latency(lines: DataFrame, span: Span) -> DataFrame:
             F.max("latency_us").alias("max_us"),
         )
     )
-    quantiles = (F.col("quantiles")[place].alias(name) for place, name in enumerate(_QUANTILES))
+    quantiles = (F.col("quantiles")[position].alias(name) for position, name in enumerate(_QUANTILES))
     return table.select(
         F.col("window.start").alias("window_start"),
         F.col("window.end").alias("window_end"),

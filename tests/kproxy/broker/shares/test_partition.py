@@ -313,7 +313,7 @@ def test_auto_offset_reset_decides_the_start_offset(reset: str, start: int) -> N
 def test_rejects_invalid_acknowledgements(batches: list[tuple[int, int, list[int]]]) -> None:
     rows = [{"first_offset": a, "last_offset": b, "acknowledge_types": types} for a, b, types in batches]
     with pytest.raises(Refused) as refused:
-        read(rows, renews=True, is_renewal=False)
+        read(rows, supports_renewal=True, is_renewal=False)
     assert refused.value.error is Error.INVALID_REQUEST
 
 

@@ -117,7 +117,7 @@ def test_second_run_waits_and_adds_only_new_files(
             for name in ("batch=1", "_files"):
                 shutil.copytree(tmp_path / "other" / name, table / name)
 
-        assert convert(spark, files, str(table), CaptureOptions(), waiting=waiting) == []
+        assert convert(spark, files, str(table), CaptureOptions(), on_wait=waiting) == []
     assert waits == ["waiting"]
     assert count_lines(spark, table) == {"n-1-0": 3, "n-1-1": 3}
 

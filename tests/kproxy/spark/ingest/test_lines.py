@@ -108,7 +108,7 @@ def test_reads_tables_traces_and_captures_together(
     )
     batches: list[TableBatch] = []
     paths = [table, str(tmp_path)]
-    with open_lines(spark, paths, CaptureOptions(), period=Period(), made=batches.append) as opened:
+    with open_lines(spark, paths, CaptureOptions(), period=Period(), on_batch=batches.append) as opened:
         lines = opened.rows
         assert offsets(lines) == [*range(48), 100, 101]
         assert lines.where(F.col("date").isNull() | F.col("hour").isNull() | F.col("corrupt").isNotNull()).count() == 0
@@ -158,6 +158,6 @@ def test_trace_of_blank_lines_has_no_lines(
     monkeypatch.setattr(local_lines, "FILE_BYTES", local_lines.FILE_BYTES if few else 0)
     batches: list[TableBatch] = []
     write(tmp_path / "a.jsonl", b"\n \n")
-    with open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period(), made=batches.append) as opened:
+    with open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period(), on_batch=batches.append) as opened:
         assert opened.rows.count() == 0
     assert [(batch.lines, batch.corrupt) for batch in batches] == [(0, 0)]
